@@ -1,0 +1,83 @@
+import type { TrafficClass } from './connection.ts';
+
+/** Host and port as one canonical pair: the host is folded once (decision 3.17), IPv6 literals without brackets. */
+export interface Authority {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What a CONNECT settled for every request inside its tunnel. */
+export interface Tunnel {
+  readonly authority: Authority;
+  /** User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one. */
+  readonly proxyUser?: string;
+  readonly proxyPassword?: string;
+  /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */
+  readonly fixedWorkload?: string;
+}
+
+/**
+ * The head of one request as it reached the gateway, before any meaning is given to it.
+ * Doors: `connect` inside an intercepted tunnel, `absolute` plain forward proxy, `origin` the gateway's own port (transparent mode or own routes).
+ */
+export interface ArrivalHead {
+  readonly door: 'connect' | 'absolute' | 'origin';
+  readonly trafficClass: TrafficClass;
+  readonly method: string;
+  /** The request target exactly as sent: path and query (origin-form), or the whole URL (absolute-form). */
+  readonly rawTarget: string;
+  /** Flat name, value, name, value list, as received, pseudo-headers left out. */
+  readonly rawHeaders: readonly string[];
+  /** Lower-case names; repeated fields joined as Node joins them. `host` holds `:authority` on h2. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly httpVersion: '1.0' | '1.1' | '2';
+  /** True when the client spoke TLS to us for this request. */
+  readonly secure: boolean;
+  /** TCP peer without port. */
+  readonly remoteAddress: string;
+  /** Monotonic milliseconds at which the head was complete. */
+  readonly startedAt: number;
+  readonly tunnel?: Tunnel;
+}
+
+/** The body of an arrived request. Exactly one of the reading members may be used, once. */
+export interface BodySource {
+  /** Value of Content-Length; undefined when chunked or h2 without it; 0 when there is none. */
+  readonly declaredLength: number | undefined;
+  /** Reads everything. @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut. */
+  readAll(limit: number): Promise<Uint8Array>;
+  /** The bytes as they come, with back-pressure. Throws `client_gone` as above. */
+  stream(): AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Where the answer goes. `sendWhole` or `head` is called at most once. The implementation adds framing (Content-Length, chunked, h2) by itself and
+ * drops header fields that the protocol forbids.
+ */
+export interface ReplySink {
+  readonly headSent: boolean;
+  /** The client went away before the answer was complete. */
+  readonly gone: boolean;
+  /** Forwards a 1xx (103 and the like; never 101). */
+  info(status: number, rawHeaders: readonly string[]): void;
+  /** Sends status and headers; `rawHeaders` is a flat name, value list. `length` is the exact body length when known. */
+  head(status: number, rawHeaders: readonly string[], length?: number): void;
+  /** Queues body bytes. False: the client's window is full, wait for `onDrain` before reading more from upstream. */
+  write(chunk: Uint8Array): boolean;
+  onDrain(listener: () => void): void;
+  /** Ends the answer: until it is called the client cannot take the answer for complete. `trailers` is a flat list. */
+  end(trailers?: readonly string[]): void;
+  /** Head, body and end in one write. */
+  sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void;
+  /** Breaks the connection (h1) or the stream (h2) so that nobody takes the answer for complete. */
+  reset(): void;
+  /** Called once when the client leaves before `end`. */
+  onGone(listener: () => void): void;
+}
+
+/** One request with its body and its way back. */
+export interface Arrival {
+  readonly head: ArrivalHead;
+  readonly body: BodySource;
+  readonly reply: ReplySink;
+}

@@ -1,0 +1,44 @@
+/**
+ * Every `error.code` that a gateway surface can answer with, its HTTP status and what it means (decision 8.1). The reference page is generated
+ * from this table.
+ */
+export const ERROR_CODES = {
+  invalid_request: { status: 400, meaning: 'The body, a header or a parameter is not valid; `details` names each bad member.' },
+  ambiguous_body: { status: 400, meaning: 'The body could be read in two ways, so policy and provider might not see the same request.' },
+  invalid_policy: { status: 400, meaning: 'The policy bundle does not load; `details` has file, line and column of each mistake.' },
+  not_supported_yet: { status: 400, meaning: 'A setting, an effect or a request member that nothing in this version enforces.' },
+  streaming_not_supported: { status: 400, meaning: '`stream: true` was asked of a connector that cannot stream on the structured API.' },
+  no_target_host: { status: 400, meaning: 'Transparent proxy mode found no upstream host in header, Host or path prefix.' },
+  invalid_target: { status: 400, meaning: 'The host or path of the upstream call is malformed or has a form that is refused.' },
+  bad_framing: { status: 400, meaning: 'The message framing is ambiguous: duplicate Host, unknown or several Transfer-Encoding, or both framings.' },
+  body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
+  unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
+  forbidden: { status: 403, meaning: 'The caller may not do this.' },
+  origin_not_allowed: { status: 403, meaning: 'A browser page of another origin sent this request.' },
+  egress_denied: { status: 403, meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
+  connect_refused: { status: 403, meaning: 'CONNECT named a port or a host that the proxy never connects to.' },
+  workload_token_required: { status: 403, meaning: 'The workload has a token and the request did not present it.' },
+  not_found: { status: 404, meaning: 'No such route or entity.' },
+  method_not_allowed: { status: 405, meaning: 'The route exists, for other methods; see `Allow`.' },
+  proxy_authentication_required: { status: 407, meaning: 'The proxy needs a valid workload token.' },
+  request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
+  conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
+  body_too_large: { status: 413, meaning: 'The body is larger than `GW_MAX_BODY_BYTES`.' },
+  unsupported_encoding: { status: 415, meaning: 'The request body is compressed in a way that policy cannot read.' },
+  misdirected_request: { status: 421, meaning: 'Host is not the authority of the tunnel, or not a name of this gateway.' },
+  upgrade_required: { status: 426, meaning: 'WebSocket upgrades to this host are not accepted; use HTTPS.' },
+  too_many_tunnels: { status: 429, meaning: 'The limit of open tunnels is reached.' },
+  headers_too_large: { status: 431, meaning: 'The request head is larger than is accepted.' },
+  client_gone: { status: 499, meaning: 'The client left before the request was complete; never sent, only recorded.' },
+  internal: { status: 500, meaning: 'A fault of the gateway; the log has the details.' },
+  upstream_unreachable: { status: 502, meaning: 'The upstream could not be reached or broke the connection.' },
+  upstream_tls: { status: 502, meaning: 'The upstream certificate or TLS handshake failed; the message says how.' },
+  upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
+  record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
+  overloaded: { status: 503, meaning: 'All buffers are in use; try again.' },
+  shutting_down: { status: 503, meaning: 'The gateway is draining.' },
+  upstream_timeout: { status: 504, meaning: 'The upstream did not answer in time.' },
+  loop_detected: { status: 508, meaning: 'The request has passed this gateway before.' },
+} as const satisfies Record<string, { status: number; meaning: string }>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;

@@ -1,0 +1,91 @@
+import type { ConnectionType, TrafficClass } from './connection.ts';
+import type { RecordedDecision } from './decision.ts';
+
+export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
+
+/** Tokens and cost of one call. Absent is not zero: `usage_reported` says whether the provider gave usage (decision 7.5). */
+export interface Metering {
+  readonly tokens_in: number;
+  readonly tokens_out: number;
+  /** Exact decimal text in USD. */
+  readonly cost_usd: string;
+  readonly cached_tokens_in?: number;
+  readonly reasoning_tokens_out?: number;
+  readonly model?: string;
+  readonly usage_reported: boolean;
+  /** USD per million tokens, decimal text. */
+  readonly rate_in: string;
+  readonly rate_out: string;
+  readonly rate_cached_in?: string;
+  readonly rate_source: 'catalogue' | 'override' | 'default';
+}
+
+export interface PolicyTrace {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly matched_rule_ids: readonly string[];
+  /** Level (`base`, `org`, `node`) of each matched rule, same order. */
+  readonly matched_levels?: readonly string[];
+  readonly stopped_at?: string;
+  /** Observed values of the fields that the bundle's rules read, content left out (decision 7.4). */
+  readonly attributes?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * The record of one decided request (specification, "Execution record"; decisions 7.1 to 7.8). Written once, never changed. No prompt and no
+ * completion is ever part of it. `record_hash` is lower-case hex SHA-256 over the RFC 8785 form of everything else.
+ */
+export interface ExecutionRecord {
+  readonly schema: typeof EXECUTION_RECORD_SCHEMA;
+  readonly record_id: string;
+  readonly record_hash: string;
+  readonly request_id: string;
+  readonly created_at: string;
+  readonly completed_at: string;
+  readonly org_id: string;
+  readonly workload_id: string;
+  readonly caller_id?: string;
+  readonly caller_ip?: string;
+  readonly node_id: string;
+  readonly decision: RecordedDecision;
+  readonly reason?: string;
+  readonly reason_codes: readonly string[];
+  readonly action_type: string;
+  readonly action_method: string;
+  /** Scheme, host and path, never a query. */
+  readonly target: string;
+  readonly target_host: string;
+  /** With the names of the query's parameters only. */
+  readonly target_path: string;
+  readonly connection_type: ConnectionType;
+  readonly traffic_class: TrafficClass;
+  readonly record_tier: 'action' | 'connection';
+  readonly connector_id?: string;
+  readonly connector_version?: string;
+  readonly credential_id?: string;
+  readonly api_key_id?: string;
+  readonly provider?: string;
+  readonly model?: string;
+  readonly idempotency_key?: string;
+  readonly customer_id?: string;
+  readonly account_id?: string;
+  readonly project_id?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly policy_trace?: PolicyTrace;
+  readonly metering?: Metering;
+  readonly status_code?: number;
+  readonly upstream_status?: number;
+  readonly latency_ms: number;
+  readonly upstream_latency_ms?: number;
+  readonly stream: boolean;
+  readonly stream_outcome?: 'complete' | 'aborted' | 'error';
+  readonly request_sha256?: string;
+  readonly response_sha256?: string;
+  readonly request_bytes: number;
+  readonly response_bytes: number;
+  readonly risk_score?: number;
+  readonly risk_signals?: readonly string[];
+  readonly delegation_id?: string;
+  readonly approval_id?: string;
+  readonly error?: { readonly code: string; readonly message: string };
+}

@@ -1,0 +1,48 @@
+import type { Attribution } from '../../base/model/attribution.ts';
+import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
+
+/** Everything a rule may ask about one request. An undefined member is a missing field (policy.md 12). The pipeline fills it; decide only reads it. */
+export interface Facts {
+  org_id: string;
+  workload_id: string;
+  caller_id: string | undefined;
+  caller_ip: string | undefined;
+  connection_type: ConnectionType;
+  traffic_class: TrafficClass;
+  /** Milliseconds since the epoch. */
+  time: number;
+  purpose: string | undefined;
+  labels: Readonly<Record<string, string>>;
+  action_type: string;
+  action_method: string;
+  target_host: string;
+  /** Canonical path with query. */
+  target_path: string;
+  /** Parsed body; own properties only. `model` and `stream` are filled in from wherever the dialect puts them (decision 3.19). */
+  params: Readonly<Record<string, unknown>>;
+  stream: boolean;
+  /** Lower-case names of the request's headers. */
+  header_names: ReadonlySet<string>;
+  /** What the caller, its delegation and its workload gave, in that order. */
+  attribution: Attribution;
+  /** The org's last resort (decision 6.11): counts for `enforce_attribution`, after the rules' own defaults. */
+  org_attribution: Attribution | undefined;
+  estimates: { tokens_in: number; tokens_out_max: number; /** Integer pico-dollars. */ cost_pico: bigint };
+  risk: { score: number; signals: readonly string[] } | undefined;
+  connector_id: string | undefined;
+  credential_id: string | undefined;
+  candidates: { connectors: readonly string[]; credentials: readonly string[] };
+  delegation: DelegationFacts | undefined;
+}
+
+export interface DelegationFacts {
+  issued_by: string | undefined;
+  principal_id: string | undefined;
+  audience: string | undefined;
+  token_id: string;
+  depth: number;
+  policy_bundle_id: string | undefined;
+  max_cost_usd: string | undefined;
+  actions_allow: readonly string[] | undefined;
+  targets_allow: readonly string[] | undefined;
+}

@@ -1,0 +1,44 @@
+import type { Authority } from '../../base/model/arrival.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
+
+/** One HTTP call to an upstream. */
+export interface UpstreamCall {
+  readonly authority: Authority;
+  readonly tls: boolean;
+  readonly method: string;
+  /** Path with query, exactly as it goes on the wire. */
+  readonly path: string;
+  /** Flat name, value list, already filtered (decision 3.21); the net room adds Host and framing. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  /** Exact length of a streamed body, when known. */
+  readonly bodyLength?: number;
+  /** True: the egress guard does not apply because the operator named the address himself (decision 8.5). */
+  readonly operatorOwn?: boolean;
+}
+
+/** What the call tells its caller. Exactly one of `onEnd` and `onError` is called, last. */
+export interface UpstreamEvents {
+  /** A 1xx other than 101. */
+  onInfo?(status: number, rawHeaders: readonly string[]): void;
+  /** `rawHeaders`: flat name, value list as received. `resume` continues after `onData` returned false. */
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void): void;
+  /** False pauses the upstream until `resume`. */
+  onData(chunk: Uint8Array): boolean;
+  onEnd(trailers: readonly string[]): void;
+  /** `egress_denied`, `upstream_unreachable`, `upstream_tls`, `upstream_timeout` or `upstream_protocol`. Not called after `abort`. */
+  onError(error: GatewayError): void;
+}
+
+export interface UpstreamHandle {
+  /** Stops the call: its connection is closed (h1) within a moment. Idempotent; no event follows. */
+  abort(): void;
+}
+
+/** The only door out. */
+export interface Upstream {
+  call(call: UpstreamCall, events: UpstreamEvents): UpstreamHandle;
+  /** Connects a raw TCP socket through guard, resolver and connect-to table, for tunnels. Rejects as `onError` does. */
+  connect(authority: Authority): Promise<import('node:net').Socket>;
+  close(): Promise<void>;
+}
