@@ -1,0 +1,132 @@
+/** Where a request keeps a governed value (model, stream switch). `path` of a body is dotted; the regex of a path place captures the value in group 1. */
+export type Place =
+  | { readonly in: 'body'; readonly path: string }
+  | { readonly in: 'form'; readonly field: string }
+  | { readonly in: 'path'; readonly pattern: RegExp }
+  | { readonly in: 'query'; readonly name: string };
+
+/** How token counts are taken from a usage object: all named paths added, or the first that is present. Paths are dotted, relative to the usage root. */
+export interface CountRule {
+  readonly how: 'sum' | 'first' | 'constant';
+  readonly paths: readonly string[];
+  readonly constant?: number;
+}
+
+export interface UsageRule {
+  /** Dotted path of the usage object in the answer ('' = the answer itself). */
+  readonly root: string;
+  readonly tokensIn: CountRule;
+  readonly tokensOut: CountRule;
+  readonly cachedIn: readonly string[];
+  readonly reasoningOut: readonly string[];
+}
+
+/** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
+export interface StreamRule {
+  readonly framing: 'sse' | 'ndjson' | 'json_array' | 'aws_eventstream';
+  /** Data text that ends the stream, such as `[DONE]`. */
+  readonly doneData?: string;
+  /** Event names that end the stream. */
+  readonly doneEvents: readonly string[];
+  /** Dotted roots of usage objects inside event data, all looked at, later values win per member (cumulative). */
+  readonly usageRoots: readonly string[];
+  /** Dotted paths where an error object may stand in event data. */
+  readonly errorPaths: readonly string[];
+  readonly errorEvents: readonly string[];
+  /** Dotted paths of the model in event data. */
+  readonly modelPaths: readonly string[];
+}
+
+/** One wire format of requests, answers and streams. */
+export interface Dialect {
+  readonly id: string;
+  readonly model: readonly Place[];
+  /** The switch that makes the answer a stream. */
+  readonly stream: Place | undefined;
+  /** Dotted body paths of the output maximum, first present wins (decision 6.5). */
+  readonly maxTokens: readonly string[];
+  /** Dotted body paths of everything that counts as prompt. */
+  readonly promptPaths: readonly string[];
+  readonly usage: UsageRule | undefined;
+  /** Dotted path of the model that the answer names. */
+  readonly modelEcho: string | undefined;
+  readonly streaming: StreamRule | undefined;
+  /** Whose error body a refusal imitates, so that the provider's SDK shows it (decision 8.2). */
+  readonly errorShape: 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';
+}
+
+export interface AuthScheme {
+  /** Lower-case header name. */
+  readonly header: string;
+  /** With `{key}` where the key stands, for example `Bearer {key}`. */
+  readonly format: string;
+}
+
+/** What one method and path of a provider means. */
+export interface Operation {
+  /** `ai.infer`, `ai.embed`, `ai.moderate` or `http.request`. */
+  readonly actionType: string;
+  readonly detailType: string | undefined;
+  readonly dialect: Dialect | undefined;
+  readonly multipart: boolean;
+  readonly websocket: boolean;
+  /** False for a POST that no row names: it is `ai.infer` (fail towards inspection), parsed as JSON without a dialect. */
+  readonly known: boolean;
+}
+
+/** One registry row (decision 8.7: each is its own connector id). */
+export interface Provider {
+  readonly id: string;
+  readonly version: string;
+  readonly neutralId: string | undefined;
+  readonly aliases: readonly string[];
+  readonly kind: string;
+  /** May be named by the `/proxy/{provider}/` prefix. */
+  readonly inProxyRegistry: boolean;
+  /** Exact upstream hosts; the first is the one the prefix and default routing use. Empty for per-customer hosts. */
+  readonly hosts: readonly string[];
+  /** Host patterns with one leading `*.` label, for per-customer hosts. */
+  readonly hostPatterns: readonly string[];
+  /** May hold `{model}`. */
+  readonly defaultPath: string;
+  /** The first scheme is the one the gateway injects; every listed header is an auth header of this provider. */
+  readonly auth: readonly AuthScheme[];
+  readonly authQueryNames: readonly string[];
+  readonly versionHeader: { readonly name: string; readonly fallback: string } | undefined;
+  readonly idempotencyHeader: string | undefined;
+  readonly needsCredential: boolean;
+  /** Streams on the structured API. */
+  readonly canStream: boolean;
+}
+
+export interface Price {
+  /** USD per million tokens, exact decimal text. */
+  readonly in: string;
+  readonly out: string;
+  readonly cachedIn: string | undefined;
+  readonly source: 'catalogue' | 'override' | 'default';
+  /** The model's maximum output tokens, when known. */
+  readonly maxOutputTokens: number | undefined;
+}
+
+export interface AiDomain {
+  readonly domain: string;
+  readonly vendor: string;
+  readonly category: string;
+}
+
+/** All data about the outside world as one immutable snapshot. Every look-up is O(1) or a short scan and allocates nothing it need not. */
+export interface Catalogue {
+  readonly providers: readonly Provider[];
+  /** Canonical id, neutral name or alias, case-insensitive (decision 1). */
+  provider(idOrAlias: string): Provider | undefined;
+  /** The registry row whose host this is; the argument is canonical (decision 3.17). */
+  providerForHost(host: string): Provider | undefined;
+  /** Classifies by provider, method and canonical path without query, never by body. */
+  operation(provider: Provider, method: string, path: string): Operation;
+  dialect(id: string): Dialect | undefined;
+  /** Longest match of the AI domain list. */
+  domain(host: string): AiDomain | undefined;
+  /** Never undefined: an unlisted model has the default 10.00 / 30.00. */
+  price(providerId: string, model: string | undefined): Price;
+}
