@@ -1,0 +1,55 @@
+// What tests of several rooms share: clocks, folders, throw-away certificates, upstreams and raw clients. Nothing here is imported by src/.
+import type { Clock } from '../../src/base/lib/clock.ts';
+
+interface Timer {
+  readonly due: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+export interface FakeClock extends Clock {
+  /** Moves time on by `ms` and runs every callback that falls due, in order of time, each at its own moment. */
+  advance(ms: number): void;
+  /** Callbacks that are still waiting. */
+  readonly pending: number;
+}
+
+/** A clock that stands still until it is advanced. `startMs`: Unix epoch milliseconds. */
+export function fakeClock(startMs: number = Date.UTC(2026, 10, 21, 12)): FakeClock {
+  const timers = new Set<Timer>();
+  let elapsed = 0;
+  let order = 0;
+
+  function earliest(limit: number): Timer | undefined {
+    let found: Timer | undefined;
+    for (const timer of timers) {
+      if (timer.due > limit) continue;
+      if (found === undefined || timer.due < found.due || (timer.due === found.due && timer.order < found.order)) found = timer;
+    }
+    return found;
+  }
+
+  return {
+    now: () => startMs + Math.floor(elapsed),
+    monotonic: () => elapsed,
+    after(ms, callback) {
+      const timer: Timer = { due: elapsed + Math.max(0, ms), order: order++, callback };
+      timers.add(timer);
+      return () => {
+        timers.delete(timer);
+      };
+    },
+    advance(ms) {
+      const target = elapsed + ms;
+      for (let timer = earliest(target); timer !== undefined; timer = earliest(target)) {
+        timers.delete(timer);
+        elapsed = timer.due;
+        timer.callback();
+      }
+      elapsed = target;
+    },
+    get pending() {
+      return timers.size;
+    },
+  };
+}
