@@ -1,0 +1,61 @@
+import { type DestinationStream, pino } from 'pino';
+import { PinoPretty } from 'pino-pretty';
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+export const LOG_FORMATS = ['json', 'pretty'] as const;
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+/**
+ * One line per event. Callers never pass a secret, a header, a prompt or a completion: nothing is filtered here, since a filter that is relied on fails
+ * in silence.
+ */
+export interface Logger {
+  trace(fields: object, message: string): void;
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+  /** A logger whose lines all carry `fields`. */
+  child(fields: Readonly<Record<string, unknown>>): Logger;
+  /** True when lines of this level are written; asks before costly fields are made. */
+  isLevelEnabled(level: string): boolean;
+  /** Hands what is buffered to the operating system. */
+  flush(): void;
+}
+
+export interface LoggerOptions {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+  /** Default: standard output, written behind the event loop and flushed at exit. */
+  readonly destination?: DestinationStream;
+}
+
+export function createLogger(options: LoggerOptions): Logger {
+  const { level, format } = options;
+  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? pino.destination({ fd: 1, sync: false }));
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: pino.stdSerializers.err, error: pino.stdSerializers.err },
+    },
+    sink,
+  );
+}
+
+/** For people at a terminal: written at once, coloured only where colours show. */
+function prettySink(destination: DestinationStream | undefined): DestinationStream {
+  return PinoPretty({
+    sync: true,
+    translateTime: 'SYS:HH:MM:ss.l',
+    colorize: destination === undefined && process.stdout.isTTY,
+    ...(destination ? { destination: { write: (line: string) => destination.write(line) } } : { destination: 1 }),
+  });
+}
+
+/** Writes nothing; for tests and one-shot commands. */
+export const silentLogger: Logger = pino({ level: 'silent', enabled: false });

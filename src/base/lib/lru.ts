@@ -1,0 +1,64 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from './clock.ts';
+
+export interface LruOptions<V> {
+  /** Entries kept at most. */
+  readonly max: number;
+  /** With it the sum of all sizes is bounded too; `sizeOf` gives a positive integer per entry. A value larger than that is not kept. */
+  readonly size?: { readonly max: number; readonly sizeOf: (value: V) => number };
+  /** An entry is gone this long after it was set; reading does not renew it. */
+  readonly ttl?: { readonly ms: number; readonly clock: Clock };
+  /** Called for every value that leaves: pushed out, replaced, expired, deleted. */
+  readonly onGone?: (value: V) => void;
+}
+
+/** A bounded map that forgets what was not used for longest. Undefined is no value. */
+export class Lru<K extends {}, V extends {}> {
+  readonly #cache: LRUCache<K, V>;
+
+  constructor(options: LruOptions<V>) {
+    const { max, size, ttl, onGone } = options;
+    this.#cache = new LRUCache<K, V>({
+      max,
+      ...(size ? { maxSize: size.max, sizeCalculation: (value: V) => size.sizeOf(value) } : {}),
+      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => ttl.clock.monotonic() } } : {}),
+      ...(onGone ? { dispose: (value: V) => onGone(value) } : {}),
+    });
+  }
+
+  /** Makes the entry the most recently used one. */
+  get(key: K): V | undefined {
+    return this.#cache.get(key);
+  }
+
+  /** Looks without touching the order of use. */
+  peek(key: K): V | undefined {
+    return this.#cache.peek(key);
+  }
+
+  has(key: K): boolean {
+    return this.#cache.has(key);
+  }
+
+  set(key: K, value: V): void {
+    this.#cache.set(key, value);
+  }
+
+  delete(key: K): boolean {
+    return this.#cache.delete(key);
+  }
+
+  clear(): void {
+    this.#cache.clear();
+  }
+
+  /** Entries, expired ones that nobody asked for included. */
+  get size(): number {
+    return this.#cache.size;
+  }
+
+  /** From the most to the least recently used. */
+  entries(): IterableIterator<[K, V]> {
+    return this.#cache.entries();
+  }
+}

@@ -1,0 +1,65 @@
+/*
+ * Money is never a floating-point number. On the path of a request it is a bigint of pico-dollars (1 USD = 10^12), at the edges an exact decimal text.
+ * A rate of up to six decimals per million tokens times any token count is a whole number of pico-dollars, so the listed prices lose nothing.
+ */
+
+/** Decimals that a pico-dollar amount can hold. */
+export const PICO_DECIMALS = 12;
+const PICO_PER_USD = 10n ** 12n;
+const TOKENS_PER_RATE = 1_000_000n;
+
+const USD = /^(\d{1,18})(?:\.(\d{1,40}))?$/;
+
+/** Rates in pico-dollars per million tokens: {@link picoFromUsd} of a price list's text. */
+export interface RatesPico {
+  readonly in: bigint;
+  readonly out: bigint;
+  /** Used for cached input tokens when set; otherwise they cost `in` like all others (decision 6.3). */
+  readonly cachedIn?: bigint;
+}
+
+/**
+ * Reads an amount such as `5`, `0.15` or `12.50` exactly.
+ * @throws RangeError when it is not a plain non-negative decimal, or is finer than a pico-dollar
+ */
+export function picoFromUsd(text: string): bigint {
+  const pico = parseUsd(text);
+  if (pico === undefined) throw new RangeError('an amount is a plain decimal number of dollars with at most 12 decimals, such as 12.50');
+  return pico;
+}
+
+/** As {@link picoFromUsd}, but undefined instead of an exception. */
+export function parseUsd(text: string): bigint | undefined {
+  const match = USD.exec(text);
+  if (match === null) return undefined;
+  const fraction = (match[2] ?? '').replace(/0+$/, '');
+  if (fraction.length > PICO_DECIMALS) return undefined;
+  return BigInt(match[1] ?? '0') * PICO_PER_USD + BigInt(fraction.padEnd(PICO_DECIMALS, '0'));
+}
+
+/** Decimal text without exponent and without padding zeros (decision 8.8): `0`, `0.0105`, `12.5`. */
+export function usdFromPico(pico: bigint): string {
+  if (pico < 0n) return `-${usdFromPico(-pico)}`;
+  const whole = pico / PICO_PER_USD;
+  const rest = pico % PICO_PER_USD;
+  if (rest === 0n) return whole.toString();
+  return `${whole}.${rest.toString().padStart(PICO_DECIMALS, '0').replace(/0+$/, '')}`;
+}
+
+/**
+ * Cost of a call: (tokens_in × rate_in + tokens_out × rate_out) / 1,000,000 (specification, "Cost estimation"), exact for rates of up to six decimals, rounded
+ * half up to a pico-dollar for finer ones.
+ * @param cachedTokensIn how many of `tokensIn` were read from a cache; they are priced apart only when `rates.cachedIn` is set
+ * @throws RangeError when a count is not a non-negative safe integer
+ */
+export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, cachedTokensIn = 0): bigint {
+  const counted = tokenCount(tokensIn);
+  const cached = rates.cachedIn === undefined ? 0n : tokenCount(Math.min(cachedTokensIn, tokensIn));
+  const total = (counted - cached) * rates.in + cached * (rates.cachedIn ?? 0n) + tokenCount(tokensOut) * rates.out;
+  return (total + TOKENS_PER_RATE / 2n) / TOKENS_PER_RATE;
+}
+
+function tokenCount(value: number): bigint {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('a token count is a non-negative integer');
+  return BigInt(value);
+}

@@ -1,0 +1,37 @@
+/**
+ * The known name that a person most probably meant: smallest edit distance (insert, delete, replace, swap of neighbours; case ignored), at most a third of
+ * the word's length. Undefined when nothing is near.
+ */
+export function nearestName(word: string, known: Iterable<string>): string | undefined {
+  const asked = word.toLowerCase().slice(0, 64);
+  const limit = Math.max(1, Math.floor(asked.length / 3));
+  let best: string | undefined;
+  let bestDistance = limit + 1;
+  for (const name of known) {
+    if (Math.abs(name.length - asked.length) >= bestDistance) continue;
+    const distance = editDistance(asked, name.toLowerCase());
+    if (distance < bestDistance) {
+      best = name;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** Optimal string alignment distance, three rows. */
+function editDistance(a: string, b: string): number {
+  let older: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1;
+      let value = Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + cost);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) value = Math.min(value, (older[j - 2] ?? 0) + 1);
+      row.push(value);
+    }
+    older = previous;
+    previous = row;
+  }
+  return previous[b.length] ?? 0;
+}

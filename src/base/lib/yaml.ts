@@ -1,0 +1,211 @@
+import { type Document, isAlias, isCollection, isMap, isPair, isScalar, LineCounter, type Node, parseAllDocuments, type Scalar, type YAMLError } from 'yaml';
+import type { ErrorDetail } from './gateway-error.ts';
+
+/** Texts above this are not parsed. */
+export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
+/** Levels of nesting; the parser recurses. */
+export const MAX_YAML_DEPTH = 64;
+/** Nodes when all aliases are written out: what stops "billion laughs". */
+export const MAX_YAML_NODES = 200_000;
+
+interface Positioned {
+  /** From 1. */
+  readonly line: number;
+  /** From 1, in UTF-16 units. */
+  readonly column: number;
+}
+
+/** A scalar with the text that stands in the file: `1.10` has the value 1.1 and the source `1.10` (policy.md 17). */
+export interface YamlScalar extends Positioned {
+  readonly kind: 'scalar';
+  readonly value: string | number | boolean | null;
+  /** Plain scalars as written, quoted and block ones as they read. */
+  readonly source: string;
+  /** Quoted or block: certainly meant as text. */
+  readonly quoted: boolean;
+}
+
+export interface YamlEntry {
+  /** `key.source` is the name. */
+  readonly key: YamlScalar;
+  readonly value: YamlNode;
+}
+
+export interface YamlMap extends Positioned {
+  readonly kind: 'map';
+  /** In file order, names unique. */
+  readonly entries: readonly YamlEntry[];
+}
+
+export interface YamlSeq extends Positioned {
+  readonly kind: 'seq';
+  readonly items: readonly YamlNode[];
+}
+
+export type YamlNode = YamlScalar | YamlMap | YamlSeq;
+
+export interface ParsedYaml {
+  /** An empty text is a null scalar. Not to be used when there are errors. */
+  readonly root: YamlNode;
+  /** Empty when the text is sound; `path` is always empty, `file`, `line`, `column` and `code` say where and what. */
+  readonly errors: readonly ErrorDetail[];
+}
+
+/**
+ * Parses one YAML 1.2 document (core schema) into a tree that knows where everything stands. Never throws. Whatever the parser only warns about is an
+ * error here, and so are duplicate keys, unknown tags, keys that are not scalars, a second document, aliases that grow beyond {@link MAX_YAML_NODES} and
+ * nesting beyond {@link MAX_YAML_DEPTH}.
+ */
+export function parseYaml(text: string, fileName: string): ParsedYaml {
+  const lines = new LineCounter();
+  const reader = new Reader(fileName, lines);
+  const tooLarge = text.length > MAX_YAML_LENGTH ? `the file is larger than ${MAX_YAML_LENGTH} characters` : nestingError(text);
+  if (tooLarge !== undefined) return { root: NULL_ROOT, errors: [reader.error('too_large', tooLarge, 0)] };
+  let documents: readonly Document.Parsed[];
+  try {
+    const parsed = parseAllDocuments(text, { lineCounter: lines, version: '1.2', schema: 'core', uniqueKeys: false, prettyErrors: false, stringKeys: false });
+    documents = Array.isArray(parsed) ? parsed : [];
+  } catch {
+    return { root: NULL_ROOT, errors: [reader.error('syntax', 'the file nests too deeply to be read', 0)] };
+  }
+  return reader.read(documents);
+}
+
+/** Plain JavaScript values: maps become objects with own members only (also `__proto__`), numbers are numbers. */
+export function toPlain(node: YamlNode): unknown {
+  if (node.kind === 'scalar') return node.value;
+  if (node.kind === 'seq') return node.items.map(toPlain);
+  return Object.fromEntries(node.entries.map((entry) => [entry.key.source, toPlain(entry.value)]));
+}
+
+/** The entry of that name, if the node is a map that has it. */
+export function yamlEntry(node: YamlNode | undefined, name: string): YamlEntry | undefined {
+  return node?.kind === 'map' ? node.entries.find((entry) => entry.key.source === name) : undefined;
+}
+
+/** The value of that name, if the node is a map that has it. */
+export function yamlMember(node: YamlNode | undefined, name: string): YamlNode | undefined {
+  return yamlEntry(node, name)?.value;
+}
+
+const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
+
+/** The parser is recursive and quadratic in nesting, so flow nesting and indentation steps are bounded before it runs. */
+function nestingError(text: string): string | undefined {
+  let open = 0;
+  let deepest = 0;
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i);
+    if (char === 0x5b || char === 0x7b) deepest = Math.max(deepest, ++open);
+    else if ((char === 0x5d || char === 0x7d) && open > 0) open--;
+    else if (char === 0x0a && text.charCodeAt(i + 1) !== 0x20 && text.charCodeAt(i + 1) !== 0x0a) open = 0;
+  }
+  if (deepest > 4 * MAX_YAML_DEPTH) return `more than ${MAX_YAML_DEPTH} levels of nesting`;
+  return /(?:[-?:] ){65}/.test(text) ? `more than ${MAX_YAML_DEPTH} levels of nesting` : undefined;
+}
+
+class Reader {
+  readonly #file: string;
+  readonly #lines: LineCounter;
+  readonly #errors: ErrorDetail[] = [];
+  readonly #anchors = new Map<string, { node: YamlNode; size: number }>();
+  #nodes = 0;
+
+  constructor(file: string, lines: LineCounter) {
+    this.#file = file;
+    this.#lines = lines;
+  }
+
+  read(documents: readonly Document.Parsed[]): ParsedYaml {
+    const [first, second] = documents;
+    for (const document of documents) {
+      for (const problem of [...document.errors, ...document.warnings]) this.#add(codeOf(problem), problem.message, problem.pos[0]);
+    }
+    if (second !== undefined) this.#add('multiple_documents', 'a second document begins here; one file holds one', second.range[0]);
+    let root: YamlNode = NULL_ROOT;
+    if (this.#errors.length === 0 && first?.contents) root = this.#node(first.contents, 1);
+    return { root, errors: this.#errors };
+  }
+
+  error(code: string, message: string, offset: number): ErrorDetail {
+    return { path: '', message, code, file: this.#file, ...this.#at(offset) };
+  }
+
+  #add(code: string, message: string, offset: number): void {
+    if (this.#errors.length < 100) this.#errors.push(this.error(code, message, offset));
+  }
+
+  #at(offset: number): Positioned {
+    const { line, col } = this.#lines.linePos(offset);
+    return { line: Math.max(1, line), column: Math.max(1, col) };
+  }
+
+  #node(node: Node, depth: number): YamlNode {
+    const offset = node.range?.[0] ?? 0;
+    if (isAlias(node)) return this.#alias(node.source, offset);
+    if (depth > MAX_YAML_DEPTH) {
+      this.#add('too_deep', `more than ${MAX_YAML_DEPTH} levels of nesting`, offset);
+      return NULL_ROOT;
+    }
+    const before = this.#nodes;
+    this.#count(1, offset);
+    const read = isCollection(node) ? this.#collection(node.items, isMap(node), offset, depth) : this.#scalar(isScalar(node) ? node : undefined, offset);
+    if (node.anchor !== undefined) this.#anchors.set(node.anchor, { node: read, size: this.#nodes - before });
+    return read;
+  }
+
+  #collection(items: readonly unknown[], map: boolean, offset: number, depth: number): YamlNode {
+    if (!map) return { kind: 'seq', items: items.map((item) => this.#value(item, depth)), ...this.#at(offset) };
+    const entries: YamlEntry[] = [];
+    const seen = new Set<string>();
+    for (const pair of items) {
+      if (!isPair<Node, Node | null>(pair)) continue;
+      const key = this.#node(pair.key, depth + 1);
+      const keyOffset = pair.key.range?.[0] ?? offset;
+      if (key.kind !== 'scalar') {
+        this.#add('bad_key', 'a key must be a single text', keyOffset);
+        continue;
+      }
+      if (seen.has(key.source)) this.#add('duplicate_key', `"${key.source}" stands twice in this map`, keyOffset);
+      seen.add(key.source);
+      entries.push({ key, value: pair.value === null ? { ...NULL_ROOT, line: key.line, column: key.column } : this.#value(pair.value, depth) });
+    }
+    return { kind: 'map', entries, ...this.#at(offset) };
+  }
+
+  #value(item: unknown, depth: number): YamlNode {
+    if (isScalar(item) || isCollection(item) || isAlias(item)) return this.#node(item, depth + 1);
+    return NULL_ROOT;
+  }
+
+  #scalar(node: Scalar | undefined, offset: number): YamlScalar {
+    const value: unknown = node?.value ?? null;
+    const quoted = node?.type !== undefined && node.type !== 'PLAIN';
+    const source = node?.source ?? '';
+    const plain = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : null;
+    return { kind: 'scalar', value: plain, source, quoted, ...this.#at(offset) };
+  }
+
+  /** An anchor is known only after its node was read, so an alias inside its own node is unknown, and there are no cycles. */
+  #alias(name: string, offset: number): YamlNode {
+    const target = this.#anchors.get(name);
+    if (target === undefined) {
+      this.#add('bad_alias', `"*${name}" names no anchor that stands before it`, offset);
+      return NULL_ROOT;
+    }
+    this.#count(target.size, offset);
+    return target.node;
+  }
+
+  #count(nodes: number, offset: number): void {
+    const before = this.#nodes;
+    this.#nodes += nodes;
+    if (before <= MAX_YAML_NODES && this.#nodes > MAX_YAML_NODES) {
+      this.#add('too_large', `more than ${MAX_YAML_NODES} nodes when aliases are written out`, offset);
+    }
+  }
+}
+
+function codeOf(problem: YAMLError): string {
+  return problem.code === 'TAG_RESOLVE_FAILED' ? 'unknown_tag' : 'syntax';
+}
