@@ -1,0 +1,119 @@
+/*
+ * `npm run peers`: installs the independent programs that the tests hold the gateway against (browsers, TLS tools, HTTP clients, another Node).
+ * Debian packages by apt-get, those that are missing only; programs whose package would start a service, and the second Node, are unpacked
+ * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers). The tests run without any of them and
+ * then skip what they cannot judge.
+ */
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+
+const peers = JSON.parse(readFileSync(new URL('peers.json', import.meta.url), 'utf8'));
+const cacheFolder = process.env.AI_REQUEST_GATEWAY_PEERS ?? join(homedir(), '.cache', 'ai-request-gateway', 'peers');
+const failures = [];
+
+const missing = Object.entries(peers).filter(([name, peer]) => !present(name, peer));
+if (missing.length > 0) install();
+for (const [name, peer] of Object.entries(peers)) {
+  const there = present(name, peer);
+  if (!there && !failures.includes(name)) failures.push(name);
+  process.stdout.write(`${there ? 'present' : 'MISSING'}  ${name}\n`);
+}
+process.exitCode = failures.length > 0 ? 1 : 0;
+
+function install() {
+  const packages = [...new Set(missing.filter(([, peer]) => peer.package && !peer.extract).map(([, peer]) => peer.package))];
+  const fromDebian = missing.some(([, peer]) => peer.package);
+  if (fromDebian && run('apt-get', ['--version']).status === 0) {
+    const root = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
+    const environment = { DEBIAN_FRONTEND: 'noninteractive' };
+    process.stdout.write('peers: reading the package lists\n');
+    run(...command([...root, 'apt-get', 'update', '-qq']), environment);
+    if (packages.length > 0) {
+      process.stdout.write(`peers: installing ${packages.join(' ')}\n`);
+      check('apt-get install', run(...command([...root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', ...packages]), environment));
+    }
+    for (const [name, peer] of missing) if (peer.package && peer.extract) extractDebian(name, peer);
+  } else if (fromDebian) {
+    process.stdout.write(`peers: no apt-get here, please install by hand: ${packages.join(' ')}\n`);
+  }
+  for (const [name, peer] of missing) if (peer.npm) extractNode(name, peer);
+}
+
+/** Only the program itself: installing the package would register, and on most machines start, a service. */
+function extractDebian(name, peer) {
+  process.stdout.write(`peers: unpacking ${name} from ${peer.package}\n`);
+  inTemporaryFolder(name, (folder) => {
+    check(name, run('apt-get', ['download', peer.package], {}, folder));
+    const archive = readdirSync(folder).find((file) => file.endsWith('.deb'));
+    check(name, run('dpkg-deb', ['-x', archive, 'unpacked'], {}, folder));
+    return join(folder, 'unpacked', peer.extract);
+  });
+}
+
+/** npm's binary package of the platform: the package called `node` would need its install script, and as a dependency it takes over `npm run`. */
+function extractNode(name, peer) {
+  const platform = process.platform === 'win32' ? 'win' : process.platform;
+  process.stdout.write(`peers: fetching Node ${peer.npm}\n`);
+  inTemporaryFolder(name, (folder) => {
+    const packageName = `node-${platform}-${process.arch}`;
+    check(name, run('npm', ['install', '--prefix', folder, '--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', `${packageName}@${peer.npm}`]));
+    return join(folder, 'node_modules', packageName, ...peer.extract.split('/'));
+  });
+}
+
+function inTemporaryFolder(name, produce) {
+  mkdirSync(cacheFolder, { recursive: true });
+  const folder = mkdtempSync(join(tmpdir(), 'gw-peers-'));
+  try {
+    const file = produce(folder);
+    const target = cached(name);
+    mkdirSync(dirname(target), { recursive: true });
+    // Renamed into place, so that a test that looks meanwhile never meets half a program.
+    copyFileSync(file, `${target}.new`);
+    renameSync(`${target}.new`, target);
+  } catch (error) {
+    process.stdout.write(`peers: ${name}: ${error.message}\n`);
+    failures.push(name);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function cached(name) {
+  return join(cacheFolder, name, peers[name].extract.split('/').at(-1));
+}
+
+function present(name, peer) {
+  if (peer.extract && existsSync(cached(name))) return true;
+  const found = (peer.commands ?? []).map(onPath).find((file) => file !== undefined);
+  return found !== undefined && (peer.probe === undefined || run(found, peer.probe).status === 0);
+}
+
+function onPath(name) {
+  const candidates = name.includes('/') ? [name] : (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, name));
+  return candidates.find((file) => {
+    try {
+      accessSync(file, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function command([program, ...args]) {
+  return [program, args];
+}
+
+function run(program, args, environment = {}, cwd = undefined) {
+  return spawnSync(program, args, { cwd, encoding: 'utf8', env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+function check(what, result) {
+  if (result.status === 0) return;
+  const text = `${what} failed: ${(result.error?.message ?? `${result.stderr}${result.stdout}`).trim().split('\n').slice(-5).join('\n')}`;
+  if (what === 'apt-get install') process.stdout.write(`peers: ${text}\n`);
+  else throw new Error(text);
+}

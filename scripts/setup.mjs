@@ -1,0 +1,137 @@
+/*
+ * Brings a clone to the point where build/ is current: installs the locked dependencies, then compiles.
+ * Plain Node without dependencies, since it runs before anything is installed. Both steps are skipped when their inputs have not changed.
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const projectRoot = dirname(dirname(fileURLToPath(import.meta.url)));
+
+const SOURCE_FOLDERS = ['src', 'test', 'bench'];
+const stampFile = join(projectRoot, 'build', '.stamp');
+
+/** Installs and compiles what is out of date. Throws an Error whose message is ready to be shown. */
+export async function setUp() {
+  requireNode();
+  if (!installed()) await install();
+  await build();
+}
+
+function requireNode() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major < 20 || (major === 20 && minor < 19)) throw new Error(`Node 20.19 or newer is needed, this is ${process.versions.node}`);
+}
+
+/** The installed tree is compared with the lock file by content: time stamps lie after a checkout or a copy. */
+function installed() {
+  const wanted = readJson(join(projectRoot, 'package-lock.json'))?.packages;
+  const present = readJson(join(projectRoot, 'node_modules', '.package-lock.json'))?.packages;
+  if (wanted === undefined) throw new Error('package-lock.json is missing');
+  if (present === undefined) return false;
+  return Object.entries(wanted).every(([path, entry]) => path === '' || entry.optional === true || present[path]?.version === entry.version);
+}
+
+function readJson(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+async function install() {
+  const started = performance.now();
+  process.stderr.write('setup: installing the locked dependencies (npm ci) ... ');
+  const options = ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error', '--progress=false'];
+  const { code, output } = process.env.npm_execpath
+    ? await run(process.execPath, [process.env.npm_execpath, ...options])
+    : await run(process.platform === 'win32' ? 'npm.cmd' : 'npm', options);
+  process.stderr.write(code === 0 ? `${seconds(started)}\n` : 'failed\n');
+  if (code !== 0) throw new Error(`npm ci failed:\n${output}`);
+}
+
+/** Compiles when a source, the compiler's settings or the lock file changed since the last good build. */
+export async function build() {
+  const sources = SOURCE_FOLDERS.flatMap((folder) => filesBelow(join(projectRoot, folder)).filter((file) => /(?<!\.d)\.ts$/.test(file)));
+  const digest = digestOf([...sources, join(projectRoot, 'tsconfig.json'), join(projectRoot, 'package-lock.json')]);
+  const compilerState = join(projectRoot, 'build', '.tsbuildinfo');
+  if (readText(stampFile) === digest) {
+    if (existsSync(compilerState) && sources.every((source) => existsSync(outputOf(source)))) return;
+    // Somebody removed a part of build/: the compiler would believe its notes and not write it again.
+    rmSync(compilerState, { force: true });
+  }
+
+  const started = performance.now();
+  process.stderr.write('setup: compiling ... ');
+  removeOrphans(new Set(sources));
+  const compiler = join(projectRoot, 'node_modules', 'typescript', 'bin', 'tsc');
+  const { code, output } = await run(process.execPath, [compiler, '-p', 'tsconfig.json', '--pretty', 'false']);
+  process.stderr.write(code === 0 ? `${seconds(started)}\n` : 'failed\n');
+  if (code !== 0) throw new Error(`tsc failed:\n${output}`);
+  mkdirSync(dirname(stampFile), { recursive: true });
+  writeFileSync(stampFile, digest);
+}
+
+function outputOf(source) {
+  return join(projectRoot, 'build', relative(projectRoot, source)).replace(/\.ts$/, '.js');
+}
+
+function digestOf(files) {
+  const hash = createHash('sha256');
+  for (const file of files) {
+    const content = readFileSync(file);
+    hash.update(`${relative(projectRoot, file)}\0${content.length}\0`).update(content);
+  }
+  return hash.digest('hex');
+}
+
+/** A test whose source was deleted must not go on running; the compiler never removes what it wrote. */
+function removeOrphans(sources) {
+  for (const folder of SOURCE_FOLDERS) {
+    for (const output of filesBelow(join(projectRoot, 'build', folder))) {
+      const source = join(projectRoot, relative(join(projectRoot, 'build'), output)).replace(/\.js(\.map)?$/, '.ts');
+      if (!sources.has(source)) rmSync(output);
+    }
+  }
+}
+
+/** All files below a folder, sorted by path; an absent folder has none. */
+export function filesBelow(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => `${entry.parentPath}${sep}${entry.name}`)
+    .sort();
+}
+
+function readText(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function seconds(started) {
+  return `${((performance.now() - started) / 1000).toFixed(1)} s`;
+}
+
+function run(command, args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: projectRoot, stdio: ['ignore', 'pipe', 'pipe'], shell: command.endsWith('.cmd') });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, output: output.trim() }));
+  });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await setUp().catch((error) => {
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+  });
+}

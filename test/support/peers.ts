@@ -1,0 +1,83 @@
+/*
+ * Independent programs that tests hold the gateway against, and where they are on this machine. `npm run peers` installs them; a test
+ * without its peer skips and says so, so that a machine with nothing but Node still passes.
+ */
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+
+interface Row {
+  readonly commands?: readonly string[];
+  readonly extract?: string;
+  readonly probe?: readonly string[];
+}
+
+/** The rows of scripts/peers.json. */
+export type PeerName =
+  | 'chromium'
+  | 'certutil'
+  | 'python3'
+  | 'python3-requests'
+  | 'python3-httpx'
+  | 'openssl'
+  | 'curl'
+  | 'git'
+  | 'systemd-analyze'
+  | 'promtool'
+  | 'node24';
+
+const rows: ReadonlyMap<string, Row> = new Map(
+  Object.entries(JSON.parse(readFileSync(join(packageRoot(), 'scripts', 'peers.json'), 'utf8')) as Record<string, Row>),
+);
+const found = new Map<PeerName, string | undefined>();
+
+/** The absolute path of a peer's program (for a Python package: the Python that has it), or undefined when this machine has none. */
+export function peer(name: PeerName): string | undefined {
+  if (!found.has(name)) found.set(name, look(name));
+  return found.get(name);
+}
+
+/** For tap's `skip` option: false when every named peer is there, else the reason. */
+export function skipWithout(names: readonly PeerName[]): false | string {
+  const missing = names.filter((name) => peer(name) === undefined);
+  return missing.length === 0 ? false : `${missing.join(', ')} not found, npm run peers installs it`;
+}
+
+/** The path of a peer in a test that {@link skipWithout} lets run. */
+export function requirePeer(name: PeerName): string {
+  const path = peer(name);
+  if (path === undefined) throw new Error(`${name} not found, npm run peers installs it`);
+  return path;
+}
+
+function look(name: PeerName): string | undefined {
+  const row = rows.get(name);
+  if (row === undefined) throw new Error(`scripts/peers.json has no ${name}`);
+  if (row.extract !== undefined) {
+    const cached = join(peersFolder(), name, row.extract.slice(row.extract.lastIndexOf('/') + 1));
+    if (executable(cached)) return cached;
+  }
+  const path = (row.commands ?? []).flatMap(candidates).find(executable);
+  if (path === undefined || row.probe === undefined) return path;
+  return spawnSync(path, row.probe, { stdio: 'ignore' }).status === 0 ? path : undefined;
+}
+
+function peersFolder(): string {
+  return process.env['AI_REQUEST_GATEWAY_PEERS'] ?? join(homedir(), '.cache', 'ai-request-gateway', 'peers');
+}
+
+function candidates(command: string): readonly string[] {
+  if (command.includes('/')) return [command];
+  return (process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, command));
+}
+
+function executable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
