@@ -1,0 +1,82 @@
+/*
+ * The rule of imports, generated from scripts/floors.json: an import goes down the floors, rooms on one floor do not know each other, nothing
+ * goes round in a circle, pure rooms touch no I/O, adapters are picked in one place, and each package is imported from one room.
+ */
+const { floors, pure, adapters, packages, testPackages } = require('./scripts/floors.json');
+
+const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+/** Rooms that are named in full are not meant by a wildcard. */
+const named = floors.flatMap(({ rooms }) => rooms).filter((room) => !room.endsWith('/*'));
+
+/** A room as a pattern of its path below src/, without groups. `surfaces/*` is every room of surfaces/ that is not named elsewhere. */
+function roomPattern(room) {
+  if (room.endsWith('.ts')) return escape(room);
+  if (!room.endsWith('/*')) return `${escape(room)}/`;
+  const parent = room.slice(0, -1);
+  const others = named.filter((other) => other.startsWith(parent)).map((other) => `${escape(other.slice(parent.length))}/`);
+  return `${escape(parent)}${others.length > 0 ? `(?!${others.join('|')})` : ''}[^/]+/`;
+}
+
+const anyOf = (rooms) => `^src/(${rooms.map(roomPattern).join('|')})`;
+const packagePath = (names) => `(^|/)node_modules/(@types/)?(${names.map(escape).join('|')})(/|$)`;
+
+const error = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    ...floors
+      .filter(({ floor }) => floors.some((other) => other.floor > floor))
+      .map(({ floor, rooms }) =>
+        error(
+          'looks-down',
+          `Floor ${floor} may only import from the floors below it.`,
+          { path: anyOf(rooms) },
+          { path: anyOf(floors.filter((other) => other.floor > floor).flatMap((other) => other.rooms)) },
+        ),
+      ),
+    ...floors.map(({ floor, rooms }) =>
+      error('no-neighbours', `Rooms on floor ${floor} do not know each other.`, { path: anyOf(rooms) }, { path: anyOf(rooms), pathNot: '^src/$1' }),
+    ),
+    error('no-cycles', 'Type-only imports count.', { path: '^src/' }, { circular: true }),
+    error('every-file-has-a-room', 'A new room gets its line in scripts/floors.json.', {}, { path: '^src/', pathNot: anyOf(floors.flatMap(({ rooms }) => rooms)) }),
+    error(
+      'every-file-has-a-room',
+      'A new room gets its line in scripts/floors.json.',
+      { path: '^src/', pathNot: anyOf(floors.flatMap(({ rooms }) => rooms)) },
+      {},
+    ),
+    error(
+      'pure-rooms-touch-no-io',
+      'They take what they need as arguments.',
+      { path: anyOf(pure.rooms) },
+      { dependencyTypes: ['core'], pathNot: `^(node:)?(${pure.builtins.map(escape).join('|')})$` },
+    ),
+    error(
+      'adapters-only-from-app',
+      'Everybody else speaks to storage/contract.',
+      { path: '^src/', pathNot: anyOf([...adapters.importers, ...adapters.rooms]) },
+      { path: anyOf(adapters.rooms) },
+    ),
+    ...Object.entries(packages).map(([room, names]) =>
+      error('one-package-one-room', `Only ${room} imports ${names.join(', ')}.`, { path: '^src/', pathNot: anyOf([room]) }, { path: packagePath(names) }),
+    ),
+    error(
+      'every-package-has-a-room',
+      'A new dependency gets its room in scripts/floors.json.',
+      { path: '^src/' },
+      { path: '(^|/)node_modules/', pathNot: packagePath(['node', ...Object.values(packages).flat()]) },
+    ),
+    error('test-packages-stay-in-test', 'The product does not need them.', { path: '^src/' }, { path: packagePath(testPackages) }),
+    error('src-stands-alone', 'The product never imports its tests, scripts or benchmarks.', { path: '^src/' }, { path: '^(test|scripts|bench)/' }),
+    error('imports-resolve', 'What the linter cannot resolve, it cannot judge.', { path: '^src/' }, { couldNotResolve: true }),
+  ],
+  options: {
+    doNotFollow: { path: ['(^|/)node_modules/', '^(test|scripts|bench)/'] },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default', 'types'], mainFields: ['module', 'main', 'types'] },
+    skipAnalysisNotInRules: true,
+  },
+};
