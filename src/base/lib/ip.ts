@@ -14,9 +14,40 @@ export interface Ip {
 /** Reads a literal address, IPv4 in four plain decimal parts only; brackets are not accepted, a zone is ignored. */
 export function parseIp(text: string): Ip | undefined {
   if (text.length > 64) return undefined;
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return fromIpaddr(ipaddr.IPv4.parse(text));
-  if (!text.includes(':') || !ipaddr.IPv6.isValid(text)) return undefined;
-  return fromIpaddr(ipaddr.IPv6.parse(text));
+  // The peer of a dual-stack socket comes as `::ffff:1.2.3.4` with each request, so the common forms do not go through the package.
+  const quad = dottedQuad(text.startsWith('::ffff:') ? text.slice(7) : text);
+  if (quad !== undefined) return ipv4(quad);
+  const hexadecimal = text.includes('.') ? withoutDottedQuad(text) : text;
+  if (hexadecimal === undefined || !hexadecimal.includes(':') || !ipaddr.IPv6.isValid(hexadecimal)) return undefined;
+  return fromIpaddr(ipaddr.IPv6.parse(hexadecimal));
+}
+
+/** Writes `::1.2.3.4` as `::102:304`: ipaddr.js takes a compatible address for a mapped one when it is written with dots. */
+function withoutDottedQuad(text: string): string | undefined {
+  const colon = text.lastIndexOf(':');
+  const word = dottedQuad(text.slice(colon + 1));
+  if (colon === -1 || word === undefined) return undefined;
+  return `${text.slice(0, colon + 1)}${(word >>> 16).toString(16)}:${(word & 0xffff).toString(16)}`;
+}
+
+/** Four decimal numbers up to 255 without leading zeros, as one word. */
+function dottedQuad(text: string): number | undefined {
+  let word = 0;
+  let part = -1;
+  let dots = 0;
+  for (let i = 0; i < text.length; i++) {
+    const digit = text.charCodeAt(i) - 48;
+    if (digit === -2) {
+      if (part < 0 || ++dots > 3) return undefined;
+      word = word * 256 + part;
+      part = -1;
+    } else {
+      if (digit < 0 || digit > 9 || part === 0) return undefined;
+      part = part < 0 ? digit : part * 10 + digit;
+      if (part > 255) return undefined;
+    }
+  }
+  return part < 0 || dots !== 3 ? undefined : word * 256 + part;
 }
 
 interface Range {

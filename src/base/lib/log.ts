@@ -1,5 +1,5 @@
 import { type DestinationStream, pino } from 'pino';
-import { PinoPretty } from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -49,12 +49,9 @@ export function createLogger(options: LoggerOptions): Logger {
 
 /** For people at a terminal: written at once, coloured only where colours show. */
 function prettySink(destination: DestinationStream | undefined): DestinationStream {
-  return PinoPretty({
-    sync: true,
-    translateTime: 'SYS:HH:MM:ss.l',
-    colorize: destination === undefined && process.stdout.isTTY,
-    ...(destination ? { destination: { write: (line: string) => destination.write(line) } } : { destination: 1 }),
-  });
+  const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize: destination === undefined && process.stdout.isTTY });
+  const sink = destination ?? pino.destination({ fd: 1, sync: true });
+  return { write: (line: string) => sink.write(format(line)) };
 }
 
 /** Writes nothing; for tests and one-shot commands. */

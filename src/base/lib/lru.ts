@@ -21,7 +21,7 @@ export class Lru<K extends {}, V extends {}> {
     this.#cache = new LRUCache<K, V>({
       max,
       ...(size ? { maxSize: size.max, sizeCalculation: (value: V) => size.sizeOf(value) } : {}),
-      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => ttl.clock.monotonic() } } : {}),
+      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => 1 + ttl.clock.monotonic() } } : {}), // a start of 0 means "no ttl" to the package
       ...(onGone ? { dispose: (value: V) => onGone(value) } : {}),
     });
   }

@@ -66,7 +66,7 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
     const parsed = parseAllDocuments(text, { lineCounter: lines, version: '1.2', schema: 'core', uniqueKeys: false, prettyErrors: false, stringKeys: false });
     documents = Array.isArray(parsed) ? parsed : [];
   } catch {
-    return { root: NULL_ROOT, errors: [reader.error('syntax', 'the file nests too deeply to be read', 0)] };
+    return { root: NULL_ROOT, errors: [reader.error('too_deep', 'the file nests too deeply to be read', 0)] };
   }
   return reader.read(documents);
 }

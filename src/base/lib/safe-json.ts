@@ -1,0 +1,235 @@
+import { GatewayError } from './gateway-error.ts';
+
+/** Most levels of nesting that are parsed (decision 3.20). */
+export const MAX_JSON_DEPTH = 64;
+/** Most structural tokens, `{ } [ ] , :` outside of strings, that are parsed (decision 3.20). */
+export const MAX_JSON_TOKENS = 200_000;
+
+/** Two readers of the same text could see different values. */
+export interface JsonDoubt {
+  readonly kind: 'duplicate_name' | 'not_finite' | 'integer_too_large';
+  /** Dotted path of the member for a duplicate name, else '': a number is named in `message`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface SafeJson {
+  readonly value: unknown;
+  /** The decoded text, for editing it in place. */
+  readonly text: string;
+  /** Set when the value is not the only possible reading; the caller decides what that means. */
+  readonly doubt: JsonDoubt | undefined;
+}
+
+export interface SafeJsonOptions {
+  /** Code of the error for what is not UTF-8 or not JSON. */
+  readonly malformed?: 'ambiguous_body' | 'invalid_request';
+  /**
+   * Duplicate names are looked for in the outermost object and along this chain of members: `['action', 'params']` also watches `action` and
+   * `action.params`.
+   */
+  readonly chain?: readonly string[];
+  /** Integers beyond 2^53 are a doubt (decision 3.19, structured API). */
+  readonly exactIntegers?: boolean;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+/** The shortest integer literal that can be beyond 2^53 has 16 digits; the shortest without exponent that is not finite has 309. */
+const LONG_INTEGER = 16;
+const LONG_NUMBER = 309;
+const NO_CHAIN: readonly string[] = [];
+const NO_OPTIONS: SafeJsonOptions = {};
+
+/** Fatal, and keeps a byte order mark, which is then refused because JSON does not allow it. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Parses untrusted JSON. The bytes are decoded once; one scan outside of strings bounds depth and tokens before anything is built (decision 3.20: 34 MB of
+ * `{},` block the process for seconds) and counts names, so that duplicates, spelled with escapes or not, show as a difference to the parsed object.
+ * @throws GatewayError `body_too_deep`, and `options.malformed` (default `ambiguous_body`) for what is not UTF-8 or not JSON
+ */
+export function parseSafeJson(bytes: Uint8Array, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
+  const malformed = options.malformed ?? 'ambiguous_body';
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    throw new GatewayError(malformed, 'The body is not valid UTF-8.');
+  }
+  return parseSafeJsonText(text, options);
+}
+
+/** As {@link parseSafeJson}, for text that was decoded already. */
+export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
+  const chain = options.chain ?? NO_CHAIN;
+  const scan = scanJson(text, chain, options.exactIntegers === true);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new GatewayError(options.malformed ?? 'ambiguous_body', 'The body is not valid JSON.');
+  }
+  return { value, text, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
+}
+
+interface Scan {
+  /** Names seen in the outermost object and in each object of the chain. */
+  readonly names: readonly number[];
+  readonly doubt: JsonDoubt | undefined;
+}
+
+/** Never throws but for depth and tokens. What it counts is right for valid JSON; everything else is refused by the parser behind it. */
+function scanJson(text: string, chain: readonly string[], exactIntegers: boolean): Scan {
+  const length = text.length;
+  const names: number[] = new Array<number>(chain.length + 1).fill(0);
+  const suspicious = exactIntegers ? LONG_INTEGER : LONG_NUMBER;
+  let depth = 0;
+  let tokens = 0;
+  /** How many objects of the chain are open; the watched object is at depth `open + 1`. */
+  let open = 0;
+  let nextOpens = false;
+  let keyStart = 0;
+  let keyEnd = 0;
+  let doubt: JsonDoubt | undefined;
+  let i = 0;
+  while (i < length) {
+    const c = text.charCodeAt(i);
+    if (c === QUOTE) {
+      keyStart = i;
+      i = endOfString(text, i);
+      keyEnd = i;
+      continue;
+    }
+    if (c === COLON) {
+      tokens++;
+      if (depth === open + 1) {
+        names[open] = (names[open] ?? 0) + 1;
+        nextOpens = open < chain.length && nameOf(text, keyStart, keyEnd) === chain[open];
+      }
+    } else if (c === COMMA) {
+      tokens++;
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      tokens++;
+      if (++depth > MAX_JSON_DEPTH) throw new GatewayError('body_too_deep', `The JSON body nests deeper than ${MAX_JSON_DEPTH} levels.`);
+      if (nextOpens) {
+        nextOpens = false;
+        if (c === OPEN_BRACE && depth === open + 2) open++;
+      }
+    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+      tokens++;
+      depth--;
+      if (depth <= open && open > 0) open--;
+    } else if (isNumberStart(c)) {
+      const start = i++;
+      let exponent = false;
+      for (; i < length; i++) {
+        const n = text.charCodeAt(i);
+        if (n >= 0x30 && n <= 0x39) continue;
+        if (n === 0x65 || n === 0x45) exponent = true;
+        else if (n !== 0x2e && n !== 0x2d && n !== 0x2b) break;
+      }
+      if (exponent || i - start >= suspicious) doubt ??= numberDoubt(text.slice(start, i), exactIntegers);
+      continue;
+    }
+    if (tokens > MAX_JSON_TOKENS) {
+      throw new GatewayError('body_too_deep', `The JSON body has more than ${MAX_JSON_TOKENS} structural tokens.`);
+    }
+    i++;
+  }
+  return { names, doubt };
+}
+
+/** Position behind the closing quote of the string that opens at `start`; the end of the text when it never closes. */
+export function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1);
+  while (end !== -1) {
+    let slashes = end - 1;
+    while (text.charCodeAt(slashes) === BACKSLASH && slashes > start) slashes--;
+    if ((end - slashes) % 2 === 1) return end + 1;
+    end = text.indexOf('"', end + 1);
+  }
+  return text.length;
+}
+
+function isNumberStart(c: number): boolean {
+  return (c >= 0x30 && c <= 0x39) || c === 0x2d;
+}
+
+function numberDoubt(literal: string, exactIntegers: boolean): JsonDoubt | undefined {
+  const value = Number(literal);
+  const shown = literal.length > 40 ? `${literal.slice(0, 40)}…` : literal;
+  if (value === Infinity || value === -Infinity) {
+    return { kind: 'not_finite', path: '', message: `The number ${shown} is not finite.` };
+  }
+  if (exactIntegers && /^-?\d+$/.test(literal) && !Number.isSafeInteger(value)) {
+    return { kind: 'integer_too_large', path: '', message: `The integer ${shown} is beyond 2^53 and would lose digits.` };
+  }
+  return undefined;
+}
+
+/** A name between its quotes, unescaped; undefined when its escapes are broken (the parser then refuses the text). */
+export function nameOf(text: string, start: number, end: number): string | undefined {
+  const raw = text.slice(start + 1, end - 1);
+  if (!raw.includes('\\')) return raw;
+  try {
+    const value: unknown = JSON.parse(text.slice(start, end));
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An object that was built from more names than it has members had a duplicate. */
+function duplicateName(text: string, value: unknown, names: readonly number[], chain: readonly string[]): JsonDoubt | undefined {
+  let object: unknown = value;
+  for (let level = 0; level <= chain.length; level++) {
+    if (typeof object !== 'object' || object === null || Array.isArray(object)) return undefined;
+    if (Object.keys(object).length !== (names[level] ?? 0)) {
+      const prefix = chain.slice(0, level);
+      const name = firstDuplicate(text, prefix);
+      const path = [...prefix, name].join('.');
+      return { kind: 'duplicate_name', path, message: `The name "${name}" appears twice in one object.` };
+    }
+    const next = chain[level];
+    if (next === undefined) return undefined;
+    object = Object.hasOwn(object, next) ? Reflect.get(object, next) : undefined;
+  }
+  return undefined;
+}
+
+/** The first repeated name of the object at `prefix`, only looked for to name it in the error. */
+function firstDuplicate(text: string, prefix: readonly string[]): string {
+  const seen = new Set<string>();
+  const path: (string | undefined)[] = [];
+  let depth = 0;
+  let lastStart = 0;
+  let lastEnd = 0;
+  for (let i = 0; i < text.length; ) {
+    const c = text.charCodeAt(i);
+    if (c === QUOTE) {
+      lastStart = i;
+      i = endOfString(text, i);
+      lastEnd = i;
+      continue;
+    }
+    if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
+    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) path.length = Math.max(0, --depth - 1);
+    else if (c === COLON) {
+      const name = nameOf(text, lastStart, lastEnd) ?? '';
+      if (depth === prefix.length + 1 && prefix.every((part, level) => path[level] === part)) {
+        if (seen.has(name)) return name;
+        seen.add(name);
+      }
+      path[depth - 1] = name;
+    }
+    i++;
+  }
+  return '';
+}

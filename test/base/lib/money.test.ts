@@ -1,0 +1,53 @@
+import { Decimal } from 'decimal.js';
+import fc from 'fast-check';
+import t from 'tap';
+import { costPico, parseUsd, picoFromUsd, usdFromPico } from '../../../src/base/lib/money.ts';
+
+t.test('amounts are read exactly and written without exponent and padding', async (t) => {
+  const cases: readonly (readonly [string, bigint, string])[] = [
+    ['0', 0n, '0'],
+    ['5.00', 5_000_000_000_000n, '5'],
+    ['0.15', 150_000_000_000n, '0.15'],
+    ['10', 10_000_000_000_000n, '10'],
+    ['007.10', 7_100_000_000_000n, '7.1'],
+    ['0.000000000001', 1n, '0.000000000001'],
+    ['0.0000000000010000', 1n, '0.000000000001'],
+    ['999999999999999999', 999_999_999_999_999_999_000_000_000_000n, '999999999999999999'],
+  ];
+  for (const [text, pico, back] of cases) {
+    t.equal(picoFromUsd(text), pico, text);
+    t.equal(usdFromPico(pico), back, text);
+  }
+  t.equal(usdFromPico(-1_500_000_000_000n), '-1.5');
+});
+
+t.test('what is not a plain decimal is refused', async (t) => {
+  for (const text of ['', '.', '.5', '5.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0x1', 'NaN', 'Infinity', '1.2.3', '0.0000000000001', '1'.repeat(19), '١']) {
+    t.throws(() => picoFromUsd(text), RangeError, JSON.stringify(text));
+    t.equal(parseUsd(text), undefined);
+  }
+});
+
+t.test('the cost is the specified formula, exact to the last digit, as decimal arithmetic says', async (t) => {
+  const count = fc.integer({ min: 0, max: 10_000_000 });
+  const rate = fc.integer({ min: 0, max: 999_999_999 }).map((micro) => new Decimal(micro).div(1e6).toFixed());
+  fc.assert(
+    fc.property(count, count, rate, rate, (tokensIn, tokensOut, rateIn, rateOut) => {
+      const expected = new Decimal(tokensIn).mul(rateIn).plus(new Decimal(tokensOut).mul(rateOut)).div(1_000_000);
+      return usdFromPico(costPico(tokensIn, tokensOut, { in: picoFromUsd(rateIn), out: picoFromUsd(rateOut) })) === expected.toFixed();
+    }),
+    { numRuns: 500 },
+  );
+  t.equal(usdFromPico(costPico(12, 7, { in: picoFromUsd('5'), out: picoFromUsd('15') })), '0.000165');
+});
+
+t.test('cached input is priced apart only when it has a rate', async (t) => {
+  const rates = { in: picoFromUsd('3'), out: picoFromUsd('15') };
+  t.equal(usdFromPico(costPico(1_000_000, 0, rates, 900_000)), '3');
+  t.equal(usdFromPico(costPico(1_000_000, 0, { ...rates, cachedIn: picoFromUsd('0.3') }, 900_000)), '0.57');
+  t.equal(usdFromPico(costPico(10, 0, { ...rates, cachedIn: 0n }, 99)), '0', 'no more is cached than was read');
+});
+
+t.test('a token count that is no count is refused', async (t) => {
+  for (const bad of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) t.throws(() => costPico(bad, 0, { in: 1n, out: 1n }), RangeError, String(bad));
+});

@@ -1,0 +1,99 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { parseDuration } from '../../../src/base/lib/durations.ts';
+import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
+import { Lru } from '../../../src/base/lib/lru.ts';
+import { nearestName } from '../../../src/base/lib/nearest.ts';
+import { packageRoot, packageVersion } from '../../../src/base/lib/package-root.ts';
+import { compileRegex } from '../../../src/base/lib/regex.ts';
+import { isWellFormed, toWellFormed } from '../../../src/base/lib/well-formed.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
+
+t.test('durations are Go\'s, plus days', async (t) => {
+  const cases: Readonly<Record<string, number>> = {
+    '0': 0, '0s': 0, '90s': 90_000, '1h30m': 5_400_000, '1.5h': 5_400_000, '.5s': 500, '90d': 7_776_000_000, '250ms': 250, '1m0.5s': 60_500, '5us': 0.005, '5µs': 0.005,
+  };
+  for (const [text, ms] of Object.entries(cases)) t.equal(parseDuration(text), ms, text);
+  for (const text of ['', '5', 's', '-5s', '+5s', '5 s', '1h 30m', '5x', '5S', '1e3s', '5s5', '1..5s', '9'.repeat(70), `${'9'.repeat(60)}d1`]) {
+    t.equal(parseDuration(text), undefined, JSON.stringify(text));
+  }
+});
+
+t.test('the nearest name is a plausible slip, not just any name', async (t) => {
+  const names = ['GW_PORT', 'GW_HOST', 'GW_DATA_DIR'];
+  t.equal(nearestName('GW_PROT', names), 'GW_PORT');
+  t.equal(nearestName('gw_host', names), 'GW_HOST');
+  t.equal(nearestName('GW_DATADIR', names), 'GW_DATA_DIR');
+  t.equal(nearestName('COMPLETELY_ELSE', names), undefined);
+  t.equal(nearestName('x'.repeat(100_000), names), undefined);
+});
+
+t.test('the package is found from the compiled files', async (t) => {
+  t.ok(existsSync(join(packageRoot(), 'package.json')));
+  t.match(packageVersion(), /^\d+\.\d+\.\d+/);
+});
+
+t.test('a cache forgets what was not used for longest', async (t) => {
+  const gone: number[] = [];
+  const lru = new Lru<string, number>({ max: 2, onGone: (value) => gone.push(value) });
+  lru.set('a', 1);
+  lru.set('b', 2);
+  t.equal(lru.get('a'), 1);
+  lru.set('c', 3);
+  t.same([lru.get('b'), lru.peek('a'), lru.has('c'), lru.size], [undefined, 1, true, 2]);
+  t.ok(lru.delete('a'));
+  lru.clear();
+  t.same(gone, [2, 1, 3]);
+});
+
+t.test('a cache bounds the sum of sizes and lets entries expire by the given clock', async (t) => {
+  const sized = new Lru<string, string>({ max: 10, size: { max: 5, sizeOf: (text) => text.length } });
+  sized.set('a', 'xxx');
+  sized.set('b', 'yyy');
+  sized.set('c', 'zzzzzzzz');
+  t.same([...sized.entries()], [['b', 'yyy']]);
+  const clock = fakeClock();
+  const timed = new Lru<string, number>({ max: 10, ttl: { ms: 1000, clock } });
+  timed.set('a', 1);
+  clock.advance(999);
+  t.equal(timed.get('a'), 1);
+  clock.advance(2);
+  t.equal(timed.get('a'), undefined, 'reading did not renew it');
+});
+
+t.test('a regular expression is linear: what blows up a backtracking engine does not', async (t) => {
+  t.ok(compileRegex('^gpt-4(o|\\.1)').test('gpt-4o-mini'));
+  t.notOk(compileRegex('^gpt-4$').test('gpt-4o'));
+  t.ok(compileRegex('claude').test('my-claude-3'), 'unanchored');
+  t.notOk(compileRegex('^(a+)+$').test(`${'a'.repeat(20_000)}!`));
+  for (const bad of ['(', 'a(?=b)', '(a)\\1', '(a{1000}){1000}', '((a{100}){100}){100}', '['.repeat(2000), '('.repeat(1000) + ')'.repeat(1000), '*']) {
+    t.throws(() => compileRegex(bad), { name: 'RegexSyntaxError' }, bad.slice(0, 30));
+  }
+});
+
+t.test('text is well-formed, or is made so', async (t) => {
+  t.ok(isWellFormed('\u{1f600}'));
+  t.notOk(isWellFormed('a\ud83d'));
+  t.equal(toWellFormed('a\ud83db'), 'a\ufffdb');
+});
+
+t.test('a log line is one JSON object with its level in words; lower levels are not written', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => lines.push(line) } });
+  log.debug({}, 'unseen');
+  log.child({ node_id: 'n1' }).warn({ err: new Error('broken\nline'), port: 7080 }, 'first\nsecond');
+  log.flush();
+  t.equal(lines.length, 1);
+  t.equal(lines[0]?.split('\n').length, 2, 'one line and its end');
+  const parsed: unknown = JSON.parse(lines[0] ?? '');
+  t.match(parsed, { level: 'warn', node_id: 'n1', port: 7080, msg: 'first\nsecond', err: { message: 'broken\nline' }, time: /^\d{4}-\d\d-\d\dT/ });
+  t.ok(log.isLevelEnabled('error'));
+  t.notOk(silentLogger.isLevelEnabled('error'));
+});
+
+t.test('the pretty form is for people', async (t) => {
+  const lines: string[] = [];
+  createLogger({ level: 'info', format: 'pretty', destination: { write: (line: string) => lines.push(line) } }).info({ port: 7080 }, 'listening');
+  t.match(lines.join(''), /INFO: listening\n.*port: 7080/s);
+});
