@@ -23,7 +23,7 @@ export interface UsageRule {
 
 /** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
 export interface StreamRule {
-  readonly framing: 'sse' | 'ndjson' | 'json_array' | 'aws_eventstream';
+  readonly framing: 'sse' | 'ndjson' | 'json_array';
   /** Data text that ends the stream, such as `[DONE]`. */
   readonly doneData?: string;
   /** Event names that end the stream. */
@@ -52,8 +52,12 @@ export interface Dialect {
   readonly modelEcho: string | undefined;
   readonly streaming: StreamRule | undefined;
   /** Whose error body a refusal imitates, so that the provider's SDK shows it (decision 8.2). */
-  readonly errorShape: 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';
+  readonly errorShape: ErrorShape;
+  /** Header that this format needs on every host that speaks it, sent with `fallback` when the caller gave none. */
+  readonly versionHeader?: { readonly name: string; readonly fallback: string };
 }
+
+export type ErrorShape = 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';
 
 export interface AuthScheme {
   /** Lower-case header name. */
@@ -122,8 +126,11 @@ export interface Catalogue {
   provider(idOrAlias: string): Provider | undefined;
   /** The registry row whose host this is; the argument is canonical (decision 3.17). */
   providerForHost(host: string): Provider | undefined;
-  /** Classifies by provider, method and canonical path without query, never by body. */
-  operation(provider: Provider, method: string, path: string): Operation;
+  /**
+   * Classifies by provider, method and canonical path (a query is ignored), never by body. `upgrade`: the request asks for a WebSocket; without it a
+   * GET of a realtime path is the `http.request` that it is.
+   */
+  operation(provider: Provider, method: string, path: string, upgrade?: boolean): Operation;
   dialect(id: string): Dialect | undefined;
   /** Longest match of the AI domain list. */
   domain(host: string): AiDomain | undefined;

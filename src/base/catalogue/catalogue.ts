@@ -1,0 +1,148 @@
+/*
+ * What the gateway knows about the outside world, as data: providers and the wire formats they speak, what a path of theirs means, prices, names of AI
+ * services. It is read once at start into one immutable snapshot. Here live the tables' readers and look-ups; nothing here decides anything about a
+ * request or knows credentials, and no branch names a provider: what differs between them is a column.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '../lib/package-root.ts';
+import { parseYaml } from '../lib/yaml.ts';
+import { CatalogueError } from './catalogue-error.ts';
+import { AiDomains } from './domains.ts';
+import { HTTP_REQUEST, type OperationTable } from './operations.ts';
+import { PriceTable } from './prices.ts';
+import { readDialects } from './read-dialects.ts';
+import { readProviders } from './read-providers.ts';
+import { Problems, Row } from './row-reader.ts';
+import type { AiDomain, Catalogue, Dialect, Operation, Price, Provider } from './types.ts';
+
+const SCHEMA = 'gw.provider_catalogue.v1';
+const DATA_FOLDER = 'src/base/catalogue/data';
+
+/** Texts of the data files; each one that is not given is read from the package. */
+export interface CatalogueSources {
+  readonly providers?: string;
+  readonly prices?: string;
+  readonly domains?: string;
+}
+
+export interface CatalogueOptions {
+  /** A file of rates that are laid over the shipped ones (`GW_PRICING_FILE`). */
+  readonly pricingFile?: string;
+  readonly sources?: CatalogueSources;
+}
+
+/**
+ * Reads, checks and indexes all tables. Synchronous: it runs once, before anything listens.
+ * @throws CatalogueError with every mistake, when a table does not hold what it must
+ */
+export function loadCatalogue(options: CatalogueOptions = {}): Catalogue {
+  const all: Problems[] = [];
+  const open = (name: string, given: string | undefined): [string, Problems] => {
+    const problems = new Problems(name);
+    all.push(problems);
+    return [given ?? shipped(name), problems];
+  };
+  const registry = readRegistry(...open('providers.yaml', options.sources?.providers));
+  const known = new Set(registry.providers.map((provider) => provider.id));
+  const prices = PriceTable.parse(...insert(open('prices.csv', options.sources?.prices), (id: string) => known.has(id)));
+  const domains = AiDomains.parse(...open('ai-domains.csv', options.sources?.domains));
+  const snapshot = new Snapshot(registry, prices, domains);
+  if (options.pricingFile !== undefined) {
+    const [text, problems] = open(options.pricingFile, readOperatorFile(options.pricingFile));
+    prices.override(text, (name) => snapshot.provider(name)?.id, problems);
+  }
+  const details = all.flatMap((problems) => problems.list);
+  if (details.length > 0) throw new CatalogueError(details);
+  return snapshot;
+}
+
+function insert<T>([text, problems]: [string, Problems], middle: T): [string, T, Problems] {
+  return [text, middle, problems];
+}
+
+function shipped(name: string): string {
+  return readFileSync(join(packageRoot(), DATA_FOLDER, name), 'utf8');
+}
+
+function readOperatorFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CatalogueError([{ path: '', file: path, message: `cannot be read: ${error instanceof Error ? error.message : String(error)}` }]);
+  }
+}
+
+interface Registry {
+  readonly providers: readonly Provider[];
+  readonly operations: ReadonlyMap<string, OperationTable>;
+  readonly dialects: ReadonlyMap<string, Dialect>;
+}
+
+function readRegistry(text: string, problems: Problems): Registry {
+  const { root, errors } = parseYaml(text, problems.file);
+  for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
+  const file = Row.from(root, 'catalogue', problems, ['schema', 'version', 'dialects', 'operation_sets', 'providers']);
+  if (errors.length > 0 || file === undefined) return { providers: [], operations: new Map(), dialects: new Map() };
+  if (file.need('schema') !== SCHEMA) file.problem('schema', `must be ${SCHEMA}`);
+  const dialects = readDialects(file.value('dialects'), problems);
+  const rows = readProviders(file, { version: file.need('version'), dialects, operationSets: file.value('operation_sets') }, problems);
+  return {
+    providers: Object.freeze(rows.map((row) => row.provider)),
+    operations: new Map(rows.map((row) => [row.provider.id, row.operations])),
+    dialects,
+  };
+}
+
+class Snapshot implements Catalogue {
+  readonly providers: readonly Provider[];
+  readonly #registry: Registry;
+  readonly #prices: PriceTable;
+  readonly #domains: AiDomains;
+  readonly #byName = new Map<string, Provider>();
+  readonly #byHost = new Map<string, Provider>();
+  readonly #bySuffix = new Map<string, Provider>();
+
+  constructor(registry: Registry, prices: PriceTable, domains: AiDomains) {
+    this.providers = registry.providers;
+    this.#registry = registry;
+    this.#prices = prices;
+    this.#domains = domains;
+    for (const provider of registry.providers) {
+      for (const name of [provider.id, ...(provider.neutralId ? [provider.neutralId] : []), ...provider.aliases]) this.#byName.set(name.toLowerCase(), provider);
+      for (const host of provider.hosts) this.#byHost.set(host, provider);
+      for (const pattern of provider.hostPatterns) this.#bySuffix.set(pattern.slice(2), provider);
+    }
+  }
+
+  provider(idOrAlias: string): Provider | undefined {
+    return this.#byName.get(idOrAlias) ?? this.#byName.get(idOrAlias.toLowerCase());
+  }
+
+  /** A pattern covers every depth below it: a host of a provider that is missed would not be governed. */
+  providerForHost(host: string): Provider | undefined {
+    const own = this.#byHost.get(host);
+    if (own !== undefined) return own;
+    for (let dot = host.indexOf('.'); dot !== -1; dot = host.indexOf('.', dot + 1)) {
+      const found = this.#bySuffix.get(host.slice(dot + 1));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  operation(provider: Provider, method: string, path: string, upgrade = false): Operation {
+    return this.#registry.operations.get(provider.id)?.find(method, path, upgrade) ?? HTTP_REQUEST;
+  }
+
+  dialect(id: string): Dialect | undefined {
+    return this.#registry.dialects.get(id);
+  }
+
+  domain(host: string): AiDomain | undefined {
+    return this.#domains.find(host);
+  }
+
+  price(providerId: string, model: string | undefined): Price {
+    return this.#prices.find(providerId, model);
+  }
+}

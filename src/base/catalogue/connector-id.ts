@@ -1,0 +1,22 @@
+import type { Catalogue } from './types.ts';
+
+/** The connector that takes any host and gives it nothing: no dialect, no credential, no streaming on the structured API. */
+export const GENERIC_HTTP = 'generic_http';
+const GENERIC_ALIASES: readonly string[] = [GENERIC_HTTP, 'generic'];
+const CUSTOM_PREFIX = 'custom:';
+
+/**
+ * The one place where a connector id from outside (hint, rule, credential, URL prefix, filter) is folded to the canonical one (decision 1): neutral names and
+ * aliases become real ids, case is ignored. Ids of custom connectors (`custom:<id>`, decision 8.7) pass as they are.
+ * @returns undefined for a name that nobody has
+ */
+export function canonicalConnectorId(catalogue: Catalogue, text: string): string | undefined {
+  if (GENERIC_ALIASES.includes(text.toLowerCase())) return GENERIC_HTTP;
+  if (text.startsWith(CUSTOM_PREFIX)) return text.length > CUSTOM_PREFIX.length ? text : undefined;
+  return catalogue.provider(text)?.id;
+}
+
+/** Ids that no registry row may take. */
+export function isReservedConnectorId(id: string): boolean {
+  return GENERIC_ALIASES.includes(id) || id.startsWith('custom');
+}

@@ -1,0 +1,129 @@
+import type { Row } from './row-reader.ts';
+import type { Dialect, Operation } from './types.ts';
+
+const METHODS = ['any', 'get', 'post', 'put', 'patch', 'delete'];
+const ACTION_TYPES = ['ai.infer', 'ai.embed', 'ai.moderate', 'http.request'];
+/** Members of an operation row. */
+export const OPERATION_MEMBERS: readonly string[] = [...METHODS, 'type', 'detail', 'dialect', 'multipart', 'websocket'];
+
+/** What nobody describes: metadata, management, a plain HTTP call to any host. */
+export const HTTP_REQUEST: Operation = Object.freeze({
+  actionType: 'http.request',
+  detailType: undefined,
+  dialect: undefined,
+  multipart: false,
+  websocket: false,
+  known: true,
+});
+
+/** A POST to an AI host that no row names fails towards inspection. */
+const UNKNOWN_POST: Operation = Object.freeze({ ...HTTP_REQUEST, actionType: 'ai.infer', known: false });
+
+interface Pattern {
+  /** Upper case, `*` for every method. */
+  readonly method: string;
+  readonly regex: RegExp;
+  readonly operation: Operation;
+}
+
+interface OperationRow {
+  readonly method: string;
+  readonly path: string;
+  readonly operation: Operation;
+}
+
+/** Checks one row; undefined when it has a problem. */
+export function readOperation(row: Row, dialects: ReadonlyMap<string, Dialect>): OperationRow | undefined {
+  const named = METHODS.filter((name) => row.has(name));
+  const [method] = named;
+  const type = row.need('type');
+  const dialectId = row.text('dialect');
+  const dialect = dialectId === undefined ? undefined : dialects.get(dialectId);
+  if (method === undefined || named.length > 1) row.problem('path', `needs exactly one of ${METHODS.join(', ')}`);
+  if (!ACTION_TYPES.includes(type)) row.problem('type', `must be one of ${ACTION_TYPES.join(', ')}`);
+  if (dialectId !== undefined && dialect === undefined) row.problem('dialect', `"${dialectId}" is no dialect`);
+  const path = method === undefined ? '' : row.need(method);
+  if (!/^(?:\{base\}|)(?:\/|$)/.test(path) || (/\*/.test(path) && !/^[^*]*\/\*\*$/.test(path))) {
+    row.problem('path', 'must begin with / or {base} and may hold a star only as /** at its end');
+    return undefined;
+  }
+  const operation = Object.freeze({
+    actionType: type,
+    detailType: row.text('detail'),
+    dialect,
+    multipart: row.flag('multipart', false),
+    websocket: row.flag('websocket', false),
+    known: true,
+  });
+  return { method: method === 'any' ? '*' : (method ?? '').toUpperCase(), path, operation };
+}
+
+/**
+ * Answers what a method and a path mean for one provider. Literal paths are one look-up, patterns a short list of precompiled expressions; the first row
+ * wins, so a provider's own rows stand before the sets that it uses.
+ */
+export class OperationTable {
+  /** By method, then by path. */
+  readonly #literals = new Map<string, Map<string, Operation>>();
+  readonly #sockets = new Map<string, Operation>();
+  readonly #patterns: Pattern[] = [];
+  readonly #socketPatterns: Pattern[] = [];
+  readonly #ignoreCase: boolean;
+
+  constructor(rows: readonly OperationRow[], bases: readonly string[], ignoreCase: boolean) {
+    this.#ignoreCase = ignoreCase;
+    for (const row of rows) {
+      const paths = row.path.startsWith('{base}') ? bases.map((base) => base + row.path.slice('{base}'.length)) : [row.path];
+      for (const path of paths) this.#add(row, path);
+    }
+  }
+
+  /** @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for */
+  find(method: string, path: string, upgrade: boolean): Operation {
+    const upper = method.toUpperCase();
+    const plain = this.#plain(path);
+    if (upgrade) {
+      const socket = this.#sockets.get(plain) ?? firstMatch(this.#socketPatterns, '*', plain);
+      if (socket !== undefined) return socket;
+    }
+    const found = this.#literals.get(upper)?.get(plain) ?? firstMatch(this.#patterns, upper, plain);
+    return found ?? (upper === 'POST' ? UNKNOWN_POST : HTTP_REQUEST);
+  }
+
+  #add({ method, operation }: OperationRow, path: string): void {
+    const literal = !/[{*]/.test(path) && method !== '*';
+    const known = this.#ignoreCase ? path.toLowerCase() : path;
+    const pattern = { method: operation.websocket ? '*' : method, regex: compilePath(path, this.#ignoreCase), operation };
+    if (operation.websocket) {
+      if (!literal) this.#socketPatterns.push(pattern);
+      else if (!this.#sockets.has(known)) this.#sockets.set(known, operation);
+    } else if (!literal) this.#patterns.push(pattern);
+    else {
+      const paths = this.#literals.get(method) ?? new Map<string, Operation>();
+      this.#literals.set(method, paths);
+      if (!paths.has(known)) paths.set(known, operation);
+    }
+  }
+
+  #plain(path: string): string {
+    const query = path.indexOf('?');
+    let end = query === -1 ? path.length : query;
+    while (end > 1 && path.charCodeAt(end - 1) === 0x2f) end--;
+    let plain = end === path.length ? path : path.slice(0, end);
+    if (plain.includes('%')) plain = plain.replace(/%3a/gi, ':');
+    return this.#ignoreCase ? plain.toLowerCase() : plain;
+  }
+}
+
+function firstMatch(patterns: readonly Pattern[], method: string, path: string): Operation | undefined {
+  for (const pattern of patterns) {
+    if ((pattern.method === '*' || pattern.method === method) && pattern.regex.test(path)) return pattern.operation;
+  }
+  return undefined;
+}
+
+function compilePath(path: string, ignoreCase: boolean): RegExp {
+  const below = path.endsWith('/**');
+  const parts = (below ? path.slice(0, -3) : path).split(/\{[a-zA-Z_]+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('[^/]+')}${below ? '(?:/.*)?' : ''}$`, ignoreCase ? 'is' : 's');
+}

@@ -1,0 +1,139 @@
+import type { YamlNode } from '../lib/yaml.ts';
+import { type Problems, Row } from './row-reader.ts';
+import type { CountRule, Dialect, ErrorShape, Place, StreamRule, UsageRule } from './types.ts';
+
+const MEMBERS = [
+  'extends',
+  'model',
+  'stream',
+  'max_tokens',
+  'prompt_paths',
+  'usage',
+  'model_echo',
+  'streaming',
+  'error_shape',
+  'version_header',
+] as const;
+const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array'];
+const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral'];
+
+/** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
+export function readDialects(node: YamlNode | undefined, problems: Problems): ReadonlyMap<string, Dialect> {
+  const dialects = new Map<string, Dialect>();
+  const table = Row.from(node, 'dialects', problems);
+  for (const { key, value } of table?.entries() ?? []) {
+    const row = Row.from(value, `dialects.${key.source}`, problems, MEMBERS);
+    const parentId = row?.text('extends');
+    const parent = parentId === undefined ? undefined : dialects.get(parentId);
+    if (parentId !== undefined && parent === undefined) row?.problem('extends', `"${parentId}" is no dialect that stands before this one`);
+    if (row !== undefined) dialects.set(key.source, Object.freeze(readDialect(key.source, row, parent)));
+  }
+  return dialects;
+}
+
+function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect {
+  const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
+  const maxTokens = row.has('max_tokens') ? row.texts('max_tokens') : parent?.maxTokens;
+  const promptPaths = row.has('prompt_paths') ? row.texts('prompt_paths') : parent?.promptPaths;
+  return {
+    id,
+    model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
+    stream: readStreamPlace(row) ?? parent?.stream,
+    maxTokens: maxTokens ?? [],
+    promptPaths: promptPaths ?? [],
+    usage: readUsageRule(row) ?? parent?.usage,
+    modelEcho: row.text('model_echo') ?? parent?.modelEcho,
+    streaming: readStreamRule(row) ?? parent?.streaming,
+    errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
+    ...(versionHeader === undefined ? {} : { versionHeader }),
+  };
+}
+
+const PLACE_MEMBERS = ['in', 'path', 'field', 'pattern', 'ignore_case', 'name'];
+
+function readStreamPlace(row: Row): Place | undefined {
+  const place = row.row('stream', PLACE_MEMBERS);
+  return place === undefined ? undefined : readPlace(place);
+}
+
+function readPlace(place: Row): Place | undefined {
+  const where = place.need('in');
+  if (where === 'body') return { in: 'body', path: place.need('path') };
+  if (where === 'form') return { in: 'form', field: place.need('field') };
+  if (where === 'query') return { in: 'query', name: place.need('name') };
+  if (where !== 'path') place.problem('in', 'must be body, form, path or query');
+  else {
+    const pattern = compilePattern(place);
+    if (pattern !== undefined) return { in: 'path', pattern };
+  }
+  return undefined;
+}
+
+/** The patterns are part of the product, not input, so the platform's own engine may run them. */
+function compilePattern(place: Row): RegExp | undefined {
+  const source = place.need('pattern');
+  try {
+    const pattern = new RegExp(source, place.flag('ignore_case', false) ? 'i' : '');
+    if (new RegExp(`${source}|`).exec('')?.length === 2) return pattern;
+    place.problem('pattern', 'must have exactly one capturing group, around the value');
+  } catch (error) {
+    place.problem('pattern', `is no regular expression: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return undefined;
+}
+
+function readUsageRule(row: Row): UsageRule | undefined {
+  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'reasoning_out']);
+  if (usage === undefined) return undefined;
+  return {
+    root: usage.text('root') ?? '',
+    tokensIn: readCountRule(usage, 'tokens_in'),
+    tokensOut: readCountRule(usage, 'tokens_out'),
+    cachedIn: usage.texts('cached_in'),
+    reasoningOut: usage.texts('reasoning_out'),
+  };
+}
+
+function readCountRule(usage: Row, name: string): CountRule {
+  const rule = usage.row(name, ['sum', 'first', 'constant']);
+  const constant = rule?.text('constant');
+  if (constant !== undefined && /^\d{1,9}$/.test(constant)) return { how: 'constant', paths: [], constant: Number(constant) };
+  if (rule?.has('sum')) return { how: 'sum', paths: rule.texts('sum') };
+  if (rule?.has('first')) return { how: 'first', paths: rule.texts('first') };
+  usage.problem(name, 'must be {sum: […]}, {first: […]} or {constant: a number}');
+  return { how: 'first', paths: [] };
+}
+
+function readStreamRule(row: Row): StreamRule | undefined {
+  const known = ['framing', 'done_data', 'done_events', 'usage_roots', 'error_paths', 'error_events', 'model_paths'];
+  const stream = row.row('streaming', known);
+  if (stream === undefined) return undefined;
+  const doneData = stream.text('done_data');
+  return {
+    framing: oneOf(stream, 'framing', FRAMINGS) ?? missing(stream, 'framing', 'sse'),
+    ...(doneData === undefined ? {} : { doneData }),
+    doneEvents: stream.texts('done_events'),
+    usageRoots: stream.texts('usage_roots'),
+    errorPaths: stream.texts('error_paths'),
+    errorEvents: stream.texts('error_events'),
+    modelPaths: stream.texts('model_paths'),
+  };
+}
+
+function readVersionHeader(row: Row): { name: string; fallback: string } | undefined {
+  const header = row.row('version_header', ['name', 'fallback']);
+  return header === undefined ? undefined : { name: header.need('name'), fallback: header.need('fallback') };
+}
+
+function oneOf<T extends string>(row: Row, name: string, allowed: readonly T[]): T | undefined {
+  const text = row.text(name);
+  if (text === undefined) return undefined;
+  const found = allowed.find((value) => value === text);
+  if (found === undefined) row.problem(name, `must be one of ${allowed.join(', ')}`);
+  return found;
+}
+
+function missing<T>(row: Row, name: string, standIn: T): T {
+  if (!row.has(name)) row.problem(name, 'is missing');
+  return standIn;
+}

@@ -1,0 +1,115 @@
+import { canonicalHost } from '../lib/host.ts';
+import type { YamlNode } from '../lib/yaml.ts';
+import { isReservedConnectorId } from './connector-id.ts';
+import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
+import { type Problems, Row } from './row-reader.ts';
+import type { AuthScheme, Dialect, Provider } from './types.ts';
+
+const MEMBERS = [
+  'id',
+  'version',
+  'neutral_id',
+  'aliases',
+  'kind',
+  'in_proxy_registry',
+  'hosts',
+  'host_patterns',
+  'paths_ignore_case',
+  'bases',
+  'default_path',
+  'auth',
+  'auth_query_names',
+  'version_header',
+  'idempotency_header',
+  'operations',
+  'use',
+];
+
+export interface ProviderRow {
+  readonly provider: Provider;
+  readonly operations: OperationTable;
+}
+
+export interface ProviderContext {
+  readonly version: string;
+  readonly dialects: ReadonlyMap<string, Dialect>;
+  readonly operationSets: YamlNode | undefined;
+}
+
+/** Reads the registry's rows (decision 1) and checks them against each other: ids, names and hosts are unique. */
+export function readProviders(list: Row, context: ProviderContext, problems: Problems): readonly ProviderRow[] {
+  const sets = Row.from(context.operationSets, 'operation_sets', problems);
+  const rows = list.rows('providers', MEMBERS).map((row) => readProvider(row, context, sets));
+  const taken = new Map<string, string>();
+  for (const { provider } of rows) {
+    const names = [provider.id, provider.neutralId ?? '', ...provider.aliases].map((name) => `name ${name.toLowerCase()}`);
+    const hosts = [...provider.hosts, ...provider.hostPatterns].map((host) => `host ${host}`);
+    for (const thing of new Set([...names, ...hosts])) {
+      const owner = taken.get(thing);
+      if (owner !== undefined && thing !== 'name ') problems.add(`providers.${provider.id}`, `${thing} is also ${owner}'s`);
+      taken.set(thing, provider.id);
+    }
+  }
+  return rows;
+}
+
+function readProvider(row: Row, context: ProviderContext, sets: Row | undefined): ProviderRow {
+  const id = row.need('id');
+  if (!/^[a-z][a-z0-9_]{0,62}$/.test(id) || isReservedConnectorId(id)) row.problem('id', 'must be lower-case letters, digits and _, and no reserved id');
+  const hosts = readHosts(row, 'hosts', (host) => host);
+  const hostPatterns = readHosts(row, 'host_patterns', (host) => (host.startsWith('*.') ? host.slice(2) : ''));
+  if (hosts.length + hostPatterns.length === 0) row.problem('hosts', 'a provider needs a host or a host pattern');
+  const operations = readOperations(row, context, sets);
+  const versionHeader = row.row('version_header', ['name', 'fallback']);
+  const defaultPath = row.need('default_path');
+  if (operations.find('POST', defaultPath.replace('{model}', 'm'), false).dialect === undefined) {
+    row.problem('default_path', 'must be a POST path that one of the operations gives a dialect');
+  }
+  const provider: Provider = {
+    id,
+    version: row.text('version') ?? context.version,
+    neutralId: row.text('neutral_id'),
+    aliases: row.texts('aliases'),
+    kind: row.need('kind'),
+    inProxyRegistry: row.flag('in_proxy_registry', true) && hosts.length > 0,
+    hosts,
+    hostPatterns,
+    defaultPath,
+    auth: readAuth(row),
+    authQueryNames: row.texts('auth_query_names'),
+    versionHeader: versionHeader && { name: versionHeader.need('name'), fallback: versionHeader.need('fallback') },
+    idempotencyHeader: row.text('idempotency_header'),
+    needsCredential: true,
+    canStream: true,
+  };
+  return { provider: Object.freeze(provider), operations };
+}
+
+function readHosts(row: Row, name: string, hostOf: (text: string) => string): readonly string[] {
+  const texts = row.texts(name);
+  for (const text of texts) {
+    if (canonicalHost(hostOf(text)) !== hostOf(text)) row.problem(name, `"${text}" is no host in canonical form`);
+  }
+  return texts;
+}
+
+function readAuth(row: Row): readonly AuthScheme[] {
+  const schemes = row.rows('auth', ['header', 'format']).map((scheme) => ({ header: scheme.need('header'), format: scheme.need('format') }));
+  if (schemes.length === 0) row.problem('auth', 'needs at least one scheme');
+  for (const { header, format } of schemes) {
+    if (!/^[a-z0-9-]+$/.test(header) || !format.includes('{key}')) row.problem('auth', 'needs a lower-case header name and a format with {key}');
+  }
+  return schemes;
+}
+
+function readOperations(row: Row, context: ProviderContext, sets: Row | undefined): OperationTable {
+  const own = row.rows('operations', OPERATION_MEMBERS);
+  const used = row.texts('use').flatMap((name) => {
+    if (sets?.has(name) !== true) row.problem('use', `"${name}" is no operation set`);
+    return sets?.rows(name, OPERATION_MEMBERS) ?? [];
+  });
+  const rows = [...own, ...used].flatMap((operation) => readOperation(operation, context.dialects) ?? []);
+  const bases = row.texts('bases');
+  if (bases.length === 0 && rows.some(({ path }) => path.startsWith('{base}'))) row.problem('bases', 'is needed by a path with {base}');
+  return new OperationTable(rows, bases, row.flag('paths_ignore_case', false));
+}
