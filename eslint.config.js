@@ -1,0 +1,80 @@
+/*
+ * Only what needs types, and the names that are forbidden with a reason; everything else is Biome's (biome.json), rooms and cycles are
+ * dependency-cruiser's.
+ */
+import tseslint from 'typescript-eslint';
+
+const TIME = 'Time comes from the injected Clock (base/lib/clock.ts), so that tests own it.';
+const CHANCE = 'Chance comes from base/lib, where it can be replaced; secrets need node:crypto anyway.';
+
+const clockAndChance = {
+  properties: [
+    { object: 'Date', property: 'now', message: TIME },
+    { object: 'performance', property: 'now', message: TIME },
+    { object: 'Math', property: 'random', message: CHANCE },
+  ],
+  syntax: [
+    { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: TIME },
+    { selector: "CallExpression[callee.name='Date']", message: TIME },
+  ],
+};
+
+const exit = { object: 'process', property: 'exit', message: 'Only main.ts and the command line end the process; everybody else lets it drain.' };
+
+export default tseslint.config(
+  { ignores: ['node_modules/', 'build/', '.build/', '.tap/', 'coverage/', '**/*.js', '**/*.mjs', '**/*.cjs'] },
+  {
+    files: ['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
+    plugins: { '@typescript-eslint': tseslint.plugin },
+    languageOptions: { parser: tseslint.parser, parserOptions: { project: './tsconfig.json', tsconfigRootDir: import.meta.dirname } },
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    rules: {
+      '@typescript-eslint/await-thenable': 'error',
+      '@typescript-eslint/no-array-delete': 'error',
+      '@typescript-eslint/no-deprecated': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-for-in-array': 'error',
+      '@typescript-eslint/no-implied-eval': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/no-unnecessary-type-assertion': 'error',
+      '@typescript-eslint/no-unsafe-argument': 'error',
+      '@typescript-eslint/no-unsafe-assignment': 'error',
+      '@typescript-eslint/no-unsafe-call': 'error',
+      '@typescript-eslint/no-unsafe-member-access': 'error',
+      '@typescript-eslint/no-unsafe-return': 'error',
+      '@typescript-eslint/only-throw-error': 'error',
+      '@typescript-eslint/prefer-promise-reject-errors': 'error',
+      '@typescript-eslint/prefer-readonly': 'error',
+      '@typescript-eslint/restrict-plus-operands': 'error',
+      '@typescript-eslint/return-await': ['error', 'error-handling-correctness-only'],
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      'no-restricted-globals': ['error', { name: 'fetch', message: 'outbound/net is the only door out.' }],
+      'no-restricted-properties': ['error', ...clockAndChance.properties, exit],
+      'no-restricted-syntax': ['error', ...clockAndChance.syntax],
+    },
+  },
+  { files: ['src/base/lib/**/*.ts'], rules: { 'no-restricted-properties': ['error', exit], 'no-restricted-syntax': 'off' } },
+  { files: ['src/main.ts', 'src/cli/**/*.ts'], rules: { 'no-restricted-properties': ['error', ...clockAndChance.properties] } },
+  {
+    // A test's answers come from JSON and from untyped peers; what it asserts is its own check of the shape.
+    files: ['test/**/*.ts', 'bench/**/*.ts'],
+    rules: {
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+      // tap itself waits for its subtests.
+      '@typescript-eslint/no-floating-promises': [
+        'error',
+        { allowForKnownSafePromises: [{ from: 'package', name: 'PromiseWithSubtest', package: '@tapjs/core' }] },
+      ],
+    },
+  },
+);
