@@ -45,7 +45,8 @@ export interface BodySource {
   /** Value of Content-Length; undefined when chunked or h2 without it; 0 when there is none. */
   readonly declaredLength: number | undefined;
   /** Reads everything. @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut. */
-  readAll(limit: number): Promise<Uint8Array>;
+  /** `progress` is told the total so far before more is read, and may throw to stop. */
+  readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array>;
   /** The bytes as they come, with back-pressure. Throws `client_gone` as above. */
   stream(): AsyncIterable<Uint8Array>;
 }

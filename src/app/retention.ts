@@ -1,0 +1,27 @@
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+const EVERY_MS = 3_600_000;
+
+/** Removes records older than `retentionMs`, now and every hour. Returns a function that stops it. */
+export function keepRetention(store: Store, retentionMs: number, clock: Clock, log: Logger): () => void {
+  let cancel: () => void = () => undefined;
+  const run = async () => {
+    try {
+      const removed = await store.removeRecordsBefore(clock.now() - retentionMs);
+      if (removed > 0) log.info({ removed }, 'removed records beyond their retention');
+    } catch (error) {
+      log.error({ err: error }, 'removing old records failed; it is tried again in an hour');
+    }
+  };
+  const schedule = () => {
+    cancel = clock.after(EVERY_MS, () => {
+      void run();
+      schedule();
+    });
+  };
+  void run();
+  schedule();
+  return () => cancel();
+}

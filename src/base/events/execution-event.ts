@@ -1,0 +1,40 @@
+/*
+ * Typed in-process events: what the request line tells everything that stands around it. An event is published after the last byte of the answer, so
+ * no listener can slow a caller down; listeners must not throw.
+ */
+import type { ExecutionRecord } from '../model/execution-record.ts';
+
+/** One request has been answered and, when it had one, its record is stored. */
+export interface ExecutionEvent {
+  readonly record: ExecutionRecord;
+  /** From the complete head to the last byte, milliseconds. */
+  readonly durationMs: number;
+  /** True when the model had no price of its own. */
+  readonly pricedByDefault: boolean;
+}
+
+/** Authentication failed before policy (specification, "Authentication" 3). */
+export interface AuthFailureEvent {
+  readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
+  readonly orgId: string;
+}
+
+export interface GatewayEvents {
+  execution(event: ExecutionEvent): void;
+  authFailure(event: AuthFailureEvent): void;
+  /** A request ended without a record: its error code. */
+  unrecorded(code: string): void;
+  tunnelOpened(): void;
+  tunnelClosed(bytesUp: number, bytesDown: number): void;
+}
+
+/** Fans one stream of events out to every listener. */
+export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEvents {
+  return {
+    execution: (event) => listeners.forEach((listener) => listener.execution?.(event)),
+    authFailure: (event) => listeners.forEach((listener) => listener.authFailure?.(event)),
+    unrecorded: (code) => listeners.forEach((listener) => listener.unrecorded?.(code)),
+    tunnelOpened: () => listeners.forEach((listener) => listener.tunnelOpened?.()),
+    tunnelClosed: (up, down) => listeners.forEach((listener) => listener.tunnelClosed?.(up, down)),
+  };
+}

@@ -1,0 +1,64 @@
+/*
+ * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, workload, rules.
+ */
+import type { Attribution } from '../../base/model/attribution.ts';
+
+const IDS = ['customer_id', 'account_id', 'project_id'] as const;
+
+/** Members of `first`, completed by those of `second`; labels are completed one by one. */
+export function mergeAttribution(first: Attribution, second: Attribution | undefined): Attribution {
+  if (!second) return first;
+  const merged: { -readonly [K in keyof Attribution]: Attribution[K] } = {};
+  for (const id of IDS) {
+    const value = first[id] ?? second[id];
+    if (value !== undefined) merged[id] = value;
+  }
+  if (first.labels || second.labels) merged.labels = { ...second.labels, ...first.labels };
+  return merged;
+}
+
+/** Drops what the caller may not set (specification, "enforce_attribution": `allow_overrides` also restricts `labels.<key>` entries). */
+export function restrictOverrides(caller: Attribution, allowed: readonly string[] | undefined): Attribution {
+  if (!allowed) return caller;
+  const kept: { -readonly [K in keyof Attribution]: Attribution[K] } = {};
+  for (const id of IDS) {
+    const value = caller[id];
+    if (value !== undefined && allowed.includes(id)) kept[id] = value;
+  }
+  const labels = Object.entries(caller.labels ?? {}).filter(([key]) => allowed.includes(`labels.${key}`));
+  if (labels.length > 0) kept.labels = Object.fromEntries(labels);
+  return kept;
+}
+
+/** The value of an attribution name as rules write it: an id, or `labels.<key>`. */
+export function attributionValue(attribution: Attribution, name: string): string | undefined {
+  if (name.startsWith('labels.')) {
+    const key = name.slice('labels.'.length);
+    return attribution.labels && Object.hasOwn(attribution.labels, key) ? attribution.labels[key] : undefined;
+  }
+  const id = IDS.find((known) => known === name);
+  return id && attribution[id];
+}
+
+/** The merged effects of policy that concern attribution. */
+export interface AttributionEffects {
+  readonly require_attribution: readonly string[];
+  /** Undefined: unrestricted. */
+  readonly allow_overrides?: readonly string[];
+  readonly default_attribution: Attribution;
+}
+
+export interface Settled {
+  readonly attribution: Attribution;
+  /** Required names that nobody gave. */
+  readonly missing: readonly string[];
+}
+
+/** The attribution that is recorded, after the merged effects of all matching rules. */
+export function settleAttribution(input: { caller: Attribution; workload: Attribution | undefined; effects: AttributionEffects }): Settled {
+  const { caller, workload, effects } = input;
+  const own = mergeAttribution(restrictOverrides(caller, effects.allow_overrides), workload);
+  const attribution = mergeAttribution(own, effects.default_attribution);
+  const missing = effects.require_attribution.filter((name) => !attributionValue(attribution, name));
+  return { attribution, missing };
+}

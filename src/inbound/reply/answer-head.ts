@@ -1,0 +1,42 @@
+import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
+
+/** The head of an upstream's answer, ready to be passed on. */
+export interface AnswerHead {
+  readonly status: number;
+  /** Flat list without framing, hop-by-hop, `X-GW-*` and `Alt-Svc` (decision 3.22). */
+  readonly headers: readonly string[];
+  readonly contentLength: number | undefined;
+  /** Lower case, without parameters; empty when absent. */
+  readonly mediaType: string;
+  /** Lower case; undefined for identity. */
+  readonly contentEncoding: string | undefined;
+  /** By its media type the body comes in events, so it must not be held. */
+  readonly eventStream: boolean;
+  /** The answer has no body by its status or method (RFC 9110 §6.4.1). */
+  readonly bodiless: boolean;
+}
+
+const EVENT_STREAMS: ReadonlySet<string> = new Set([
+  'text/event-stream',
+  'application/x-ndjson',
+  'application/ndjson',
+  'application/stream+json',
+  'application/vnd.amazon.eventstream',
+]);
+
+/** Reads the raw head of an answer to a request of `method`. */
+export function readAnswerHead(status: number, rawHeaders: readonly string[], method: string): AnswerHead {
+  const { headers, contentLength, contentType, contentEncoding } = filterResponseHeaders(rawHeaders);
+  const mediaType = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const encoding = contentEncoding?.trim().toLowerCase();
+  const bodiless = method === 'HEAD' || status === 204 || status === 304;
+  return {
+    status,
+    headers,
+    contentLength,
+    mediaType,
+    contentEncoding: encoding === undefined || encoding === '' || encoding === 'identity' ? undefined : encoding,
+    eventStream: !bodiless && EVENT_STREAMS.has(mediaType),
+    bodiless,
+  };
+}

@@ -1,0 +1,260 @@
+import type { ReplySink } from '../base/model/arrival.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { Sha256 } from '../base/lib/sha256.ts';
+import { readAnswerHead, type AnswerHead } from '../inbound/reply/answer-head.ts';
+import { governedHeaders } from '../inbound/reply/governed-headers.ts';
+import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
+import { createAnswerMeter, type AnswerMeter } from './answer-meter.ts';
+import type { Exchange } from './exchange.ts';
+import { markOf, sendEnvelope } from './send.ts';
+import type { Pipeline } from './stage.ts';
+
+/** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
+const HOLD_BYTES = 64 * 1024;
+/** How long a stream's end is waited for after its terminal event (decision 7.9). */
+const END_GRACE_MS = 250;
+
+/**
+ * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
+ * body) is kept back until `release`, which the runner calls when the record is stored.
+ */
+export class Delivery implements UpstreamEvents {
+  readonly #exchange: Exchange;
+  readonly #pipeline: Pipeline;
+  readonly #reply: ReplySink;
+  readonly #sentAt: number;
+  readonly #hash = new Sha256();
+  #handle: UpstreamHandle | undefined;
+  #resume: () => void = () => undefined;
+  #head: AnswerHead | undefined;
+  #meter: AnswerMeter | undefined;
+  #streaming = false;
+  #finished = false;
+  /** Bytes not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
+  #budgeted = 0;
+  #trailers: readonly string[] = [];
+  #tailTimer: (() => void) | undefined;
+  #decoding: Promise<void> | undefined;
+  #settle: () => void = () => undefined;
+  /** Resolves, never rejects, when nothing more will come from upstream. */
+  readonly over: Promise<void>;
+
+  responseBytes = 0;
+  responseSha256: string | undefined;
+  headLatencyMs: number | undefined;
+  failure: GatewayError | undefined;
+  clientGone = false;
+
+  constructor(exchange: Exchange, pipeline: Pipeline, reply: ReplySink) {
+    this.#exchange = exchange;
+    this.#pipeline = pipeline;
+    this.#reply = reply;
+    this.#sentAt = pipeline.clock.monotonic();
+    this.over = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    reply.onGone(() => this.#clientLeft());
+    reply.onDrain(() => this.#resume());
+  }
+
+  /** The upstream's status. */
+  get status(): number | undefined {
+    return this.#head?.status;
+  }
+
+  get streamOutcome(): ExecutionRecord['stream_outcome'] {
+    const answeredAsStream = this.#head ? this.#head.eventStream : this.#exchange.stream;
+    if (!answeredAsStream) return undefined;
+    if (this.clientGone) return 'aborted';
+    if (this.failure) return 'error';
+    const seen = this.#meter?.outcome ?? 'open';
+    return seen === 'open' ? 'aborted' : seen;
+  }
+
+  /** Gives the handle that stops the call. */
+  attach(handle: UpstreamHandle): void {
+    this.#handle = handle;
+    if (this.clientGone) handle.abort();
+  }
+
+  onInfo(status: number, rawHeaders: readonly string[]): void {
+    if (this.#exchange.door === 'proxied' && !this.#reply.headSent) this.#reply.info(status, rawHeaders);
+  }
+
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void): void {
+    if (this.#finished) return;
+    this.#resume = resume;
+    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
+    const head = readAnswerHead(status, rawHeaders, this.#exchange.method);
+    this.#head = head;
+    this.#meter = createAnswerMeter(this.#exchange, head, this.#pipeline);
+    const tooLargeToHold = this.#exchange.door === 'proxied' && (head.contentLength ?? 0) > HOLD_BYTES && !head.bodiless;
+    if (head.eventStream || tooLargeToHold) this.#startStreaming();
+  }
+
+  onData(chunk: Uint8Array): boolean {
+    if (this.#finished) return true;
+    this.responseBytes += chunk.length;
+    this.#hash.update(chunk);
+    if (!this.#streaming) return this.#hold(chunk);
+    const meter = this.#meter;
+    if (!meter) return this.#reply.write(chunk);
+    if (meter.asynchronous) {
+      this.#decoding = this.#forwardDecoded(chunk, meter, this.#decoding);
+      return false;
+    }
+    return this.#forward(chunk, meter.push(chunk));
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    this.#trailers = trailers;
+    if (this.#decoding) void this.#decoding.then(() => this.#finish());
+    else this.#finish();
+  }
+
+  onError(error: GatewayError): void {
+    if (this.#finished) return;
+    // What breaks after the terminal event takes nothing from the client.
+    if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
+    this.#finish();
+  }
+
+  /** Hands over what was kept back; called once, when the record is stored. */
+  release(record: ExecutionRecord): void {
+    this.#giveBack();
+    if (this.clientGone) return;
+    if (this.failure) {
+      this.#reply.reset();
+      return;
+    }
+    if (this.#streaming) {
+      for (const chunk of this.#held) this.#reply.write(chunk);
+      this.#reply.end(this.#trailers);
+    } else {
+      this.#sendHeld(record);
+    }
+    this.#held = [];
+  }
+
+  /** Gives up: nothing more is sent, the upstream call is stopped. */
+  abandon(): void {
+    this.#giveBack();
+    this.#handle?.abort();
+    this.#finish();
+  }
+
+  /** The held body of an answer that is no stream, as the provider sent it. */
+  heldBody(): Uint8Array {
+    return this.#held.length === 1 && this.#held[0] ? this.#held[0] : Buffer.concat(this.#held);
+  }
+
+  get head(): AnswerHead | undefined {
+    return this.#head;
+  }
+
+  get meter(): AnswerMeter | undefined {
+    return this.#meter;
+  }
+
+  /** True once the client has the head: from then on only a reset can tell it of a failure. */
+  get started(): boolean {
+    return this.#streaming;
+  }
+
+  #startStreaming(): void {
+    const head = this.#head;
+    if (!head) return;
+    this.#streaming = true;
+    const headers = governedHeaders(markOf(this.#exchange, undefined), head.headers);
+    this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
+  }
+
+  #hold(chunk: Uint8Array): boolean {
+    this.#held.push(chunk);
+    this.#heldBytes += chunk.length;
+    this.#meter?.push(chunk);
+    if (this.#heldBytes <= HOLD_BYTES) return true;
+    if (this.#exchange.door === 'direct') return this.#holdLarge(chunk.length);
+    this.#startStreaming();
+    let more = true;
+    for (const held of this.#held) more = this.#reply.write(held);
+    this.#held = [];
+    return more;
+  }
+
+  /** The structured API's envelope needs the whole body; it is counted against the shared budget. */
+  #holdLarge(bytes: number): boolean {
+    const { settings, buffers } = this.#pipeline;
+    if (this.#heldBytes > settings.maxBodyBytes || !buffers.tryTake(bytes)) {
+      this.#handle?.abort();
+      this.onError(new GatewayError('upstream_protocol', 'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.'));
+      return true;
+    }
+    this.#budgeted += bytes;
+    return true;
+  }
+
+  #forward(chunk: Uint8Array, terminalAt: number): boolean {
+    if (terminalAt < 0) return this.#reply.write(chunk);
+    if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
+    this.#held.push(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
+    this.#tailTimer ??= this.#pipeline.clock.after(END_GRACE_MS, () => {
+      this.#handle?.abort();
+      this.#finish();
+    });
+    return true;
+  }
+
+  /** An encoded stream: its bytes wait until they have been decoded and looked at, so that a terminal event is not sent too early. */
+  async #forwardDecoded(chunk: Uint8Array, meter: AnswerMeter, before: Promise<void> | undefined): Promise<void> {
+    await before;
+    const terminalAt = await meter.pushEncoded(chunk);
+    if (this.#finished) return;
+    if (this.#forward(chunk, terminalAt)) this.#resume();
+  }
+
+  #clientLeft(): void {
+    if (this.#finished) return;
+    this.clientGone = true;
+    this.#handle?.abort();
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#tailTimer?.();
+    if (!this.clientGone && !this.failure) this.#meter?.end();
+    if (this.#head) this.responseSha256 = this.#hash.hex();
+    this.#settle();
+  }
+
+  #giveBack(): void {
+    this.#pipeline.buffers.give(this.#budgeted);
+    this.#budgeted = 0;
+  }
+
+  #sendHeld(record: ExecutionRecord): void {
+    const head = this.#head;
+    if (!head) return;
+    const mark = markOf(this.#exchange, record.record_hash);
+    if (this.#exchange.door === 'direct') {
+      sendEnvelope(this.#exchange, this.#reply, record, head, this.heldBody());
+      return;
+    }
+    const headers = governedHeaders(mark, head.headers);
+    if (head.bodiless) {
+      this.#reply.head(head.status, headers, head.contentLength);
+      this.#reply.end(this.#trailers);
+    } else if (this.#trailers.length > 0) {
+      this.#reply.head(head.status, headers);
+      for (const chunk of this.#held) this.#reply.write(chunk);
+      this.#reply.end(this.#trailers);
+    } else {
+      this.#reply.sendWhole(head.status, headers, this.heldBody());
+    }
+  }
+}

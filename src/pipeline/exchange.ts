@@ -1,0 +1,127 @@
+/*
+ * The pipeline room: the one line that every request walks, whichever door it came by. A stage fills the exchange, pushes settlements and may answer;
+ * the runner alone builds the record and the reply. Nothing here listens on a port or opens a socket by itself.
+ */
+import type { ActionRequest } from '../base/model/action-request.ts';
+import type { ArrivalHead, BodySource, ReplySink } from '../base/model/arrival.ts';
+import type { Attribution } from '../base/model/attribution.ts';
+import type { ConnectionType, TrafficClass } from '../base/model/connection.ts';
+import type { Decision, RecordedDecision } from '../base/model/decision.ts';
+import type { ErrorCode } from '../base/model/error-codes.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Usage } from '../base/model/usage.ts';
+import type { Workload } from '../base/model/workload.ts';
+import type { Operation, Price, Provider } from '../base/catalogue/types.ts';
+import type { Facts } from '../decide/policy/facts.ts';
+import type { Verdict } from '../decide/policy/verdict.ts';
+import type { AiBody } from '../inbound/normalise/body.ts';
+import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
+import { rollUp } from '../record/roll-up.ts';
+import type { ActivePolicy } from '../services/policies.ts';
+import type { Effect } from '../storage/contract/store.ts';
+import type { Delivery } from './delivery.ts';
+
+/** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
+export type Door = 'direct' | 'proxied' | 'tunnel';
+
+/** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
+export interface Refusal {
+  readonly decision: Exclude<RecordedDecision, 'allow' | 'downgrade'>;
+  readonly status: number;
+  readonly reason: string;
+  readonly reasonCodes: readonly string[];
+  /** Set when the refusal is a failure with a code of the error table. */
+  readonly errorCode?: ErrorCode;
+}
+
+/** Runs on every exit, in reverse order of pushing; returns what is committed in one write with the record. Does no I/O. */
+export type Settlement = (record: ExecutionRecord) => readonly Effect[];
+
+/** Everything known about one request while it walks the line. Members are filled from top to bottom. */
+export class Exchange {
+  readonly door: Door;
+  readonly head: ArrivalHead;
+  readonly body: BodySource | undefined;
+  readonly reply: ReplySink | undefined;
+  /** Epoch milliseconds. */
+  readonly createdAt: number;
+  readonly recordId: string;
+  requestId: string;
+  connectionType: ConnectionType;
+  trafficClass: TrafficClass;
+
+  request: ActionRequest | undefined;
+  identity: ProxiedIdentity | undefined;
+  orgId = '';
+  workloadId = '';
+  workload: Workload | undefined;
+  callerId: string | undefined;
+  callerIp: string;
+
+  method: string;
+  host = '';
+  port = 443;
+  tls = true;
+  /** Canonical path with query, as it is sent. */
+  path = '';
+  provider: Provider | undefined;
+  operation: Operation | undefined;
+  actionType = 'http.request';
+
+  /** Bytes as received; undefined when there is none or it streams through. */
+  bytes: Uint8Array | undefined;
+  aiBody: AiBody | undefined;
+  params: Readonly<Record<string, unknown>> = {};
+  /** Flat list: the client's own (proxied) or `action.headers` (direct), mutations applied. */
+  headers: readonly string[];
+  stream = false;
+  requestBytes = 0;
+  requestSha256: string | undefined;
+  /** Bytes of the shared buffer budget that this request holds. */
+  buffered = 0;
+
+  attribution: Attribution = {};
+  connectorId: string | undefined;
+  credentialId: string | undefined;
+  price: Price | undefined;
+  estimate: { tokensIn: number; tokensOutMax: number; costPico: bigint } | undefined;
+  /** The snapshot that this request started with. */
+  active: ActivePolicy | undefined;
+  facts: Facts | undefined;
+  verdict: Verdict | undefined;
+  decision: Decision | undefined;
+  originalModel: string | undefined;
+  substitutedModel: string | undefined;
+
+  /** A body that policy does not parse, on its way through. */
+  streamBody: AsyncIterable<Uint8Array> | undefined;
+  /** What is sent, after mutations. */
+  sendBytes: Uint8Array | undefined;
+  sendModel: string | undefined;
+
+  delivery: Delivery | undefined;
+  usage: Usage | undefined;
+  answeredModel: string | undefined;
+  refusal: Refusal | undefined;
+  /** The first one pushed runs last; every request is counted. */
+  readonly settlements: Settlement[] = [rollUp];
+
+  constructor(
+    door: Door,
+    from: { head: ArrivalHead; body?: BodySource; reply?: ReplySink },
+    base: { createdAt: number; recordId: string; connectionType: ConnectionType; trafficClass: TrafficClass; callerIp: string },
+  ) {
+    this.door = door;
+    this.head = from.head;
+    this.body = from.body;
+    this.reply = from.reply;
+    this.createdAt = base.createdAt;
+    this.recordId = base.recordId;
+    this.requestId = base.recordId;
+    this.connectionType = base.connectionType;
+    this.trafficClass = base.trafficClass;
+    this.callerIp = base.callerIp;
+    this.method = from.head.method;
+    this.headers = from.head.rawHeaders;
+  }
+}

@@ -1,0 +1,12 @@
+import { filterRequestHeaders } from '../outbound/net/header-filter.ts';
+import type { Exchange } from './exchange.ts';
+import type { Pipeline } from './stage.ts';
+
+/** The one place where the headers of a forwarded call come from (decision 3.21): filtered, marked with Via, asked for without encoding when metered. */
+export function outboundHeaders(exchange: Exchange, { settings }: Pipeline): string[] {
+  return filterRequestHeaders(exchange.headers, {
+    adminToken: settings.adminToken,
+    node: settings.nodeId,
+    identityEncoding: exchange.provider !== undefined && exchange.actionType !== 'http.request',
+  });
+}

@@ -1,0 +1,127 @@
+import { timestamp } from '../base/lib/clock.ts';
+import { usdFromPico } from '../base/lib/money.ts';
+import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
+import { observe } from '../decide/policy/observe.ts';
+import { meterCall } from '../decide/pricing/meter.ts';
+import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
+import type { UnhashedRecord } from '../record/canonical-record.ts';
+import type { Exchange } from './exchange.ts';
+import type { Pipeline } from './stage.ts';
+
+type Writable<T> = { -readonly [K in keyof T]?: T[K] };
+
+/** Sets a member only when there is a value: an absent member is not an undefined one in RFC 8785. */
+function put<K extends keyof ExecutionRecord>(record: Writable<ExecutionRecord>, key: K, value: ExecutionRecord[K] | undefined): void {
+  if (value !== undefined) record[key] = value;
+}
+
+/** Builds the record of a request from what its stages left in the exchange (decisions 7.1 to 7.8). */
+export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: number): UnhashedRecord {
+  const { refusal, delivery } = exchange;
+  const record: Writable<ExecutionRecord> = {
+    schema: EXECUTION_RECORD_SCHEMA,
+    record_id: exchange.recordId,
+    request_id: exchange.requestId,
+    created_at: timestamp(exchange.createdAt),
+    completed_at: timestamp(completedAt),
+    org_id: exchange.orgId,
+    workload_id: exchange.workloadId,
+    node_id: pipeline.settings.nodeId,
+    caller_ip: exchange.callerIp,
+    decision: refusal?.decision ?? exchange.decision ?? 'deny',
+    reason_codes: refusal?.reasonCodes ?? exchange.verdict?.reason_codes ?? [],
+    action_type: exchange.actionType,
+    action_method: exchange.method,
+    target: targetText(exchange, pathOnly(exchange.path)),
+    target_host: exchange.host,
+    target_path: recordedPath(exchange.path),
+    connection_type: exchange.connectionType,
+    traffic_class: exchange.trafficClass,
+    record_tier: exchange.door === 'tunnel' ? 'connection' : 'action',
+    stream: exchange.stream,
+    latency_ms: elapsed(pipeline.clock.monotonic() - exchange.head.startedAt),
+    request_bytes: exchange.requestBytes,
+    response_bytes: delivery?.responseBytes ?? 0,
+  };
+  putIdentity(record, exchange);
+  put(record, 'reason', refusal?.reason ?? exchange.verdict?.reason);
+  put(record, 'policy_trace', policyTrace(exchange));
+  put(record, 'metering', meteringOf(exchange));
+  put(record, 'status_code', refusal?.status ?? (delivery?.clientGone ? 499 : delivery?.status));
+  put(record, 'upstream_status', delivery?.status);
+  put(record, 'upstream_latency_ms', delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs));
+  put(record, 'stream_outcome', delivery?.streamOutcome);
+  put(record, 'request_sha256', exchange.requestSha256);
+  put(record, 'response_sha256', delivery?.responseSha256);
+  put(record, 'error', errorOf(exchange));
+  return record as UnhashedRecord;
+}
+
+function putIdentity(record: Writable<ExecutionRecord>, exchange: Exchange): void {
+  const { attribution, request, identity } = exchange;
+  put(record, 'caller_id', exchange.callerId);
+  put(record, 'connector_id', exchange.connectorId);
+  put(record, 'connector_version', exchange.provider?.version);
+  put(record, 'credential_id', exchange.credentialId);
+  put(record, 'provider', exchange.provider?.id);
+  put(record, 'model', exchange.sendModel);
+  put(record, 'idempotency_key', request?.idempotency_key);
+  put(record, 'customer_id', attribution.customer_id);
+  put(record, 'account_id', attribution.account_id);
+  put(record, 'project_id', attribution.project_id);
+  if (attribution.labels && Object.keys(attribution.labels).length > 0) put(record, 'labels', attribution.labels);
+  put(record, 'delegation_id', request?.delegation_id ?? identity?.delegationId);
+}
+
+/** Scheme, host, a port that is not the scheme's own, and path. */
+function targetText(exchange: Exchange, path: string): string {
+  const usual = exchange.tls ? 443 : 80;
+  const host = exchange.host.includes(':') ? `[${exchange.host}]` : exchange.host;
+  return `${exchange.tls ? 'https' : 'http'}://${host}${exchange.port === usual ? '' : `:${exchange.port}`}${path}`;
+}
+
+/** Whole microseconds: more digits would only make the record's text longer. */
+function elapsed(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}
+
+function policyTrace(exchange: Exchange): PolicyTrace | undefined {
+  const { active, verdict, facts } = exchange;
+  if (!active || !verdict || !facts) return undefined;
+  return {
+    bundle_id: active.bundle_id,
+    version: active.version,
+    matched_rule_ids: verdict.matched.map((rule) => rule.rule_id),
+    matched_levels: verdict.matched.map((rule) => rule.level),
+    ...(verdict.stopped_at === undefined ? {} : { stopped_at: verdict.stopped_at }),
+    attributes: observe(active.policy, facts),
+  };
+}
+
+/** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
+function meteringOf(exchange: Exchange): Metering | undefined {
+  const { price, usage, delivery, operation } = exchange;
+  if (!price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request') return undefined;
+  const model = exchange.answeredModel ?? exchange.sendModel;
+  const metered = meterCall(usage, price);
+  return {
+    tokens_in: usage?.tokens_in ?? 0,
+    tokens_out: usage?.tokens_out ?? 0,
+    cost_usd: usdFromPico(metered.costPico),
+    ...(usage?.cached_tokens_in === undefined ? {} : { cached_tokens_in: usage.cached_tokens_in }),
+    ...(usage?.reasoning_tokens_out === undefined ? {} : { reasoning_tokens_out: usage.reasoning_tokens_out }),
+    ...(model === undefined ? {} : { model }),
+    usage_reported: usage !== undefined,
+    rate_in: price.in,
+    rate_out: price.out,
+    rate_source: price.source,
+  };
+}
+
+function errorOf(exchange: Exchange): ExecutionRecord['error'] | undefined {
+  const { refusal, delivery } = exchange;
+  if (refusal?.errorCode) return { code: refusal.errorCode, message: refusal.reason };
+  if (delivery?.failure) return { code: delivery.failure.code, message: delivery.failure.message };
+  if (delivery?.clientGone) return { code: 'client_gone', message: 'The client left before the answer was complete.' };
+  return undefined;
+}

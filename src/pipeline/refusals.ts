@@ -1,0 +1,24 @@
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ErrorCode } from '../base/model/error-codes.ts';
+import type { Refusal } from './exchange.ts';
+
+/** A denial before or beside policy, with its reason code. */
+export function deny(reasonCode: string, reason: string, status = 403): Refusal {
+  return { decision: 'deny', status, reason, reasonCodes: [reasonCode] };
+}
+
+/** Failures that became a decision about the request and are therefore recorded as `deny` (decisions 3.19, 7.3, 8.5). */
+const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request', 'ambiguous_body', 'egress_denied']);
+/** Failures of a call that policy let through (decision 7.8). */
+const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
+
+/** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
+export function refusalOf(error: GatewayError): Refusal | undefined {
+  if (RECORDED_DENIALS.has(error.code)) {
+    return { decision: 'deny', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+  }
+  if (CALL_FAILURES.has(error.code)) {
+    return { decision: 'error', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+  }
+  return undefined;
+}

@@ -1,0 +1,80 @@
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
+import type { Effect } from '../storage/contract/store.ts';
+import type { Exchange, Refusal } from './exchange.ts';
+import { recordOf } from './record-of.ts';
+import { refusalOf } from './refusals.ts';
+import { sendFailure, sendRefusal } from './send.ts';
+import type { Pipeline } from './stage.ts';
+import { STAGES } from './stages.ts';
+
+/** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
+export type RunResult =
+  | { readonly kind: 'recorded'; readonly record: ExecutionRecord; readonly refusal: Refusal | undefined }
+  | { readonly kind: 'failed'; readonly error: GatewayError };
+
+/**
+ * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
+ */
+export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
+  let failure: GatewayError | undefined;
+  try {
+    exchange.refusal = await walk(exchange, pipeline);
+  } catch (error) {
+    const known = asGatewayError(error, pipeline);
+    exchange.refusal = refusalOf(known);
+    if (!exchange.refusal) failure = known;
+  }
+  pipeline.buffers.give(exchange.buffered);
+  try {
+    return failure ? fail(exchange, pipeline, failure) : await conclude(exchange, pipeline);
+  } catch (error) {
+    return fail(exchange, pipeline, asGatewayError(error, pipeline));
+  }
+}
+
+async function walk(exchange: Exchange, pipeline: Pipeline): Promise<Refusal | undefined> {
+  for (const stage of STAGES[exchange.door]) {
+    const result = stage.run(exchange, pipeline);
+    const refusal = result instanceof Promise ? await result : result;
+    if (refusal) return refusal;
+  }
+  return undefined;
+}
+
+/** Everything after the stages, for a request that leaves a record. */
+async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
+  const { clock, store, events } = pipeline;
+  const completedAt = clock.now();
+  const unhashed: UnhashedRecord = recordOf(exchange, pipeline, completedAt);
+  const canonical = canonicalRecord(unhashed);
+  const record: ExecutionRecord = { ...unhashed, record_hash: canonical.hash };
+  const effects = settle(exchange, record);
+  await store.commit({ record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt }, effects);
+  if (exchange.refusal) sendRefusal(exchange, exchange.refusal, record);
+  else exchange.delivery?.release(record);
+  const durationMs = clock.monotonic() - exchange.head.startedAt;
+  events.execution({ record, durationMs, pricedByDefault: exchange.price?.source === 'default' });
+  return { kind: 'recorded', record, refusal: exchange.refusal };
+}
+
+function settle(exchange: Exchange, record: ExecutionRecord): readonly Effect[] {
+  const effects: Effect[] = [];
+  for (let at = exchange.settlements.length - 1; at >= 0; at -= 1) effects.push(...(exchange.settlements[at]?.(record) ?? []));
+  return effects;
+}
+
+/** An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10). */
+function fail(exchange: Exchange, pipeline: Pipeline, error: GatewayError): RunResult {
+  exchange.delivery?.abandon();
+  sendFailure(exchange, error);
+  pipeline.events.unrecorded(error.code);
+  return { kind: 'failed', error };
+}
+
+function asGatewayError(error: unknown, pipeline: Pipeline): GatewayError {
+  if (error instanceof GatewayError) return error;
+  pipeline.log.error({ err: error }, 'a stage failed unexpectedly');
+  return new GatewayError('internal', 'The gateway failed to handle this request; its log has the details.', { cause: error });
+}

@@ -1,0 +1,82 @@
+import type { ReplySink } from '../base/model/arrival.ts';
+import type { Dialect } from '../base/catalogue/types.ts';
+import { timestamp } from '../base/lib/clock.ts';
+import type { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.ts';
+import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import { governedHeaders, type Mark } from '../inbound/reply/governed-headers.ts';
+import { directRefusal, proxiedRefusal } from '../inbound/reply/refusal-body.ts';
+import { refusalBody } from '../outbound/connectors/refusal-body.ts';
+import type { Exchange, Refusal } from './exchange.ts';
+
+const JSON_TYPE = ['Content-Type', 'application/json'];
+/** SDKs retry 5xx by themselves; a refusal of ours does not change within seconds. */
+const NO_RETRY = ['x-should-retry', 'false'];
+
+export function markOf(exchange: Exchange, recordHash: string | undefined): Mark {
+  return {
+    requestId: exchange.requestId,
+    recordId: exchange.recordId,
+    decision: exchange.refusal?.decision ?? exchange.decision ?? 'deny',
+    recordHash,
+  };
+}
+
+function traceFacts(exchange: Exchange): TraceFacts {
+  return { evaluatedAt: timestamp(exchange.createdAt), originalModel: exchange.originalModel, substitutedModel: exchange.substitutedModel };
+}
+
+/** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */
+function errorShape(exchange: Exchange): Dialect['errorShape'] {
+  const { operation, provider } = exchange;
+  if (operation?.dialect) return operation.dialect.errorShape;
+  switch (provider?.kind) {
+    case 'anthropic':
+      return 'anthropic';
+    case 'gemini':
+      return 'google';
+    case 'cohere':
+      return 'cohere';
+    default:
+      return 'openai';
+  }
+}
+
+/** The answered structured call: 200 with the upstream's status inside (decision 7.8). */
+export function sendEnvelope(exchange: Exchange, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
+  const answer = { ...envelope(record, traceFacts(exchange)), result: resultOf(head.status, head.mediaType, body) };
+  reply.sendWhole(200, governedHeaders(markOf(exchange, record.record_hash), JSON_TYPE), Buffer.from(JSON.stringify(answer)));
+}
+
+/** A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6). */
+export function sendRefusal(exchange: Exchange, refusal: Refusal, record: ExecutionRecord): void {
+  const { reply } = exchange;
+  if (!reply || reply.gone) return;
+  if (reply.headSent) {
+    reply.reset();
+    return;
+  }
+  const body =
+    exchange.door === 'direct'
+      ? directRefusal(record, refusal, traceFacts(exchange))
+      : proxiedRefusal(record, refusal, errorShape(exchange), refusalBody);
+  const extra = refusal.decision === 'error' ? [...JSON_TYPE, ...NO_RETRY] : JSON_TYPE;
+  reply.sendWhole(refusal.status, governedHeaders(markOf(exchange, record.record_hash), extra), Buffer.from(JSON.stringify(body)));
+}
+
+/** An end without a record: the plain error body of every gateway surface (decision 8.1). */
+export function sendFailure(exchange: Exchange, error: GatewayError): void {
+  const { reply } = exchange;
+  if (!reply || reply.gone) return;
+  if (reply.headSent) {
+    reply.reset();
+    return;
+  }
+  const headers = ['X-GW-Request-ID', exchange.requestId, ...JSON_TYPE];
+  if (error.code === 'proxy_authentication_required') headers.push('Proxy-Authenticate', 'Basic realm="AI Request Gateway", charset="UTF-8"');
+  if (error.code === 'unauthorized') headers.push('WWW-Authenticate', 'Bearer');
+  if (error.code === 'overloaded' || error.code === 'shutting_down' || error.code === 'record_store_unavailable') headers.push('Retry-After', '1');
+  if (error.code === 'upgrade_required') headers.push('Upgrade', 'HTTP/2.0, HTTP/1.1');
+  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
+}

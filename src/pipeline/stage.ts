@@ -1,0 +1,43 @@
+import type { Catalogue } from '../base/catalogue/types.ts';
+import type { GatewayEvents } from '../base/events/execution-event.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { IpSet } from '../base/lib/ip.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { Upstream } from '../outbound/net/upstream.ts';
+import type { PolicyService } from '../services/policies.ts';
+import type { WorkloadService } from '../services/workloads.ts';
+import type { Store } from '../storage/contract/store.ts';
+import type { BufferBudget } from './buffer-budget.ts';
+import type { Exchange, Refusal } from './exchange.ts';
+
+export interface PipelineSettings {
+  readonly nodeId: string;
+  /** The gateway's org (decision 4.1); undefined in free mode. */
+  readonly orgId: string | undefined;
+  readonly maxBodyBytes: number;
+  readonly proxyAuth: 'optional' | 'required';
+  readonly adminToken: string;
+  readonly trustedProxies: IpSet;
+}
+
+/** What stages stand on. */
+export interface Pipeline {
+  readonly settings: PipelineSettings;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly catalogue: Catalogue;
+  readonly policies: PolicyService;
+  readonly workloads: WorkloadService;
+  readonly store: Store;
+  readonly upstream: Upstream;
+  readonly buffers: BufferBudget;
+  readonly events: GatewayEvents;
+}
+
+/** Undefined: go on. A refusal ends the line and is recorded; a thrown GatewayError ends it too (the runner knows which codes are recorded). */
+export type StageResult = Refusal | undefined;
+
+export interface Stage {
+  readonly name: string;
+  run(exchange: Exchange, pipeline: Pipeline): StageResult | Promise<StageResult>;
+}

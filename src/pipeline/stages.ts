@@ -1,0 +1,45 @@
+import { admit } from './stages/admit.ts';
+import { arrive } from './stages/arrive.ts';
+import { attributionEffects, defaultAttribution } from './stages/attribution.ts';
+import { authenticate } from './stages/authenticate.ts';
+import { checkAgain } from './stages/check-again.ts';
+import { connectorAndCredential } from './stages/connector-and-credential.ts';
+import { decidePolicy } from './stages/decide.ts';
+import { estimate } from './stages/estimate.ts';
+import { forward } from './stages/forward.ts';
+import { meter } from './stages/meter.ts';
+import { mutate } from './stages/mutate.ts';
+import { normalise } from './stages/normalise.ts';
+import { org } from './stages/org.ts';
+import { read } from './stages/read.ts';
+import { resolve } from './stages/resolve.ts';
+import { workload } from './stages/workload.ts';
+import type { Door } from './exchange.ts';
+import type { Stage } from './stage.ts';
+
+/** Who is calling: asked from the head alone on the proxied doors, so that no body is read for a stranger (decision 3.15). */
+const WHO: readonly Stage[] = [authenticate, org, workload];
+/** From here on a request is the same whichever door it came by. */
+const JUDGE: readonly Stage[] = [
+  defaultAttribution,
+  resolve,
+  estimate,
+  decidePolicy,
+  attributionEffects,
+  connectorAndCredential,
+  mutate,
+  checkAgain,
+];
+const CALL: readonly Stage[] = [forward, meter];
+
+/**
+ * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every
+ * request: settlements → record → **commit** → last byte → publish.
+ */
+export const STAGES: Readonly<Record<Door, readonly Stage[]>> = {
+  proxied: [admit, arrive, ...WHO, read, normalise, ...JUDGE, ...CALL],
+  /** The structured API says who is calling in its body. */
+  direct: [admit, arrive, read, normalise, ...WHO, ...JUDGE, ...CALL],
+  /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
+  tunnel: [admit, arrive, ...WHO, ...JUDGE],
+};

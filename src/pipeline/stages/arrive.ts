@@ -1,0 +1,53 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { readIdentity } from '../../inbound/normalise/identity.ts';
+import { pathOnly } from '../../inbound/normalise/path.ts';
+import { resolveTarget } from '../../inbound/normalise/target.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+/** What the head alone says: who calls, for whom, and where to. On the structured API all of that is in the body. */
+export const arrive: Stage = {
+  name: 'arrive',
+  run(exchange, pipeline) {
+    if (exchange.door === 'direct') return undefined;
+    takeIdentity(exchange, pipeline);
+    takeTunnel(exchange);
+    if (exchange.door === 'proxied') takeTarget(exchange, pipeline);
+    return undefined;
+  },
+};
+
+function takeIdentity(exchange: Exchange, { settings, workloads }: Pipeline): void {
+  const identity = readIdentity(exchange.head);
+  exchange.identity = identity;
+  exchange.orgId = identity.orgId ?? settings.orgId ?? 'default';
+  exchange.workloadId = identity.workloadId ?? workloads.defaultWorkloadId;
+  exchange.callerId = identity.callerId;
+  exchange.attribution = identity.attribution;
+}
+
+/** The CONNECT's authority is known even when what came through it turns out to be misdirected. */
+function takeTunnel(exchange: Exchange): void {
+  const { tunnel, secure } = exchange.head;
+  if (!tunnel) return;
+  exchange.host = tunnel.authority.host;
+  exchange.port = tunnel.authority.port;
+  exchange.tls = secure || exchange.port !== 80;
+}
+
+function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
+  const { head } = exchange;
+  const target = resolveTarget(head, catalogue);
+  exchange.host = target.host;
+  exchange.port = target.port;
+  exchange.tls = target.tls;
+  exchange.path = target.path;
+  exchange.provider = target.provider;
+  if (target.provider) {
+    exchange.operation = catalogue.operation(target.provider, head.method, pathOnly(target.path));
+    exchange.actionType = exchange.operation.actionType;
+  }
+  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? '')) {
+    throw new GatewayError('upgrade_required', 'WebSockets are not relayed, because their calls could not be metered; use HTTPS.');
+  }
+}

@@ -1,0 +1,84 @@
+import { decide } from '../../decide/policy/decide.ts';
+import type { Facts } from '../../decide/policy/facts.ts';
+import type { Verdict } from '../../decide/policy/verdict.ts';
+import { permits } from '../../base/model/decision.ts';
+import type { Exchange, Refusal } from '../exchange.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+/** Asks the policy snapshot that this request started with. */
+export const decidePolicy: Stage = {
+  name: 'decide',
+  run(exchange, pipeline) {
+    const active = pipeline.policies.current();
+    exchange.active = active;
+    exchange.facts = factsOf(exchange, pipeline);
+    const verdict = decide(active.policy, exchange.facts);
+    exchange.verdict = verdict;
+    if (permits(verdict.decision)) {
+      exchange.decision = verdict.decision;
+      return undefined;
+    }
+    return refusalFrom(verdict);
+  },
+};
+
+/** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
+export function refusalFrom(verdict: Verdict): Refusal {
+  return {
+    decision: verdict.decision === 'allow' || verdict.decision === 'downgrade' ? 'deny' : verdict.decision,
+    status: verdict.decision === 'rate_limit' ? 429 : 403,
+    reason: verdict.reason ?? defaultReason(verdict),
+    reasonCodes: verdict.reason_codes,
+  };
+}
+
+function defaultReason(verdict: Verdict): string {
+  if (verdict.decision === 'require_attribution') {
+    const missing = verdict.reason_codes.filter((code) => code.startsWith('missing:')).map((code) => code.slice('missing:'.length));
+    return `require_attribution: ${missing.join(', ')} required`;
+  }
+  return verdict.reason_codes[0] ?? verdict.decision;
+}
+
+/** Everything a rule may ask about this request (see the field table of the policy language). */
+export function factsOf(exchange: Exchange, pipeline: Pipeline): Facts {
+  const { estimate, request } = exchange;
+  return {
+    org_id: exchange.orgId,
+    workload_id: exchange.workloadId,
+    caller_id: exchange.callerId,
+    caller_ip: exchange.callerIp,
+    connection_type: exchange.connectionType,
+    traffic_class: exchange.trafficClass,
+    time: exchange.createdAt,
+    purpose: request?.context?.purpose,
+    labels: request?.context?.labels ?? {},
+    action_type: exchange.actionType,
+    action_method: exchange.method,
+    target_host: exchange.host,
+    target_path: exchange.path,
+    params: exchange.params,
+    stream: exchange.stream,
+    header_names: headerNames(exchange.headers),
+    attribution: exchange.attribution,
+    org_attribution: undefined,
+    estimates: { tokens_in: estimate?.tokensIn ?? 0, tokens_out_max: estimate?.tokensOutMax ?? 0, cost_pico: estimate?.costPico ?? 0n },
+    risk: undefined,
+    connector_id: exchange.connectorId,
+    credential_id: exchange.credentialId,
+    candidates: { connectors: candidateConnectors(exchange, pipeline), credentials: [] },
+    delegation: undefined,
+  };
+}
+
+function headerNames(flat: readonly string[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (let at = 0; at < flat.length; at += 2) names.add((flat[at] ?? '').toLowerCase());
+  return names;
+}
+
+function candidateConnectors(exchange: Exchange, { catalogue }: Pipeline): readonly string[] {
+  if (exchange.request?.connector_hint !== undefined) return exchange.connectorId === undefined ? [] : [exchange.connectorId];
+  const byHost = catalogue.providerForHost(exchange.host);
+  return byHost ? [byHost.id] : exchange.connectorId === undefined ? [] : [exchange.connectorId];
+}

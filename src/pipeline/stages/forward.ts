@@ -1,0 +1,35 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { UpstreamCall } from '../../outbound/net/upstream.ts';
+import { Delivery } from '../delivery.ts';
+import type { Exchange } from '../exchange.ts';
+import { outboundHeaders } from '../outbound-headers.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+/** Sends the call and carries the answer, all of it but what must wait for the record. */
+export const forward: Stage = {
+  name: 'forward',
+  async run(exchange, pipeline) {
+    const { reply } = exchange;
+    if (!reply || reply.gone) throw new GatewayError('client_gone', 'The client left before its call was forwarded.');
+    const delivery = new Delivery(exchange, pipeline, reply);
+    exchange.delivery = delivery;
+    delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
+    await delivery.over;
+    if (delivery.failure && !delivery.started) throw delivery.failure;
+    return undefined;
+  },
+};
+
+function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
+  const streamed = exchange.streamBody;
+  const length = exchange.body?.declaredLength;
+  return {
+    authority: { host: exchange.host, port: exchange.port },
+    tls: exchange.tls,
+    method: exchange.method,
+    path: exchange.path,
+    headers: outboundHeaders(exchange, pipeline),
+    body: streamed ?? exchange.sendBytes,
+    ...(streamed && length !== undefined ? { bodyLength: length } : {}),
+  };
+}

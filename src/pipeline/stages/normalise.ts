@@ -1,0 +1,72 @@
+import { readAiBody } from '../../inbound/normalise/body.ts';
+import { AmbiguousActionRequest, parseActionRequest, type DirectRequest } from '../../inbound/normalise/direct.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+const NOTHING = new Uint8Array(0);
+
+/** Makes one ActionRequest of what was read, whichever door it came by. */
+export const normalise: Stage = {
+  name: 'normalise',
+  run(exchange, pipeline) {
+    if (exchange.door === 'direct') normaliseDirect(exchange, pipeline);
+    else if (exchange.actionType !== 'http.request') normaliseProxied(exchange);
+    return undefined;
+  },
+};
+
+/** On the proxied doors policy sees what the provider will read from the body, the path or the form (decision 3.19). */
+function normaliseProxied(exchange: Exchange): void {
+  const { operation, head } = exchange;
+  if (!operation) return;
+  const body = readAiBody({
+    operation,
+    contentType: head.headers['content-type'],
+    contentEncoding: head.headers['content-encoding'],
+    bytes: exchange.bytes ?? NOTHING,
+    path: exchange.path,
+  });
+  exchange.aiBody = body;
+  exchange.params = body.params;
+  exchange.stream = body.stream;
+  exchange.sendModel = body.model;
+  exchange.sendBytes = exchange.bytes;
+}
+
+function normaliseDirect(exchange: Exchange, pipeline: Pipeline): void {
+  const { catalogue } = pipeline;
+  try {
+    take(
+      exchange,
+      parseActionRequest(exchange.bytes ?? NOTHING, {
+        newRequestId: () => exchange.recordId,
+        isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
+      }),
+    );
+  } catch (error) {
+    // It is refused, but with a record, and a record says who asked for what.
+    if (error instanceof AmbiguousActionRequest) take(exchange, error.reading);
+    throw error;
+  }
+}
+
+function take(exchange: Exchange, { request, port, tls }: DirectRequest): void {
+  const { action } = request;
+  exchange.request = request;
+  exchange.requestId = request.request_id;
+  exchange.orgId = request.org_id;
+  exchange.workloadId = request.workload_id;
+  exchange.callerId = request.caller_id;
+  exchange.attribution = request.attribution;
+  exchange.actionType = action.type;
+  exchange.method = action.method;
+  exchange.host = action.target_host;
+  exchange.port = port;
+  exchange.tls = tls;
+  exchange.path = action.target_path ?? '';
+  exchange.params = action.params;
+  exchange.stream = action.params['stream'] === true;
+  exchange.headers = Object.entries(action.headers ?? {}).flat();
+  const model = action.params['model'];
+  exchange.sendModel = typeof model === 'string' ? model : undefined;
+}

@@ -1,0 +1,115 @@
+/*
+ * Services: stateful verbs that the pipeline and the surfaces share. A service owns its entities in the store and keeps what the path of a request
+ * needs in memory; it never writes an HTTP answer.
+ */
+import { randomBytes } from 'node:crypto';
+import { sameSecret } from '../base/lib/secret.ts';
+import { sha256Hex } from '../base/lib/sha256.ts';
+import type { Workload } from '../base/model/workload.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+const WORKLOADS = 'workload';
+const TOKENS = 'workload_token';
+const DEFAULTS = 'org_defaults';
+const SEEDED = 'seeded';
+
+/** The workload that a fresh store contains (decision 4.4). */
+export const DEFAULT_WORKLOAD_ID = 'default';
+export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
+
+/** The registered workloads, their tokens and the org defaults that name one (decisions 4.1, 4.4, 4.5). */
+export class WorkloadService {
+  readonly #store: Store;
+  readonly #workloads = new Map<string, Workload>();
+  /** Workload id to SHA-256 of its token. */
+  readonly #tokens = new Map<string, string>();
+  #defaultWorkload = DEFAULT_WORKLOAD_ID;
+
+  private constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Reads everything into memory; a fresh store gets the workload `default` and org defaults that name it. */
+  static async open(store: Store): Promise<WorkloadService> {
+    const service = new WorkloadService(store);
+    if ((await store.get(SEEDED, WORKLOADS)) === undefined) await service.#seed();
+    for (const { key, value } of await store.list(WORKLOADS)) service.#workloads.set(key, value as Workload);
+    for (const { key, value } of await store.list(TOKENS)) if (typeof value === 'string') service.#tokens.set(key, value);
+    const defaults = await store.get(DEFAULTS, '*');
+    if (isDefaults(defaults)) service.#defaultWorkload = defaults.workload_id;
+    return service;
+  }
+
+  async #seed(): Promise<void> {
+    const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
+    await this.#store.commit(undefined, [
+      { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
+      { op: 'put', space: DEFAULTS, key: '*', value: { workload_id: DEFAULT_WORKLOAD_ID } },
+      { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
+    ]);
+  }
+
+  /** The workload of proxied traffic that names none. */
+  get defaultWorkloadId(): string {
+    return this.#defaultWorkload;
+  }
+
+  get(workloadId: string): Workload | undefined {
+    return this.#workloads.get(workloadId);
+  }
+
+  /** In the order of their ids. */
+  list(): readonly Workload[] {
+    return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));
+  }
+
+  /** Creates or replaces. */
+  async put(workload: Workload): Promise<void> {
+    await this.#store.commit(undefined, [{ op: 'put', space: WORKLOADS, key: workload.workload_id, value: workload }]);
+    this.#workloads.set(workload.workload_id, workload);
+  }
+
+  /** Removes the workload and its token. False when there is none. */
+  async remove(workloadId: string): Promise<boolean> {
+    if (!this.#workloads.has(workloadId)) return false;
+    await this.#store.commit(undefined, [
+      { op: 'delete', space: WORKLOADS, key: workloadId },
+      { op: 'delete', space: TOKENS, key: workloadId },
+    ]);
+    this.#workloads.delete(workloadId);
+    this.#tokens.delete(workloadId);
+    return true;
+  }
+
+  /** Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the workload is unknown. */
+  async issueToken(workloadId: string): Promise<string | undefined> {
+    if (!this.#workloads.has(workloadId)) return undefined;
+    const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
+    const hash = sha256Hex(token);
+    await this.#store.commit(undefined, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
+    this.#tokens.set(workloadId, hash);
+    return token;
+  }
+
+  /** False when the workload has no token. */
+  async removeToken(workloadId: string): Promise<boolean> {
+    if (!this.#tokens.has(workloadId)) return false;
+    await this.#store.commit(undefined, [{ op: 'delete', space: TOKENS, key: workloadId }]);
+    this.#tokens.delete(workloadId);
+    return true;
+  }
+
+  hasToken(workloadId: string): boolean {
+    return this.#tokens.has(workloadId);
+  }
+
+  /** True when the workload has a token and this is it. */
+  tokenMatches(workloadId: string, presented: string): boolean {
+    const stored = this.#tokens.get(workloadId);
+    return stored !== undefined && sameSecret(stored, sha256Hex(presented));
+  }
+}
+
+function isDefaults(value: unknown): value is { workload_id: string } {
+  return typeof value === 'object' && value !== null && 'workload_id' in value && typeof value.workload_id === 'string';
+}

@@ -1,0 +1,38 @@
+import type { Provider } from '../../base/catalogue/types.ts';
+
+export interface PacInput {
+  /** Host and port at which the client reached us, which is where it can reach the proxy. */
+  readonly proxy: string;
+  readonly all: boolean;
+  readonly providers: readonly Provider[];
+  readonly domains: readonly { readonly domain: string; readonly match: string }[];
+}
+
+/** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
+export function pacFile(input: PacInput): string {
+  const proxy = /^[A-Za-z0-9.:[\]-]+$/.test(input.proxy) ? input.proxy : '127.0.0.1:7080';
+  if (input.all) return `function FindProxyForURL(url, host) {\n  return "PROXY ${proxy}";\n}\n`;
+  const exact = new Set<string>();
+  const suffixes = new Set<string>();
+  for (const provider of input.providers) {
+    for (const host of provider.hosts) exact.add(host);
+    for (const pattern of provider.hostPatterns) suffixes.add(pattern.replace(/^\*\./, ''));
+  }
+  for (const { domain, match } of input.domains) {
+    if (match === 'exact') exact.add(domain);
+    else if (match === 'suffix') suffixes.add(domain);
+    else suffixes.add(domain.replace(/^\*\./, ''));
+  }
+  const table = (names: Set<string>) => JSON.stringify(Object.fromEntries([...names].sort().map((name) => [name, 1])));
+  return `var exact = ${table(exact)};
+var suffixes = ${table(suffixes)};
+function FindProxyForURL(url, host) {
+  host = host.toLowerCase().replace(/\\.$/, "");
+  if (exact.hasOwnProperty(host)) return "PROXY ${proxy}";
+  for (var rest = host; ; rest = rest.slice(rest.indexOf(".") + 1)) {
+    if (suffixes.hasOwnProperty(rest)) return "PROXY ${proxy}";
+    if (rest.indexOf(".") < 0) return "DIRECT";
+  }
+}
+`;
+}

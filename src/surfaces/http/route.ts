@@ -1,0 +1,45 @@
+/*
+ * The ground of every surface: routes as data, one router, one way to check a token and one form of error. A surface adds rows and handlers; it never
+ * reads a socket or writes a header by itself.
+ */
+import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+
+/** What a route answers. Exactly one of `json`, `text` and `bytes`, or none. */
+export interface RouteAnswer {
+  readonly status: number;
+  readonly json?: unknown;
+  readonly text?: string;
+  readonly bytes?: Uint8Array;
+  /** For `text` and `bytes`. */
+  readonly contentType?: string;
+  /** Flat name, value list. */
+  readonly headers?: readonly string[];
+}
+
+export interface RouteRequest {
+  readonly head: ArrivalHead;
+  /** Values of the pattern's `{names}`, percent-decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** The body as JSON. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
+  json(): Promise<unknown>;
+}
+
+/** `admin`: the admin token. `metrics`: `GW_METRICS_TOKEN` when that is set. `none`: anyone who reaches the port. */
+export type RouteAuth = 'none' | 'admin' | 'metrics';
+
+interface RouteBase {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  /** Segments; `{name}` takes one whole segment. */
+  readonly path: string;
+  readonly auth: RouteAuth;
+  /** One line for the reference page. */
+  readonly summary: string;
+  /** Also served by the ambient port (decision 3.2). */
+  readonly ambient?: boolean;
+}
+
+/** A route answers, or takes the whole exchange over (`take`), as the structured API does. */
+export type Route =
+  | (RouteBase & { readonly handle: (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer> })
+  | (RouteBase & { readonly take: (arrival: Arrival) => void });

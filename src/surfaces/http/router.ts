@@ -1,0 +1,169 @@
+import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { sameSecret } from '../../base/lib/secret.ts';
+import type { Route, RouteAnswer, RouteRequest } from './route.ts';
+
+/** Bodies of management calls are small; bundles are the largest of them. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+export interface RouterOptions {
+  readonly routes: readonly Route[];
+  readonly adminToken: string;
+  readonly metricsToken: string | undefined;
+  readonly log: Logger;
+}
+
+interface Match {
+  readonly route: Route;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+/** Finds the route of an origin-form request and answers it. */
+export class Router {
+  readonly #options: RouterOptions;
+  readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
+
+  constructor(options: RouterOptions) {
+    this.#options = options;
+    for (const route of options.routes) {
+      const segments = route.path.split('/');
+      const rows = this.#byLength.get(segments.length) ?? [];
+      rows.push({ segments, route });
+      this.#byLength.set(segments.length, rows);
+    }
+  }
+
+  /** True when some route has this path, whatever the method. */
+  owns(path: string, ambientPort: boolean): boolean {
+    return this.#matches(path, ambientPort).length > 0;
+  }
+
+  /** Answers the request; never rejects. */
+  async handle(arrival: Arrival): Promise<void> {
+    const { head, reply } = arrival;
+    try {
+      const match = this.#select(head);
+      this.#authorise(match.route, head);
+      if ('take' in match.route) {
+        match.route.take(arrival);
+        return;
+      }
+      const answer = await match.route.handle(requestOf(arrival, match.params));
+      if (!reply.gone) sendAnswer(arrival, answer);
+    } catch (error) {
+      if (!reply.gone) sendError(arrival, this.#known(error));
+    }
+  }
+
+  #select(head: ArrivalHead): Match {
+    const matches = this.#matches(pathOf(head), head.trafficClass === 'ambient');
+    const method = head.method === 'HEAD' ? 'GET' : head.method;
+    const match = matches.find(({ route }) => route.method === method);
+    if (match) return match;
+    if (matches.length === 0) throw new GatewayError('not_found', `There is nothing at ${pathOf(head)}.`);
+    throw new MethodNotAllowed(matches.map(({ route }) => route.method));
+  }
+
+  #matches(path: string, ambientPort: boolean): Match[] {
+    const given = path.split('/');
+    const found: Match[] = [];
+    for (const { segments, route } of this.#byLength.get(given.length) ?? []) {
+      if (ambientPort && !route.ambient) continue;
+      const params = matchSegments(segments, given);
+      if (params) found.push({ route, params });
+    }
+    return found;
+  }
+
+  #authorise(route: Route, head: ArrivalHead): void {
+    const { adminToken, metricsToken } = this.#options;
+    if (route.auth === 'none') return;
+    const needed = route.auth === 'admin' ? adminToken : metricsToken;
+    if (needed === undefined) return;
+    const bearer = /^bearer (.+)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
+    const presented = route.auth === 'admin' ? (head.headers['gw-admin-token'] ?? bearer) : bearer;
+    if (presented !== undefined && sameSecret(presented, needed)) return;
+    throw new GatewayError('unauthorized', route.auth === 'admin' ? 'This needs the admin token.' : 'This needs the metrics token.');
+  }
+
+  #known(error: unknown): GatewayError {
+    if (error instanceof GatewayError) return error;
+    this.#options.log.error({ err: error }, 'a route failed unexpectedly');
+    return new GatewayError('internal', 'The gateway failed to handle this request; its log has the details.', { cause: error });
+  }
+}
+
+/** 405 with the methods that the path has (decision 8.1). */
+class MethodNotAllowed extends GatewayError {
+  readonly allow: string;
+
+  constructor(methods: readonly string[]) {
+    super('method_not_allowed', `This path takes ${methods.join(', ')}.`);
+    this.allow = methods.join(', ');
+  }
+}
+
+function pathOf(head: ArrivalHead): string {
+  const query = head.rawTarget.indexOf('?');
+  return query < 0 ? head.rawTarget : head.rawTarget.slice(0, query);
+}
+
+function matchSegments(pattern: readonly string[], given: readonly string[]): Record<string, string> | undefined {
+  const params: Record<string, string> = {};
+  for (const [at, segment] of pattern.entries()) {
+    const value = given[at] ?? '';
+    if (!segment.startsWith('{')) {
+      if (segment !== value) return undefined;
+      continue;
+    }
+    if (value === '') return undefined;
+    try {
+      params[segment.slice(1, -1)] = decodeURIComponent(value);
+    } catch {
+      return undefined;
+    }
+  }
+  return params;
+}
+
+function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>): RouteRequest {
+  const { head, body } = arrival;
+  const query = head.rawTarget.indexOf('?');
+  return {
+    head,
+    params,
+    query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
+    json: async () => parseSafeJson(await body.readAll(MAX_BODY_BYTES), { malformed: 'invalid_request' }).value,
+  };
+}
+
+function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
+  const headers = [...(answer.headers ?? []), 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+  let body: Uint8Array = answer.bytes ?? new Uint8Array(0);
+  if (answer.json !== undefined) {
+    headers.push('Content-Type', 'application/json');
+    body = Buffer.from(JSON.stringify(answer.json));
+  } else if (answer.text !== undefined) {
+    headers.push('Content-Type', answer.contentType ?? 'text/plain; charset=utf-8');
+    body = Buffer.from(answer.text);
+  } else if (answer.bytes !== undefined) {
+    headers.push('Content-Type', answer.contentType ?? 'application/octet-stream');
+  }
+  if (head.method === 'HEAD') {
+    reply.head(answer.status, headers, body.length);
+    reply.end();
+  } else {
+    reply.sendWhole(answer.status, headers, body);
+  }
+}
+
+/** The one form of an error on the gateway's own routes (decision 8.1). */
+export function sendError({ reply }: Arrival, error: GatewayError): void {
+  const headers = ['Content-Type', 'application/json'];
+  if (error instanceof MethodNotAllowed) headers.push('Allow', error.allow);
+  if (error.code === 'unauthorized') headers.push('WWW-Authenticate', 'Bearer');
+  if (error.status === 503) headers.push('Retry-After', '1');
+  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
+}

@@ -1,0 +1,103 @@
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import { ERROR_CODES } from '../../base/model/error-codes.ts';
+import { REASON_CODES } from '../../base/model/reason-codes.ts';
+import type { Route } from '../http/route.ts';
+import { METRICS, type MetricRow } from './table.ts';
+
+const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
+
+export interface MetricsOptions {
+  /** Org ids that may stand in a label. */
+  knownOrg(orgId: string): boolean;
+  knownProvider(id: string): boolean;
+}
+
+export interface Metrics {
+  readonly events: Partial<GatewayEvents>;
+  readonly routes: readonly Route[];
+}
+
+interface Count {
+  inc(value?: number): void;
+}
+interface Observe {
+  observe(value: number): void;
+}
+
+/** Children of a labelled metric, bound once per combination of label values: the path of a request never builds a label object. */
+function bound<T>(make: (labels: readonly string[]) => T): (...labels: string[]) => T {
+  const children = new Map<string, T>();
+  return (...labels) => {
+    const key = labels.join('\u0000');
+    let child = children.get(key);
+    if (child === undefined) {
+      child = make(labels);
+      children.set(key, child);
+    }
+    return child;
+  };
+}
+
+function counter(registry: Registry, row: MetricRow): (...labels: string[]) => Count {
+  const metric = new Counter({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry] });
+  return bound((labels) => metric.labels(...labels));
+}
+
+function histogram(registry: Registry, row: MetricRow): (...labels: string[]) => Observe {
+  const buckets = row.buckets ? { buckets: [...row.buckets] } : {};
+  const metric = new Histogram({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry], ...buckets });
+  return bound((labels) => metric.labels(...labels));
+}
+
+/** Makes the registry, the listeners that feed it and the `/metrics` route. */
+export function createMetrics(options: MetricsOptions): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const requests = counter(registry, METRICS.requests);
+  const duration = histogram(registry, METRICS.duration);
+  const upstream = histogram(registry, METRICS.upstreamLatency);
+  const denies = counter(registry, METRICS.denies);
+  const authFailures = counter(registry, METRICS.authFailures);
+  const unrecorded = counter(registry, METRICS.unrecorded);
+  const tunnels = counter(registry, METRICS.tunnels);
+  const tunnelBytes = counter(registry, METRICS.tunnelBytes);
+  const tunnelsOpen = new Gauge({ name: METRICS.tunnelsOpen.name, help: METRICS.tunnelsOpen.help, registers: [registry] });
+  const org = (id: string) => (options.knownOrg(id) ? id : 'other');
+
+  const events: Partial<GatewayEvents> = {
+    execution({ record, durationMs }) {
+      const action = ACTION_TYPES.has(record.action_type) ? record.action_type : 'other';
+      requests(action, record.decision, org(record.org_id)).inc();
+      duration(action, record.decision).observe(durationMs);
+      if (record.upstream_latency_ms !== undefined) {
+        const provider = record.provider !== undefined && options.knownProvider(record.provider) ? record.provider : 'other';
+        upstream(provider).observe(record.upstream_latency_ms / 1000);
+      }
+      if (record.decision === 'deny' || record.decision === 'require_attribution') {
+        for (const code of record.reason_codes) denies(org(record.org_id), Object.hasOwn(REASON_CODES, code) ? code : 'other').inc();
+      }
+    },
+    authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
+    unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : 'other').inc(),
+    tunnelOpened() {
+      tunnels().inc();
+      tunnelsOpen.inc();
+    },
+    tunnelClosed(up, down) {
+      tunnelsOpen.dec();
+      tunnelBytes('up').inc(up);
+      tunnelBytes('down').inc(down);
+    },
+  };
+  const routes: readonly Route[] = [
+    {
+      method: 'GET',
+      path: '/metrics',
+      auth: 'metrics',
+      summary: 'Prometheus text; needs `GW_METRICS_TOKEN` as a bearer token when that is set.',
+      handle: async () => ({ status: 200, text: await registry.metrics(), contentType: registry.contentType }),
+    },
+  ];
+  return { events, routes };
+}

@@ -1,0 +1,63 @@
+/*
+ * The metrics surface: counts what the events say and shows it as Prometheus text. Labels take values from closed sets only, anything else is `other`,
+ * so that no caller can grow the number of series (decision 4.7).
+ */
+
+export interface MetricRow {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+  readonly help: string;
+  /** Upper bounds of a histogram, in the unit that the name ends with. */
+  readonly buckets?: readonly number[];
+}
+
+/** Every metric that `/metrics` shows beside the process's own; the reference page is generated from this table. */
+export const METRICS = {
+  requests: {
+    name: 'gw_requests_total',
+    type: 'counter',
+    labels: ['action_type', 'decision', 'org_id'],
+    help: 'Recorded requests.',
+  },
+  duration: {
+    name: 'gw_request_duration_ms',
+    type: 'histogram',
+    labels: ['action_type', 'decision'],
+    help: 'From the complete head of a request to the last byte of its answer, milliseconds.',
+    buckets: [5, 10, 25, 50, 100, 250, 500, 1000],
+  },
+  upstreamLatency: {
+    name: 'gw_upstream_latency_seconds',
+    type: 'histogram',
+    labels: ['provider'],
+    help: 'From the forwarded request to the head of the upstream answer, seconds.',
+    buckets: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  },
+  denies: {
+    name: 'gw_policy_deny_total',
+    type: 'counter',
+    labels: ['org_id', 'reason_code'],
+    help: 'Denied requests by reason code; a denial with several codes counts under each.',
+  },
+  authFailures: {
+    name: 'gw_auth_failures_total',
+    type: 'counter',
+    labels: ['reason', 'org_id'],
+    help: 'Authentication failures before policy.',
+  },
+  unrecorded: {
+    name: 'gw_unrecorded_requests_total',
+    type: 'counter',
+    labels: ['code'],
+    help: 'Requests that ended without a record, by error code.',
+  },
+  tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'Tunnels that are passed through unopened at the moment.' },
+  tunnels: { name: 'gw_tunnels_total', type: 'counter', labels: [], help: 'Tunnels that were passed through unopened.' },
+  tunnelBytes: {
+    name: 'gw_tunnel_bytes_total',
+    type: 'counter',
+    labels: ['direction'],
+    help: 'Bytes relayed by passed tunnels, `up` from the client and `down` to it.',
+  },
+} as const satisfies Record<string, MetricRow>;
