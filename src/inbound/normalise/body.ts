@@ -1,0 +1,129 @@
+import type { Operation } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { isMap } from './envelope-shape.ts';
+import { type Form, fieldText, parseMediaType, parseMultipart, parseUrlencoded } from './form.ts';
+import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
+
+/** Longest text field of a form that becomes a param (decision 3.19). */
+const MAX_FIELD_TEXT = 65_536;
+/** Charsets in which ASCII is ASCII; in all but the first three the body must be ASCII for both sides to read the same. */
+const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
+const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'windows-1252']);
+
+/** The body of an `ai.*` call as policy sees it. */
+export interface AiBody {
+  /** `empty`: there is no body, which counts as `{}`. */
+  readonly kind: 'json' | 'form' | 'empty';
+  /** As received; what is sent unless a mutation changes it. */
+  readonly bytes: Uint8Array;
+  /** JSON text of `bytes`. */
+  readonly text: string;
+  /** `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. */
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly model: string | undefined;
+  readonly stream: boolean;
+  readonly form: Form | undefined;
+}
+
+export interface AiBodyInput {
+  readonly operation: Operation;
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+  readonly bytes: Uint8Array;
+  /** Canonical path with query. */
+  readonly path: string;
+}
+
+/**
+ * Refuses a compressed request body: policy could not read it (decision 3.20; decoding is not part of this version).
+ * @returns the refusal `unsupported_encoding`, or undefined
+ */
+export function refuseEncoded(contentEncoding: string | undefined): GatewayError | undefined {
+  if (contentEncoding === undefined || contentEncoding === '' || contentEncoding.toLowerCase() === 'identity') return undefined;
+  return new GatewayError('unsupported_encoding', 'Compressed request bodies are not supported; send the body without Content-Encoding.');
+}
+
+/**
+ * Reads the body of an `ai.*` operation so that policy sees what the provider will see (decisions 3.19, 3.20). It is parsed by its dialect whatever the
+ * Content-Type says; only an operation that takes forms, or one that no registry row knows, lets the Content-Type choose between form and JSON.
+ * @throws GatewayError `unsupported_encoding`, `body_too_deep`, `ambiguous_body`
+ */
+export function readAiBody(input: AiBodyInput): AiBody {
+  const encoded = refuseEncoded(input.contentEncoding);
+  if (encoded !== undefined) throw encoded;
+  const { bytes, operation } = input;
+  if (bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined);
+  const form = readForm(input);
+  const governed = governedNames(operation.dialect);
+  if (form !== undefined) {
+    const params = formParams(form, bytes, governed);
+    return finish(input, 'form', '', params, form);
+  }
+  const { value, text, doubt } = parseSafeJson(bytes);
+  if (doubt !== undefined) throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
+  if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
+  refuseForeignCharset(input.contentType, text.length === bytes.length);
+  refuseLookalikes(Object.keys(value), governed);
+  return finish(input, 'json', text, value, undefined);
+}
+
+function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
+  const placed = fillPlaces(params, input.path, input.operation.dialect);
+  return { kind, bytes: input.bytes, text, params, model: placed.model, stream: placed.stream, form };
+}
+
+function readForm({ operation, contentType, bytes }: AiBodyInput): Form | undefined {
+  if (contentType === undefined || (!operation.multipart && operation.known)) return undefined;
+  const lower = contentType.slice(0, 40).toLowerCase();
+  if (lower.includes('multipart/')) {
+    const media = parseMediaType(contentType);
+    if (media.type !== 'multipart/form-data') throw ambiguous('The body is a multipart message of another kind than form-data.');
+    return parseMultipart(bytes, media.parameters.get('boundary'));
+  }
+  // A JSON text would also pass for a form with one odd name.
+  if (!operation.multipart || !lower.includes('x-www-form-urlencoded') || bytes[0] === 0x7b) return undefined;
+  refuseForeignCharset(contentType, false);
+  return parseUrlencoded(bytes);
+}
+
+/**
+ * Text fields become params; a name that ends in `[]` collects its values. Duplicates and look-alikes are refused as in JSON, and so is a governed field that is
+ * a file or too long to look into.
+ */
+function formParams(form: Form, bytes: Uint8Array, governed: GovernedNames): Record<string, unknown> {
+  const params: Record<string, unknown> = Object.create(null);
+  const files = new Set<string>();
+  for (const field of form.fields) {
+    const base = field.name.replace(/\[.*$/s, '');
+    const isGoverned = governed.exact.has(field.name);
+    if (field.name === '_charset_') throw ambiguous('The form changes its character set.');
+    if (base !== field.name && governed.exact.has(base)) throw ambiguous(`The form field "${base}" is written as a list.`);
+    if (Object.hasOwn(params, field.name) && !field.name.endsWith('[]')) throw ambiguous(`The form has the field "${field.name}" twice.`);
+    if (field.file || field.end - field.start > MAX_FIELD_TEXT) {
+      if (isGoverned) throw ambiguous(`The form field "${field.name}" is a file or longer than ${MAX_FIELD_TEXT} bytes.`);
+      files.add(field.name);
+      continue;
+    }
+    if (files.has(field.name) && !field.name.endsWith('[]')) throw ambiguous(`The form has the field "${field.name}" twice.`);
+    const text = fieldText(form, bytes, field);
+    const before = params[field.name];
+    if (!field.name.endsWith('[]')) params[field.name] = text;
+    else if (Array.isArray(before)) before.push(text);
+    else params[field.name] = [text];
+  }
+  refuseLookalikes([...Object.keys(params), ...files], governed);
+  return params;
+}
+
+/** A body that declares a charset in which its bytes mean something else could carry names that policy does not see. */
+function refuseForeignCharset(contentType: string | undefined, ascii: boolean): void {
+  if (contentType === undefined || !/charset/i.test(contentType)) return;
+  const charset = parseMediaType(contentType).parameters.get('charset')?.toLowerCase();
+  if (charset === undefined || UTF8_CHARSETS.has(charset) || (ascii && ASCII_SUPERSETS.has(charset))) return;
+  throw ambiguous(`The body declares the charset ${charset.slice(0, 40)} and not UTF-8.`);
+}
+
+function ambiguous(message: string): GatewayError {
+  return new GatewayError('ambiguous_body', message);
+}

@@ -1,0 +1,203 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
+import { type JsonDoubt, parseSafeJson } from '../../base/lib/safe-json.ts';
+import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest } from '../../base/model/action-request.ts';
+import { actionMethod, isForbiddenHeader, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
+import { isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
+import { canonicalPath } from './path.ts';
+
+/** A validated call of the structured API. */
+export interface DirectRequest {
+  readonly request: ActionRequest;
+  /** 443 unless `action.target` says otherwise. */
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+export interface DirectOptions {
+  /** Makes the `request_id` of a request that has none. */
+  readonly newRequestId: () => string;
+  /** Whether decision 3.18 holds for the path of this (canonical) host. */
+  readonly isAiHost: (host: string) => boolean;
+}
+
+/** A structured call that is valid but can be read in two ways: it is refused with a record (decisions 3.19, 7.3), for which the last reading serves. */
+export class AmbiguousActionRequest extends GatewayError {
+  readonly reading: DirectRequest;
+
+  constructor(message: string, path: string, reading: DirectRequest) {
+    super('ambiguous_body', message, { details: [{ path, message }] });
+    this.reading = reading;
+  }
+}
+
+const ACTION_TYPE = /^[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+$/;
+const MAX_HEADERS = 100;
+const MAX_HEADER_VALUE = 16_384;
+const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
+
+/**
+ * Parses and validates the body of `POST /v1/actions:execute` (specification, "ActionRequest"; decisions 3.19, 4.7, 5.3, 7.6, 8.4).
+ * @throws GatewayError `invalid_request` with one detail per bad member, `body_too_deep`; {@link AmbiguousActionRequest}
+ */
+export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): DirectRequest {
+  const { value, text, doubt } = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
+  if (!isMap(value)) throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
+  const problems = new Problems();
+  if (/\\u[dD][89a-fA-F]/.test(text)) findIllFormed(value, '', problems);
+  const envelope = readEnvelope(value, problems);
+  const action = envelope.action === undefined ? undefined : readAction(envelope.action, options, problems);
+  if (problems.found || action === undefined) {
+    throw new GatewayError('invalid_request', 'The action request is not valid.', { details: problems.details });
+  }
+  const request = { ...envelope.rest, schema: ACTION_REQUEST_SCHEMA, action: action.action } as const;
+  const reading = {
+    request: { ...request, request_id: envelope.requestId ?? options.newRequestId() },
+    port: action.port,
+    tls: action.tls,
+  };
+  if (doubt !== undefined) throw ambiguous(doubt, reading);
+  return reading;
+}
+
+function ambiguous(doubt: JsonDoubt, reading: DirectRequest): AmbiguousActionRequest {
+  return new AmbiguousActionRequest(doubt.message, doubt.path, reading);
+}
+
+interface ActionRead {
+  readonly action: Action;
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+function readAction(map: Members, options: DirectOptions, problems: Problems): ActionRead | undefined {
+  const type = requiredText(map, 'type', problems);
+  if (type !== undefined && (type.length > 128 || !ACTION_TYPE.test(type))) {
+    problems.add('action.type', 'must be lower-case words joined by dots, such as ai.infer');
+  }
+  const methodText = requiredText(map, 'method', problems);
+  const method = methodText === undefined ? undefined : actionMethod(methodText);
+  if (methodText !== undefined && method === undefined) problems.add('action.method', 'must be an HTTP method other than TRACE and CONNECT');
+  const params = map['params'];
+  if (!isMap(params)) problems.add('action.params', params === undefined ? 'is required' : 'must be an object');
+  const headers = readHeaders(map['headers'], problems);
+  const target = readTarget(map, options, problems);
+  if (type === undefined || method === undefined || target === undefined || !isMap(params) || problems.found) return undefined;
+  return {
+    action: {
+      type,
+      method,
+      target_host: target.host,
+      ...(target.path === undefined ? {} : { target_path: target.path }),
+      ...(target.url === undefined ? {} : { target: target.url }),
+      params,
+      ...(headers === undefined ? {} : { headers }),
+    },
+    port: target.port,
+    tls: target.tls,
+  };
+}
+
+interface Target {
+  readonly host: string;
+  readonly path: string | undefined;
+  readonly url: string | undefined;
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+/** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
+function readTarget(map: Members, options: DirectOptions, problems: Problems): Target | undefined {
+  const hostText = requiredText(map, 'target_host', problems);
+  const host = hostText === undefined ? undefined : canonicalHost(hostText);
+  if (hostText !== undefined && host === undefined) problems.add('action.target_host', 'must be a host name only, without scheme, port or path');
+  const pathText = optionalText(map, 'target_path', problems);
+  const url = optionalText(map, 'target', problems);
+  if (host === undefined) return undefined;
+  const path = pathText === undefined ? undefined : readPath(pathText, 'action.target_path', host, options, problems);
+  if (url === undefined) return { host, path, url, port: 443, tls: true };
+  const parts = TARGET_URL.exec(url);
+  const tls = parts?.[1]?.toLowerCase() === 'https';
+  const authority = parseAuthority(parts?.[2] ?? '', tls ? 443 : 80);
+  if (parts === null || authority === undefined) {
+    problems.add('action.target', 'must be an http or https URL without user info and fragment');
+    return undefined;
+  }
+  if (authority.host !== host) problems.add('action.target', 'must name the same host as action.target_host');
+  const rest = parts[3] ?? '';
+  const urlPath = rest === '' ? undefined : readPath(rest, 'action.target', host, options, problems);
+  if (path !== undefined && urlPath !== undefined && path !== urlPath) problems.add('action.target', 'must have the same path as action.target_path');
+  return { host, path: path ?? urlPath, url, port: authority.port, tls };
+}
+
+function readPath(text: string, member: string, host: string, options: DirectOptions, problems: Problems): string | undefined {
+  try {
+    return canonicalPath(text, options.isAiHost(host));
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    problems.add(member, error.message);
+    return undefined;
+  }
+}
+
+function readHeaders(value: Member, problems: Problems): Readonly<Record<string, string>> | undefined {
+  if (value === undefined) return undefined;
+  if (!isMap(value)) {
+    problems.add('action.headers', 'must be an object of strings');
+    return undefined;
+  }
+  const names = Object.keys(value);
+  if (names.length > MAX_HEADERS) problems.add('action.headers', `must have at most ${MAX_HEADERS} members`);
+  const seen = new Set<string>();
+  for (const name of names.slice(0, MAX_HEADERS)) {
+    const lower = name.toLowerCase();
+    const text = value[name];
+    const path = `action.headers.${name}`;
+    if (!isHeaderName(name)) problems.add(path, 'is not a header name');
+    else if (isForbiddenHeader(lower)) problems.add(path, 'cannot be set by a caller');
+    else if (seen.has(lower)) problems.add(path, 'is given twice');
+    else if (typeof text !== 'string' || text.length > MAX_HEADER_VALUE || !isHeaderValue(text)) {
+      problems.add(path, `must be a string of at most ${MAX_HEADER_VALUE} printable characters`);
+    }
+    seen.add(lower);
+  }
+  return stringMap(value);
+}
+
+/** Every value was checked to be a string; this only tells the compiler so without copying names such as `__proto__` into an ordinary object. */
+function stringMap(map: OpenMap): Readonly<Record<string, string>> {
+  const result: Record<string, string> = Object.create(null);
+  for (const [name, value] of Object.entries(map)) {
+    if (typeof value === 'string') result[name] = value;
+  }
+  return result;
+}
+
+function requiredText(map: Members, name: string, problems: Problems): string | undefined {
+  const text = optionalText(map, name, problems);
+  if (text === undefined && map[name] === undefined) problems.add(`action.${name}`, 'is required');
+  return text;
+}
+
+function optionalText(map: Members, name: string, problems: Problems): string | undefined {
+  const value = map[name];
+  if (value === undefined) return undefined;
+  if (typeof value === 'string' && value !== '') return value;
+  problems.add(`action.${name}`, 'must be a non-empty string');
+  return undefined;
+}
+
+/** Names and values with lone surrogates cannot be written as UTF-8, so neither sent nor hashed (decision 7.6). Depth is bounded by the scan before. */
+function findIllFormed(value: unknown, path: string, problems: Problems): void {
+  if (typeof value === 'string') {
+    if (!isWellFormed(value)) problems.add(path, 'is not well-formed Unicode');
+    return;
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, member] of Object.entries(value)) {
+    const inner = path === '' ? name : `${path}.${name}`;
+    if (isWellFormed(name)) findIllFormed(member, inner, problems);
+    else problems.add(path, 'has a member whose name is not well-formed Unicode');
+  }
+}

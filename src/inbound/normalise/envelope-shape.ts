@@ -1,0 +1,165 @@
+import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
+import { ID_RULE, isId, MAX_LABELS, MAX_TEXT, type Problems, TEXT_RULE } from './envelope-rules.ts';
+
+/** A parsed JSON object; read it by own properties only (decision 4.7). */
+export type OpenMap = Readonly<Record<string, unknown>>;
+export type Member = unknown;
+/** Own properties of a JSON object whose names were checked, without a prototype. */
+export type Members = Readonly<Record<string, Member>>;
+
+export function isMap(value: unknown): value is OpenMap {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+type Rule = 'id' | 'text' | 'map' | 'secret' | 'schema' | 'count';
+
+/** The members of the envelope and what each must be (specification, "ActionRequest"). `!` marks a required one. */
+const ENVELOPE: Readonly<Record<string, Rule | `${Rule}!`>> = {
+  schema: 'schema!',
+  request_id: 'id',
+  org_id: 'id!',
+  caller_id: 'text',
+  workload_id: 'id!',
+  context: 'map',
+  action: 'map!',
+  attribution: 'map',
+  credential_hint: 'secret',
+  connector_hint: 'id',
+  idempotency_key: 'id',
+  delegation_id: 'id',
+  delegation_token: 'secret',
+};
+const CONTEXT: Readonly<Record<string, Rule>> = { purpose: 'text', labels: 'map', estimates: 'map' };
+const ESTIMATES: Readonly<Record<string, Rule>> = { tokens_in: 'count', tokens_out_max: 'count' };
+const ATTRIBUTION: Readonly<Record<string, Rule>> = { customer_id: 'text', account_id: 'text', project_id: 'text', labels: 'map' };
+const ACTION: ReadonlySet<string> = new Set(['type', 'method', 'target_host', 'target_path', 'target', 'params', 'headers']);
+
+/** Longest provider key or delegation token. Bearer tokens of clouds have a few thousand characters. */
+const MAX_SECRET = 65_536;
+
+export interface Envelope {
+  readonly requestId: string | undefined;
+  readonly rest: Omit<ActionRequest, 'schema' | 'request_id' | 'action'>;
+  /** Own members of `action`, the names checked; undefined when it is no object. */
+  readonly action: Members | undefined;
+}
+
+/** Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then left out of the result. */
+export function readEnvelope(body: OpenMap, problems: Problems): Envelope {
+  const top = readMembers(body, '', ENVELOPE, problems);
+  const context = readContext(top['context'], problems);
+  const attribution = readAttribution(top['attribution'], problems);
+  const rest = {
+    org_id: textOf(top['org_id']) ?? '',
+    workload_id: textOf(top['workload_id']) ?? '',
+    ...optional('caller_id', textOf(top['caller_id'])),
+    ...optional('context', context),
+    attribution,
+    ...optional('credential_hint', textOf(top['credential_hint'])),
+    ...optional('connector_hint', textOf(top['connector_hint'])),
+    ...optional('idempotency_key', textOf(top['idempotency_key'])),
+    ...optional('delegation_id', textOf(top['delegation_id'])),
+    ...optional('delegation_token', textOf(top['delegation_token'])),
+  };
+  return { requestId: textOf(top['request_id']), rest, action: readActionNames(top['action'], problems) };
+}
+
+function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
+  if (value === undefined) return {};
+  const member: { [P in K]?: V } = {};
+  member[key] = value;
+  return member;
+}
+
+function textOf(value: Member): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
+function readMembers(map: OpenMap, prefix: string, rules: Readonly<Record<string, string>>, problems: Problems): Members {
+  const result: Record<string, Member> = Object.create(null);
+  for (const name of Object.keys(map)) {
+    if (!Object.hasOwn(rules, name)) problems.add(prefix + name, 'is not a known member');
+  }
+  for (const [name, rule] of Object.entries(rules)) {
+    const value = Object.hasOwn(map, name) ? map[name] : undefined;
+    if (value === undefined) {
+      if (rule.endsWith('!')) problems.add(prefix + name, 'is required');
+      continue;
+    }
+    const complaint = CHECKS[rule.replace('!', '')]?.(value);
+    if (complaint === undefined) result[name] = value;
+    else problems.add(prefix + name, complaint);
+  }
+  return result;
+}
+
+const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> = {
+  schema: (value) => (value === ACTION_REQUEST_SCHEMA ? undefined : `must be "${ACTION_REQUEST_SCHEMA}"`),
+  id: (value) => (typeof value === 'string' && isId(value) ? undefined : ID_RULE),
+  text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? undefined : TEXT_RULE),
+  map: (value) => (isMap(value) ? undefined : 'must be an object'),
+  secret: (value) =>
+    typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
+      ? undefined
+      : `must be 1 to ${MAX_SECRET} printable ASCII characters`,
+  count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
+};
+
+function readContext(value: Member, problems: Problems): ActionRequest['context'] {
+  if (!isMap(value)) return undefined;
+  const members = readMembers(value, 'context.', CONTEXT, problems);
+  const labels = readLabels(members['labels'], 'context.labels', problems);
+  const estimates = isMap(members['estimates']) ? readMembers(members['estimates'], 'context.estimates.', ESTIMATES, problems) : undefined;
+  return {
+    ...optional('purpose', textOf(members['purpose'])),
+    ...optional('labels', labels),
+    ...optional(
+      'estimates',
+      estimates === undefined
+        ? undefined
+        : { ...optional('tokens_in', countOf(estimates['tokens_in'])), ...optional('tokens_out_max', countOf(estimates['tokens_out_max'])) },
+    ),
+  };
+}
+
+function countOf(value: Member): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}
+
+function readAttribution(value: Member, problems: Problems): Attribution {
+  if (!isMap(value)) return {};
+  const members = readMembers(value, 'attribution.', ATTRIBUTION, problems);
+  return {
+    ...optional('customer_id', textOf(members['customer_id'])),
+    ...optional('account_id', textOf(members['account_id'])),
+    ...optional('project_id', textOf(members['project_id'])),
+    ...optional('labels', readLabels(members['labels'], 'attribution.labels', problems)),
+  };
+}
+
+/** At most 32 labels, names of 1 to 256 characters, values texts (decision 4.7). `__proto__` is a name like any other. */
+function readLabels(value: Member, path: string, problems: Problems): Readonly<Record<string, string>> | undefined {
+  if (!isMap(value)) return undefined;
+  const names = Object.keys(value);
+  if (names.length > MAX_LABELS) problems.add(path, `must have at most ${MAX_LABELS} members`);
+  const labels: Record<string, string> = Object.create(null);
+  for (const name of names.slice(0, MAX_LABELS)) {
+    const text = value[name];
+    if (name === '' || name.length > MAX_TEXT) problems.add(path, `has a name that is empty or longer than ${MAX_TEXT} characters`);
+    else if (typeof text !== 'string' || text.length > MAX_TEXT) problems.add(`${path}.${name}`, `must be a string of at most ${MAX_TEXT} characters`);
+    else labels[name] = text;
+  }
+  return labels;
+}
+
+function readActionNames(value: Member, problems: Problems): Members | undefined {
+  if (!isMap(value)) return undefined;
+  const members: Record<string, Member> = Object.create(null);
+  for (const name of Object.keys(value)) {
+    if (ACTION.has(name)) members[name] = value[name];
+    else problems.add(`action.${name}`, 'is not a known member');
+  }
+  return members;
+}

@@ -1,0 +1,140 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type IpSet, parseIp } from '../../base/lib/ip.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
+import { headerText, ID_RULE, isId, MAX_TEXT, Problems, TEXT_RULE } from './envelope-rules.ts';
+
+/** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
+export interface ProxiedIdentity {
+  readonly orgId?: string;
+  readonly workloadId?: string;
+  /** Where `workloadId` comes from; the org's default workload stands in for `none` (decision 4.4). */
+  readonly workloadSource: 'header' | 'proxy_user' | 'none';
+  /** Set when the CONNECT authenticated: another workload inside the tunnel is refused (decision 4.5). */
+  readonly fixedWorkload?: string;
+  readonly callerId?: string;
+  readonly attribution: Attribution;
+  /** Recorded, never verified (specification, "Transparent proxy mode"). */
+  readonly delegationId?: string;
+  /** `X-GW-Workload-Token`. */
+  readonly workloadToken?: string;
+  /** `X-GW-API-Key`. */
+  readonly apiKey?: string;
+  /** User name and password of `Proxy-Authorization: Basic`, of the CONNECT or of this request. */
+  readonly proxyUser?: string;
+  readonly proxyPassword?: string;
+}
+
+type Kind = 'id' | 'text' | 'secret';
+
+/** Request header → member, and the rule that its value keeps (specification, "Transparent proxy mode"; decisions 4.2, 4.3, 4.5). */
+const HEADERS = {
+  org: ['x-gw-org-id', 'X-GW-Org-ID', 'id'],
+  workload: ['x-gw-workload-id', 'X-GW-Workload-ID', 'id'],
+  caller: ['x-gw-caller-id', 'X-GW-Caller-ID', 'text'],
+  project: ['x-gw-project-id', 'X-GW-Project-ID', 'text'],
+  customer: ['x-gw-customer-id', 'X-GW-Customer-ID', 'text'],
+  account: ['x-gw-account-id', 'X-GW-Account-ID', 'text'],
+  delegation: ['x-gw-delegation-id', 'X-GW-Delegation-ID', 'id'],
+  token: ['x-gw-workload-token', 'X-GW-Workload-Token', 'secret'],
+  apiKey: ['x-gw-api-key', 'X-GW-API-Key', 'secret'],
+} as const satisfies Record<string, readonly [lower: string, shown: string, kind: Kind]>;
+
+const NO_ATTRIBUTION: Attribution = {};
+
+/**
+ * Reads who sent a proxied request. An empty header counts as absent.
+ * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
+ */
+export function readIdentity(head: ArrivalHead): ProxiedIdentity {
+  const problems = new Problems();
+  const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
+  const proxy = proxyCredentials(head);
+  const orgId = read('org');
+  const named = read('workload');
+  const proxyUser = proxy?.user;
+  if (named === undefined && proxyUser !== undefined && !isId(proxyUser)) problems.add('Proxy-Authorization', `the user name ${ID_RULE}`);
+  const workloadId = named ?? proxyUser;
+  const callerId = read('caller');
+  const attribution = readAttribution(read('project'), read('customer'), read('account'));
+  const delegationId = read('delegation');
+  const workloadToken = read('token');
+  const apiKey = read('apiKey');
+  const fixedWorkload = head.tunnel?.fixedWorkload;
+  if (problems.found) throw new GatewayError('invalid_request', 'The identity headers are not valid.', { details: problems.details });
+  return {
+    ...(orgId === undefined ? {} : { orgId }),
+    ...(workloadId === undefined ? {} : { workloadId }),
+    workloadSource: named !== undefined ? 'header' : workloadId !== undefined ? 'proxy_user' : 'none',
+    ...(fixedWorkload === undefined ? {} : { fixedWorkload }),
+    ...(callerId === undefined ? {} : { callerId }),
+    attribution,
+    ...(delegationId === undefined ? {} : { delegationId }),
+    ...(workloadToken === undefined ? {} : { workloadToken }),
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(proxyUser === undefined ? {} : { proxyUser }),
+    ...(proxy?.password === undefined ? {} : { proxyPassword: proxy.password }),
+  };
+}
+
+/**
+ * The caller's address (specification, "Execution record"; decision 4.2): the first of `X-Forwarded-For`, else `X-Real-IP`, else the TCP peer. The headers
+ * count only from a trusted peer and only when they hold an IP address. IPv4-mapped IPv6 is given as IPv4.
+ */
+export function callerIp(head: ArrivalHead, trustedProxies: IpSet): string {
+  const forwarded = head.headers['x-forwarded-for'];
+  const real = head.headers['x-real-ip'];
+  const peer = head.remoteAddress;
+  if ((forwarded !== undefined || real !== undefined) && trustedProxies.has(peer)) {
+    const named = addressText(forwarded?.split(',', 1)[0]) ?? addressText(real);
+    if (named !== undefined) return named;
+  }
+  // A plain IPv4 peer is canonical already.
+  return peer.includes(':') ? (parseIp(peer)?.text ?? peer) : peer;
+}
+
+/** Reads `Proxy-Authorization: Basic` (RFC 7617). Undefined for another scheme and for what is not base64 with a colon inside. */
+export function parseBasic(value: string): { user: string | undefined; password: string | undefined } | undefined {
+  const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2})$/i.exec(value.trim())?.[1];
+  if (encoded === undefined || encoded.length > 8192) return undefined;
+  const text = headerText(Buffer.from(encoded, 'base64').toString('latin1'));
+  const colon = text.indexOf(':');
+  if (colon === -1) return undefined;
+  return { user: text.slice(0, colon) || undefined, password: text.slice(colon + 1) || undefined };
+}
+
+function readHeader(head: ArrivalHead, [lower, shown, kind]: readonly [string, string, Kind], problems: Problems): string | undefined {
+  const value = head.headers[lower];
+  if (value === undefined || value === '') return undefined;
+  if (kind === 'secret') return value;
+  if (kind === 'id') {
+    if (!isId(value)) problems.add(shown, ID_RULE);
+    return value;
+  }
+  const text = headerText(value);
+  if (text.length > MAX_TEXT) problems.add(shown, TEXT_RULE);
+  return text;
+}
+
+function readAttribution(project: string | undefined, customer: string | undefined, account: string | undefined): Attribution {
+  if (project === undefined && customer === undefined && account === undefined) return NO_ATTRIBUTION;
+  return {
+    ...(customer === undefined ? {} : { customer_id: customer }),
+    ...(account === undefined ? {} : { account_id: account }),
+    ...(project === undefined ? {} : { project_id: project }),
+  };
+}
+
+function proxyCredentials(head: ArrivalHead): { user: string | undefined; password: string | undefined } | undefined {
+  if (head.tunnel !== undefined) return { user: head.tunnel.proxyUser || undefined, password: head.tunnel.proxyPassword || undefined };
+  const value = head.door === 'absolute' ? head.headers['proxy-authorization'] : undefined;
+  return value === undefined ? undefined : parseBasic(value);
+}
+
+/** Canonical text of an address that may carry a port, as some load balancers write it. */
+function addressText(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const bare = text.trim();
+  const match = /^\[([^\]]+)\](?::\d+)?$/.exec(bare) ?? /^([\d.]+):\d+$/.exec(bare);
+  return parseIp(match?.[1] ?? bare)?.text;
+}

@@ -1,0 +1,193 @@
+import type { Dialect, Place } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { pathOnly, queryOf } from './path.ts';
+
+/** The top-level names of a body that policy and price depend on, in three ways of comparing them. */
+export interface GovernedNames {
+  readonly exact: ReadonlySet<string>;
+  /** Case-folded name → the name as the dialect writes it. */
+  readonly folded: ReadonlyMap<string, string>;
+  /** As `folded`, underscores left out: JSON readers of protocol buffers take `maxTokens` and `max_tokens` for the same member. */
+  readonly loose: ReadonlyMap<string, string>;
+}
+
+const ALWAYS_GOVERNED = ['model', 'stream'];
+/** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
+const DEPLOYMENT = /\/deployments\/[^/]+\//;
+
+const governedByDialect = new WeakMap<Dialect, GovernedNames>();
+const governedWithout = governedFrom(ALWAYS_GOVERNED);
+
+/** Every top-level name that a place of the dialect uses, and `model` and `stream` in any case. */
+export function governedNames(dialect: Dialect | undefined): GovernedNames {
+  if (dialect === undefined) return governedWithout;
+  let names = governedByDialect.get(dialect);
+  if (names === undefined) {
+    const places = dialect.stream === undefined ? dialect.model : [...dialect.model, dialect.stream];
+    const inBody = places.flatMap((place) => (place.in === 'body' ? [place.path] : place.in === 'form' ? [place.field] : []));
+    names = governedFrom([...ALWAYS_GOVERNED, ...[...inBody, ...dialect.maxTokens, ...dialect.promptPaths].map(topLevelName)]);
+    governedByDialect.set(dialect, names);
+  }
+  return names;
+}
+
+function governedFrom(names: readonly string[]): GovernedNames {
+  return {
+    exact: new Set(names),
+    folded: new Map(names.map((name) => [fold(name), name])),
+    loose: new Map(names.map((name) => [loosen(name), name])),
+  };
+}
+
+function topLevelName(path: string): string {
+  return /^[^.[]*/.exec(path)?.[0] ?? path;
+}
+
+/** Folds case as lenient JSON readers do it: U+212A is a K and U+017F an S. */
+function fold(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
+function loosen(name: string): string {
+  return fold(name).replaceAll('_', '');
+}
+
+/** Refuses a name that a lenient reader takes for a governed one (decision 3.19). @throws GatewayError `ambiguous_body` */
+export function refuseLookalikes(names: readonly string[], governed: GovernedNames): void {
+  for (const name of names) {
+    if (governed.exact.has(name)) continue;
+    const meant = governed.folded.get(fold(name));
+    if (meant !== undefined) throw ambiguous(`The name "${shorten(name)}" differs from "${meant}" only in case.`);
+    const alias = governed.loose.get(loosen(name));
+    if (alias !== undefined && names.includes(alias)) throw ambiguous(`Both "${shorten(name)}" and "${alias}" are given.`);
+  }
+}
+
+export interface PlacedValues {
+  readonly model: string | undefined;
+  readonly stream: boolean;
+}
+
+/**
+ * Reads model and stream switch from wherever the dialect keeps them and writes them to `params.model` and `params.stream`, where policy looks for them
+ * (decision 3.19). `params` of a form hold its text fields.
+ * @throws GatewayError `ambiguous_body` for a second, contradicting place of the model and for values of another type
+ */
+export function fillPlaces(params: Record<string, unknown>, path: string, dialect: Dialect | undefined): PlacedValues {
+  if (dialect === undefined) {
+    const model = ownValue(params, 'model');
+    return { model: typeof model === 'string' ? model : undefined, stream: ownValue(params, 'stream') === true };
+  }
+  const model = readModel(params, path, dialect);
+  if (model !== undefined) params['model'] = model;
+  const stream = readStream(params, path, dialect.stream);
+  if (stream !== undefined) params['stream'] = stream;
+  return { model, stream: stream === true };
+}
+
+function readModel(params: Readonly<Record<string, unknown>>, path: string, dialect: Dialect): string | undefined {
+  let model: string | undefined;
+  let from: Place | undefined;
+  for (const place of placesOfModel(dialect)) {
+    const value = readPlace(place, params, path);
+    if (value === undefined || value === null) continue;
+    if (typeof value !== 'string') throw ambiguous('The model is not a string.');
+    if (model === undefined) {
+      model = value;
+      from = place;
+    } else if (withoutCollection(value) !== withoutCollection(model) && !isDeploymentPlace(from, path)) {
+      throw ambiguous('The request names two different models.');
+    }
+  }
+  return model;
+}
+
+/** A dialect whose model stands in the path or the query is not to be told another one in the body. */
+function placesOfModel(dialect: Dialect): readonly Place[] {
+  return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
+}
+
+const BODY_MODEL: Place = { in: 'body', path: 'model' };
+
+/** True when the model was taken from an Azure deployment's path: other places are then ignored, as Azure ignores them. */
+export function isDeploymentPlace(place: Place | undefined, path: string): boolean {
+  return place?.in === 'path' && DEPLOYMENT.test(pathOnly(path));
+}
+
+/** Google writes a model as `x` in the path and as `models/x` in the body. */
+function withoutCollection(model: string): string {
+  return model.startsWith('models/') ? model.slice(7) : model;
+}
+
+function readStream(params: Readonly<Record<string, unknown>>, path: string, place: Place | undefined): boolean | undefined {
+  if (place === undefined) return undefined;
+  if (place.in === 'path') return place.pattern.test(pathOnly(path));
+  const value = readPlace(place, params, path);
+  if (value === undefined || value === null || typeof value === 'boolean') return value ?? undefined;
+  if (place.in !== 'body' && typeof value === 'string') return switchText(value);
+  // A body field of a form is text too.
+  throw ambiguous('The stream switch is neither true nor false.');
+}
+
+function switchText(text: string): boolean {
+  const lower = text.trim().toLowerCase();
+  if (lower === 'true' || lower === '1') return true;
+  if (lower === 'false' || lower === '0' || lower === '') return false;
+  throw ambiguous('The stream switch is neither true nor false.');
+}
+
+/** The value at a place; undefined when it is not there. @throws GatewayError `ambiguous_body` for a repeated query parameter or a broken escape */
+export function readPlace(place: Place, params: Readonly<Record<string, unknown>>, path: string): unknown {
+  switch (place.in) {
+    case 'body':
+      return dottedValue(params, place.path);
+    case 'form':
+      return ownValue(params, place.field);
+    case 'path': {
+      const captured = place.pattern.exec(pathOnly(path))?.[1];
+      return captured === undefined ? undefined : unescape(captured);
+    }
+    case 'query':
+      return queryValue(path, place.name);
+  }
+}
+
+function queryValue(path: string, name: string): string | undefined {
+  let found: string | undefined;
+  for (const pair of queryOf(path).split('&')) {
+    const equals = pair.indexOf('=');
+    if (unescape(equals === -1 ? pair : pair.slice(0, equals)) !== name) continue;
+    if (found !== undefined) throw ambiguous(`The query has "${name}" twice.`);
+    found = equals === -1 ? '' : unescape(pair.slice(equals + 1).replaceAll('+', ' '));
+  }
+  return found;
+}
+
+function unescape(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw ambiguous('The path or query holds an escape that is not UTF-8.');
+  }
+}
+
+/** The value at a dotted path, own properties only. */
+export function dottedValue(value: unknown, path: string): unknown {
+  if (!path.includes('.')) return ownValue(value, path);
+  let current: unknown = value;
+  for (const name of path.split('.')) current = ownValue(current, name);
+  return current;
+}
+
+function ownValue(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
+}
+
+function shorten(name: string): string {
+  return name.length > 60 ? `${name.slice(0, 60)}…` : name;
+}
+
+function ambiguous(message: string): GatewayError {
+  return new GatewayError('ambiguous_body', message);
+}

@@ -1,0 +1,153 @@
+import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseAuthority } from '../../base/lib/host.ts';
+import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
+import type { ConnectionType } from '../../base/model/connection.ts';
+import { canonicalPath } from './path.ts';
+
+/** Where a proxied request goes. */
+export interface ProxiedTarget {
+  readonly connectionType: ConnectionType;
+  /** Canonical (decision 3.17). */
+  readonly host: string;
+  readonly port: number;
+  /** Whether the upstream is spoken to over TLS. */
+  readonly tls: boolean;
+  /** Canonical path with query: what policy sees and what is sent, the `/proxy/{provider}` prefix removed. */
+  readonly path: string;
+  /** The registry row that covers the host; undefined for everything that is no AI host. */
+  readonly provider: Provider | undefined;
+}
+
+const HTTPS_PORT = 443;
+const HTTP_PORT = 80;
+const PREFIX = '/proxy/';
+const ABSOLUTE_FORM = /^(https?):\/\/([^/?#]*)(.*)$/is;
+
+/**
+ * Finds the upstream of a request that came by a proxied door (decisions 3.1, 3.3, 3.16 to 3.18).
+ * @throws GatewayError `misdirected_request` (the Host inside a tunnel is not the CONNECT's authority), `no_target_host`, `invalid_target`
+ */
+export function resolveTarget(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
+  switch (head.door) {
+    case 'connect':
+      return tunnelled(head, catalogue);
+    case 'absolute':
+      return absolute(head, catalogue);
+    case 'origin':
+      return redirected(head, catalogue);
+  }
+}
+
+/** True for an origin-form target that begins with the prefix of redirect mode. */
+export function hasProxyPrefix(rawTarget: string): boolean {
+  return rawTarget.startsWith(PREFIX);
+}
+
+function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
+  const authority = head.tunnel?.authority;
+  if (authority === undefined) throw new GatewayError('internal', 'A tunnelled request has no tunnel.');
+  const host = head.headers['host'];
+  const defaultPort = head.secure ? HTTPS_PORT : HTTP_PORT;
+  // The usual spelling needs no parsing.
+  const same = host === authority.host && authority.port === defaultPort;
+  if (!same && !isAuthority(host, authority, defaultPort)) throw misdirected();
+  let rawPath = head.rawTarget;
+  if (rawPath.charCodeAt(0) !== 0x2f) {
+    const url = ABSOLUTE_FORM.exec(rawPath);
+    if (url !== null) {
+      // RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name another.
+      if (!isAuthority(url[2], authority, url[1]?.toLowerCase() === 'https' ? HTTPS_PORT : HTTP_PORT)) throw misdirected();
+      rawPath = url[3] ?? '';
+    }
+  }
+  // Plain HTTP stays plain on port 80 only; on every other port the upstream is spoken to over TLS.
+  const tls = head.secure || authority.port !== HTTP_PORT;
+  return { ...authorityTarget(head, authority, rawPath, catalogue), connectionType: 'connect_proxy', tls };
+}
+
+function isAuthority(text: string | undefined, authority: Authority, defaultPort: number): boolean {
+  const named = text === undefined ? undefined : parseAuthority(text, defaultPort);
+  return named !== undefined && named.host === authority.host && named.port === authority.port;
+}
+
+function misdirected(): GatewayError {
+  return new GatewayError('misdirected_request', 'Host is not the authority that the CONNECT named.');
+}
+
+function absolute(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
+  const url = ABSOLUTE_FORM.exec(head.rawTarget);
+  const tls = url?.[1]?.toLowerCase() === 'https';
+  // User info, a missing host and a port out of range are all not an authority.
+  const authority = parseAuthority(url?.[2] ?? '', tls ? HTTPS_PORT : HTTP_PORT);
+  if (url === null || authority === undefined) {
+    throw new GatewayError('invalid_target', 'The request target is not an absolute http or https URL with a plain host.');
+  }
+  return { ...authorityTarget(head, authority, url[3] ?? '', catalogue), connectionType: 'connect_proxy', tls };
+}
+
+function authorityTarget(
+  head: ArrivalHead,
+  authority: Authority,
+  rawPath: string,
+  catalogue: Catalogue,
+): Pick<ProxiedTarget, 'host' | 'port' | 'path' | 'provider'> {
+  const provider = catalogue.providerForHost(authority.host);
+  const asterisk = rawPath === '*' && head.method === 'OPTIONS' && provider === undefined;
+  const path = asterisk ? rawPath : canonicalPath(rawPath, provider !== undefined);
+  return { host: authority.host, port: authority.port, path, provider };
+}
+
+/** The order of the specification ("Transparent proxy mode", rule 2) as decision 3.3 reads it: header, Host of a known provider, prefix. */
+function redirected(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
+  const prefix = splitPrefix(head.rawTarget, catalogue);
+  const authority = namedTarget(head) ?? hostTarget(head, catalogue) ?? prefixTarget(prefix);
+  if (authority === undefined) {
+    const message =
+      prefix === undefined
+        ? 'No upstream host: send X-GW-Target-Host, or use the path prefix /proxy/{provider}/.'
+        : `The provider ${prefix.provider.id} has a host per customer: send X-GW-Target-Host.`;
+    throw new GatewayError('no_target_host', message);
+  }
+  const target = authorityTarget(head, authority, prefix?.rest ?? head.rawTarget, catalogue);
+  return { ...target, connectionType: 'sdk_redirect', tls: true };
+}
+
+function namedTarget(head: ArrivalHead): Authority | undefined {
+  const named = head.headers['x-gw-target-host'];
+  if (named === undefined || named === '') return undefined;
+  const authority = parseAuthority(named, HTTPS_PORT);
+  if (authority === undefined) throw new GatewayError('invalid_target', 'X-GW-Target-Host is not a host with an optional port.');
+  return authority;
+}
+
+function hostTarget(head: ArrivalHead, catalogue: Catalogue): Authority | undefined {
+  const host = hostOf(head);
+  return host !== undefined && catalogue.providerForHost(host) !== undefined ? { host, port: HTTPS_PORT } : undefined;
+}
+
+/** The canonical host of the Host header, without its port: behind a redirect of DNS or routing that port is the gateway's own. */
+export function hostOf(head: ArrivalHead): string | undefined {
+  const text = head.headers['host'];
+  return text === undefined ? undefined : parseAuthority(text, HTTPS_PORT)?.host;
+}
+
+interface Prefix {
+  readonly provider: Provider;
+  readonly rest: string;
+}
+
+function splitPrefix(rawTarget: string, catalogue: Catalogue): Prefix | undefined {
+  if (!hasProxyPrefix(rawTarget)) return undefined;
+  const query = rawTarget.indexOf('?');
+  const pathEnd = query === -1 ? rawTarget.length : query;
+  const slash = rawTarget.indexOf('/', PREFIX.length);
+  const end = slash === -1 || slash > pathEnd ? pathEnd : slash;
+  const provider = catalogue.provider(rawTarget.slice(PREFIX.length, end));
+  return provider === undefined ? undefined : { provider, rest: rawTarget.slice(end) };
+}
+
+function prefixTarget(prefix: Prefix | undefined): Authority | undefined {
+  const host = prefix?.provider.inProxyRegistry === true ? prefix.provider.hosts[0] : undefined;
+  return host === undefined ? undefined : { host, port: HTTPS_PORT };
+}
