@@ -48,6 +48,14 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2']) {
   });
 }
 
+// Under npm the parent is npm or its shell; when that is killed outright, nobody would pass on a signal any more.
+if (process.env.npm_lifecycle_event !== undefined) {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) gateway.kill('SIGTERM');
+  }, 1000).unref();
+}
+
 gateway.on('error', (error) => {
   process.stderr.write(`cannot start the gateway: ${error.message}\n`);
   process.exit(1);
