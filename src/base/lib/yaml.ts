@@ -90,18 +90,32 @@ export function yamlMember(node: YamlNode | undefined, name: string): YamlNode |
 
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
 
-/** The parser is recursive and quadratic in nesting, so flow nesting and indentation steps are bounded before it runs. */
+/**
+ * The parser is recursive and takes quadratic time for nesting, so brackets, indentation steps and compact collections are bounded roughly before it runs.
+ * What passes here and is still too deep is found when the tree is read.
+ */
 function nestingError(text: string): string | undefined {
+  const tooDeep = `more than ${MAX_YAML_DEPTH} levels of nesting`;
+  if (/(?:[-?:] ){65}/.test(text)) return tooDeep;
+  const indents: number[] = [];
   let open = 0;
-  let deepest = 0;
-  for (let i = 0; i < text.length; i++) {
+  for (let i = 0, lineStart = true; i < text.length; i++) {
     const char = text.charCodeAt(i);
-    if (char === 0x5b || char === 0x7b) deepest = Math.max(deepest, ++open);
+    if (lineStart) {
+      let indent = 0;
+      while (text.charCodeAt(i + indent) === 0x20) indent++;
+      if (text.charCodeAt(i + indent) !== 0x0a) {
+        while ((indents.at(-1) ?? -1) >= indent) indents.pop();
+        indents.push(indent);
+        if (indent === 0) open = 0;
+      }
+    }
+    lineStart = char === 0x0a;
+    if (char === 0x5b || char === 0x7b) open++;
     else if ((char === 0x5d || char === 0x7d) && open > 0) open--;
-    else if (char === 0x0a && text.charCodeAt(i + 1) !== 0x20 && text.charCodeAt(i + 1) !== 0x0a) open = 0;
+    if (open > 2 * MAX_YAML_DEPTH || indents.length > 2 * MAX_YAML_DEPTH) return tooDeep;
   }
-  if (deepest > 4 * MAX_YAML_DEPTH) return `more than ${MAX_YAML_DEPTH} levels of nesting`;
-  return /(?:[-?:] ){65}/.test(text) ? `more than ${MAX_YAML_DEPTH} levels of nesting` : undefined;
+  return undefined;
 }
 
 class Reader {

@@ -1,0 +1,188 @@
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { nearestName } from '../lib/nearest.ts';
+import { IpSet } from '../lib/ip.ts';
+import { sha256Hex } from '../lib/sha256.ts';
+import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
+import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
+
+/** All settings, checked and ready to use; `nodeId` is never absent. */
+export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string }>;
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** One line each: unknown `GW_*` variables, and settings that are allowed but unwise. */
+  readonly warnings: readonly string[];
+}
+
+/** One line that names the variable, its value (never a secret's) and what is allowed. */
+export interface ConfigProblem {
+  readonly variable: string;
+  readonly code: 'invalid' | 'not_supported_yet';
+  readonly message: string;
+}
+
+/** The start stops; `problems` has every mistake, `message` one line for each. */
+export class ConfigError extends Error {
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(problems: readonly ConfigProblem[]) {
+    super(problems.map((problem) => problem.message).join('\n'));
+    this.name = 'ConfigError';
+    this.problems = problems;
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const LOOPBACK = IpSet.parse(['127.0.0.0/8', '::1']);
+
+/** True for an address or name that only this machine can reach. */
+export function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || LOOPBACK.has(host);
+}
+
+/**
+ * Reads the settings.
+ * @param env default: the environment of the process; this is the only place that reads it
+ * @param isTerminal whether the log goes to a person
+ * @throws ConfigError with all mistakes at once
+ */
+export function loadConfig(env: Environment = process.env, isTerminal = process.stdout.isTTY === true): LoadedConfig {
+  const reader = new SettingsReader(env);
+  const values = readValues(reader, isTerminal);
+  checkTogether(values, reader);
+  for (const setting of LATER_SETTINGS) reader.refuseLater(setting);
+  if (!isSound(values, reader)) throw new ConfigError(reader.problems);
+  const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
+  return { config: Object.freeze({ ...values, nodeId }), warnings: [...unknownVariables(env), ...unwise(values)] };
+}
+
+/** Stable over restarts, different for two gateways on one machine, and tells an upstream that sees it in `Via` nothing. */
+function derivedNodeId(dataDir: string): string {
+  return sha256Hex(`${hostname()}\0${dataDir}`).slice(0, 12);
+}
+
+/** Members whose text is bad are undefined; the reader then has the problem. */
+function readValues(reader: SettingsReader, isTerminal: boolean): Readonly<Record<string, unknown>> {
+  const values: Record<string, unknown> = {};
+  for (const [member, setting] of Object.entries(SETTINGS)) values[member] = reader.read(setting);
+  if (isTerminal && !reader.isSet(SETTINGS.logFormat.variable)) values['logFormat'] = 'pretty';
+  return values;
+}
+
+/** Each type made its own member, so values are whole when nobody complained. */
+function isSound(values: object, reader: SettingsReader): values is SettingValues {
+  return reader.problems.length === 0 && Object.keys(SETTINGS).every((member) => member in values);
+}
+
+/** Rules that need more than one setting; a member that is itself bad has been reported already. */
+function checkTogether(values: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
+  const { host, port, ambientPort, maxBodyBytes, maxBufferedBytes } = values;
+  if (typeof host === 'string' && !isLoopbackHost(host) && !reader.isSet('GW_PROXY_AUTH')) {
+    const choices = 'set it to `required`, or to `optional` if anyone there may use this proxy';
+    reader.problem('GW_PROXY_AUTH', `GW_PROXY_AUTH is not set, but other machines can reach GW_HOST "${host}"; ${choices}`);
+  }
+  if (port !== 0 && port !== undefined && port === ambientPort) {
+    reader.problem('GW_AMBIENT_PORT', `GW_AMBIENT_PORT: "${port}" is GW_PORT too; it takes a port of its own`);
+  }
+  if (typeof maxBodyBytes === 'number' && typeof maxBufferedBytes === 'number' && maxBufferedBytes < maxBodyBytes) {
+    reader.problem('GW_MAX_BUFFERED_BYTES', `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`);
+  }
+}
+
+function unwise(values: SettingValues): string[] {
+  const tokens = [
+    [SETTINGS.adminToken.variable, values.adminToken],
+    [SETTINGS.metricsToken.variable, values.metricsToken],
+  ] as const;
+  return tokens
+    .filter(([, value]) => value !== undefined && value.length < 16)
+    .map(([variable]) => `${variable} has fewer than 16 characters and can be guessed`);
+}
+
+function unknownVariables(env: Environment): string[] {
+  const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS].filter((setting) => setting.secret).map((setting) => `${setting.variable}_FILE`);
+  const known = new Set([...Object.values(SETTINGS).map((setting) => setting.variable), ...LATER_SETTINGS.map((setting) => setting.variable), ...secrets]);
+  const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
+  return unknown.sort().map((name) => {
+    const nearest = nearestName(name, known);
+    return `${printable(name)} is not a setting and has no effect${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
+  });
+}
+
+class SettingsReader {
+  readonly problems: ConfigProblem[] = [];
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  isSet(variable: string): boolean {
+    return (this.#env[variable] ?? '') !== '' || (this.#env[`${variable}_FILE`] ?? '') !== '';
+  }
+
+  problem(variable: string, message: string, code: ConfigProblem['code'] = 'invalid'): void {
+    this.problems.push({ variable, code, message });
+  }
+
+  read(setting: Setting<unknown>): unknown {
+    const { variable, type, fallback, secret } = setting;
+    const given = secret ? this.#secretText(variable) : this.#env[variable];
+    const isGiven = given !== undefined && (given !== '' || type.list === true);
+    const text = isGiven ? given : fallback;
+    if (text === undefined) return undefined;
+    try {
+      return type.parse(text);
+    } catch (error) {
+      const shown = secret ? 'its value' : printable(text);
+      if (type.later?.includes(text)) {
+        this.problem(variable, `${variable}: ${shown} is not supported yet; it takes ${type.allowed}`, 'not_supported_yet');
+      } else {
+        this.problem(variable, `${variable}: ${shown} is not allowed${reasonOf(error)}; it takes ${type.allowed}`);
+      }
+      return undefined;
+    }
+  }
+
+  refuseLater(setting: LaterSetting): void {
+    const { variable, fallback, secret, harmless } = setting;
+    const fromFile = secret === true && (this.#env[`${variable}_FILE`] ?? '') !== '';
+    const text = fromFile ? 'a file' : (this.#env[variable] ?? '');
+    if (text === '' || text === fallback || harmless?.includes(text) === true) return;
+    const shown = secret === true ? 'it is set and' : `${printable(text)}`;
+    const allowed = fallback === undefined ? 'leave it unset' : `it takes \`${fallback}\``;
+    this.problem(variable, `${variable}: ${shown} is not supported yet; ${allowed}`, 'not_supported_yet');
+  }
+
+  /** The variable itself, or the content of the file that `<variable>_FILE` names, without its last line end. */
+  #secretText(variable: string): string | undefined {
+    const direct = this.#env[variable];
+    const file = this.#env[`${variable}_FILE`] ?? '';
+    if (file === '') return direct;
+    if (direct !== undefined && direct !== '') {
+      this.problem(variable, `${variable} and ${variable}_FILE are both set; only one of them may be`);
+      return undefined;
+    }
+    try {
+      const text = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+      if (text !== '') return text;
+      this.problem(variable, `${variable}_FILE: ${printable(file)} is empty`);
+    } catch (error) {
+      this.problem(variable, `${variable}_FILE: ${printable(file)} cannot be read${reasonOf(error)}`);
+    }
+    return undefined;
+  }
+}
+
+/** What the type or the file system said, when it says more than "not allowed". */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error) || error.message === 'not allowed') return '';
+  return 'code' in error && typeof error.code === 'string' ? ` (${error.code})` : ` (${error.message})`;
+}
+
+/** Quoted, without control characters, cut at 80 characters: a value ends up on a terminal. */
+function printable(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}

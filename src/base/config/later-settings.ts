@@ -1,0 +1,63 @@
+/** A variable that the gateway knows and that nothing in this version enforces. */
+export interface LaterSetting {
+  readonly variable: string;
+  /** Undefined: not set by default. */
+  readonly fallback: string | undefined;
+  readonly help: string;
+  /** Its value is never printed. */
+  readonly secret?: true;
+  /** Values besides the default that change nothing, since what they switch off does not exist. */
+  readonly harmless?: readonly string[];
+}
+
+const RISK_SIGNALS = ['RATE_SPIKE', 'COST_ANOMALY', 'NEW_TARGET', 'OFF_HOURS', 'DENY_BURST', 'PROMPT_SIZE_ANOMALY'] as const;
+
+/**
+ * Nothing fails open: each of these, set to anything but its default, stops the start with `not_supported_yet` (decisions, head). A row moves to settings.ts
+ * in the change that makes something obey it.
+ */
+export const LATER_SETTINGS: readonly LaterSetting[] = [
+  { variable: 'GW_GATEWAY_MODE', fallback: 'self-hosted', help: '`managed`: streaming updates from a control plane.' },
+  { variable: 'GW_MANAGED_MODE', fallback: 'false', help: 'An API key is required on every door.' },
+  { variable: 'GW_CP_ADDR', fallback: undefined, help: 'Address of the control plane.' },
+  { variable: 'GW_BOOTSTRAP_TOKEN', fallback: undefined, help: 'Single-use token of the first enrolment.', secret: true },
+  { variable: 'GW_KEY_DIR', fallback: './keys', help: 'Folder of the client certificate for the control plane.' },
+  { variable: 'GW_CHECKIN_IDLE_THRESHOLD', fallback: '60s', help: 'Inactivity after which the gateway checks in with the control plane.' },
+  { variable: 'GW_MGMT_PORT', fallback: undefined, help: 'Own port of the management API and MCP.' },
+  { variable: 'GW_CONSOLE_ENABLED', fallback: 'true', help: 'The web console.', harmless: ['false'] },
+  { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
+  { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
+  { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
+  { variable: 'GW_CREDENTIALS_DIR', fallback: './credentials', help: 'Folder of credential files.' },
+  { variable: 'GW_SECRETS_KEY', fallback: undefined, help: 'Key that encrypts stored secrets.', secret: true },
+  { variable: 'GW_PRICING_FILE', fallback: undefined, help: 'Rates laid over the shipped catalogue.' },
+  { variable: 'GW_PRICING_CACHED', fallback: 'false', help: 'Prices cached input tokens at their own rates.' },
+  { variable: 'GW_POLICIES_WATCH', fallback: 'false', help: 'Reloads when a file in the policies folder changes.' },
+  { variable: 'GW_POLICIES_SHADOW', fallback: undefined, help: 'A second bundle, evaluated and never enforced.' },
+  { variable: 'GW_APPROVAL_ENABLED', fallback: 'true', help: 'Approvals. Until they exist `require_approval` is a refusal (403).', harmless: ['false'] },
+  { variable: 'GW_APPROVAL_TTL', fallback: '24h', help: 'How long an approval can be given and used.' },
+  { variable: 'GW_APPROVAL_REJECT_FOR', fallback: '24h', help: 'How long a denied approval rejects identical requests.' },
+  { variable: 'GW_DELEGATION_VERIFY_KEY', fallback: undefined, help: 'Keys that verify delegation tokens. Until then every token is denied.' },
+  { variable: 'GW_DISCOVERY_ENABLED', fallback: 'true', help: 'Counting of domains.', harmless: ['false'] },
+  { variable: 'GW_RATELIMIT_REFILL_RATE', fallback: '60000', help: 'Tokens per window of the rate limiter.' },
+  { variable: 'GW_RATELIMIT_MAX_TOKENS', fallback: '10000', help: 'Size of the rate limiter\'s bucket.' },
+  { variable: 'GW_RATELIMIT_WINDOW', fallback: '1m', help: 'Window of the rate limiter.' },
+  { variable: 'GW_MONTHLY_REQUEST_LIMIT', fallback: undefined, help: 'Requests per org and month.' },
+  { variable: 'GW_OVERAGE_ENABLED', fallback: 'false', help: 'Lets requests pass the monthly limit.' },
+  { variable: 'GW_METER_INJECT_USAGE', fallback: 'false', help: 'Asks OpenAI streams for usage.' },
+  { variable: 'GW_STREAM_STOP_AT_CAP', fallback: 'false', help: 'Ends a stream that would pass its cap.' },
+  { variable: 'GW_UPSTREAM_PROXY', fallback: undefined, help: 'Parent proxy of upstream connections.', secret: true },
+  { variable: 'GW_EXPORT_WEBHOOK_URL', fallback: undefined, help: 'Webhook that events are sent to.' },
+  { variable: 'GW_EXPORT_WEBHOOK_TOKEN', fallback: undefined, help: 'Bearer token of that webhook.', secret: true },
+  { variable: 'GW_EXPORT_SYSLOG_ADDR', fallback: undefined, help: 'Syslog server that events are sent to.' },
+  { variable: 'GW_TELEMETRY_URL', fallback: undefined, help: 'Where usage reports go; nothing is sent while it is unset.' },
+  { variable: 'GW_TELEMETRY_ENABLED', fallback: 'true', help: 'Usage reports.', harmless: ['false'] },
+  { variable: 'GW_SMTP_URL', fallback: undefined, help: 'Where alert e-mail goes.', secret: true },
+  { variable: 'GW_SMTP_FROM', fallback: undefined, help: 'Sender of alert e-mail.' },
+  { variable: 'GW_RISK_ALERT_THRESHOLD', fallback: '0.7', help: 'Score from which `risk_alert` events are sent.' },
+  { variable: 'GW_RISK_MIN_SAMPLES', fallback: undefined, help: 'History that a risk signal needs before it fires.' },
+  ...RISK_SIGNALS.flatMap((signal) => [
+    { variable: `GW_RISK_WEIGHT_${signal}`, fallback: undefined, help: `Weight of the risk signal \`${signal.toLowerCase()}\`.` },
+    { variable: `GW_RISK_${signal}_THRESHOLD`, fallback: undefined, help: `Where the risk signal \`${signal.toLowerCase()}\` starts to count.` },
+  ]),
+];

@@ -1,0 +1,213 @@
+/*
+ * The gateway's settings. settings.ts is the one table of what this version honours, later-settings.ts lists what it refuses, config.ts reads both; nothing
+ * else in the program reads the environment. No defaults are hidden elsewhere, and nothing here acts: it only turns text into values.
+ */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseDuration } from '../lib/durations.ts';
+import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
+import { HostPatterns } from '../lib/host-patterns.ts';
+import { IpSet } from '../lib/ip.ts';
+import type { Authority } from '../model/arrival.ts';
+
+/** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
+export interface SettingType<T> {
+  readonly name: string;
+  readonly allowed: string;
+  /** Lists take an empty text as an empty list; for every other type it means "not set". */
+  readonly list?: true;
+  /** Values that are known, and that nothing in this version enforces. */
+  readonly later?: readonly string[];
+  parse(text: string): T;
+}
+
+/** curl's `--connect-to`: where to connect instead of `from`. */
+export interface ConnectTo {
+  readonly from: Authority;
+  readonly to: Authority;
+}
+
+/** Addresses and hosts that the egress guard lets pass. */
+export interface EgressAllow {
+  readonly ips: IpSet;
+  readonly hosts: HostPatterns;
+}
+
+/** Longest time that a timer can wait. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+function refuse(): never {
+  throw new RangeError('not allowed');
+}
+
+export function parseBoolean(text: string): boolean {
+  const word = text.toLowerCase();
+  if (word === 'true' || word === '1') return true;
+  return word === 'false' || word === '0' ? false : refuse();
+}
+
+export const boolean: SettingType<boolean> = { name: 'boolean', allowed: '`true` or `false`', parse: parseBoolean };
+
+export function integer(min: number, max: number): SettingType<number> {
+  return {
+    name: 'integer',
+    allowed: `a whole number from ${min} to ${max}`,
+    parse(text) {
+      const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= max ? value : refuse();
+    },
+  };
+}
+
+/** Milliseconds. */
+export function duration(min: string, max?: string): SettingType<number> {
+  const least = parseDuration(min) ?? 0;
+  const most = max === undefined ? MAX_TIMER_MS : (parseDuration(max) ?? MAX_TIMER_MS);
+  return {
+    name: 'duration',
+    allowed: `a duration such as \`90s\`, \`1h30m\` or \`7d\`, from ${min} to ${max ?? '24d'}`,
+    parse(text) {
+      const ms = parseDuration(text);
+      return ms !== undefined && ms >= least && ms <= most ? ms : refuse();
+    },
+  };
+}
+
+/** `later` are values of the specification that are refused as not supported yet. */
+export function choice<const T extends string>(values: readonly T[], later: readonly string[] = []): SettingType<T> {
+  return {
+    name: 'choice',
+    allowed: values.map((value) => `\`${value}\``).join(', '),
+    later,
+    parse: (text) => values.find((value) => value === text) ?? refuse(),
+  };
+}
+
+/** An absolute path; relative ones count from the working directory. */
+export const folder: SettingType<string> = {
+  name: 'folder',
+  allowed: 'a path',
+  parse: (text) => (text.includes('\0') ? refuse() : resolve(text)),
+};
+
+export const certificateFile: SettingType<string> = {
+  name: 'file',
+  allowed: 'the path of a readable PEM file with at least one certificate',
+  parse(text) {
+    const path = resolve(text);
+    return readFileSync(path, 'latin1').includes('-----BEGIN CERTIFICATE-----') ? path : refuse();
+  },
+};
+
+export const bindHost: SettingType<string> = {
+  name: 'host',
+  allowed: 'an IP address or a host name',
+  parse: (text) => canonicalHost(text) ?? refuse(),
+};
+
+export const identifier: SettingType<string> = {
+  name: 'id',
+  allowed: '1 to 128 visible ASCII characters',
+  parse: (text) => (/^[\x21-\x7e]{1,128}$/.test(text) ? text : refuse()),
+};
+
+/** Stands in a Via header, so it is a token (RFC 9110 §5.6.2) that is short. */
+export const nodeName: SettingType<string> = {
+  name: 'id',
+  allowed: '1 to 64 letters, digits, `.`, `_` and `-`',
+  parse: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : refuse()),
+};
+
+/** Sent in a header field, so visible ASCII only. */
+export const token: SettingType<string> = {
+  name: 'secret',
+  allowed: '1 to 512 visible ASCII characters without spaces',
+  parse: (text) => (/^[\x21-\x7e]{1,512}$/.test(text) ? text : refuse()),
+};
+
+/** `always`, `off`, or the interval in milliseconds. */
+export const fsyncMode: SettingType<'always' | 'off' | number> = {
+  name: 'choice',
+  allowed: '`always`, `off` or an interval from 10ms to 1h',
+  parse: (text) => (text === 'always' || text === 'off' ? text : duration('10ms', '1h').parse(text)),
+};
+
+function items(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}
+
+export const ports: SettingType<ReadonlySet<number>> = {
+  name: 'list of ports',
+  allowed: 'comma-separated ports from 1 to 65535, at least one',
+  list: true,
+  parse(text) {
+    const list = items(text).map((item) => integer(1, 65_535).parse(item));
+    return list.length > 0 ? new Set(list) : refuse();
+  },
+};
+
+export const ipRanges: SettingType<IpSet> = {
+  name: 'list of CIDRs',
+  allowed: 'comma-separated IP addresses and CIDR ranges such as `10.0.0.0/8`',
+  list: true,
+  parse: (text) => IpSet.parse(items(text)),
+};
+
+export const hostPatterns: SettingType<HostPatterns> = {
+  name: 'list of hosts',
+  allowed: 'comma-separated hosts; `*.example.com` is everything below example.com',
+  list: true,
+  parse: (text) => HostPatterns.parse(items(text)),
+};
+
+export const hostNames: SettingType<ReadonlySet<string>> = {
+  name: 'list of hosts',
+  allowed: 'comma-separated host names',
+  list: true,
+  parse: (text) => new Set(items(text).map((item) => canonicalHost(item) ?? refuse())),
+};
+
+export const origins: SettingType<ReadonlySet<string>> = {
+  name: 'list of origins',
+  allowed: 'comma-separated origins such as `https://app.example.com`, without a path',
+  list: true,
+  parse: (text) => new Set(items(text).map(parseOrigin)),
+};
+
+function parseOrigin(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : refuse();
+  const bare = url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' && url.password === '' && !text.endsWith('/');
+  return bare && (url.protocol === 'http:' || url.protocol === 'https:') ? url.origin : refuse();
+}
+
+export const egressAllow: SettingType<EgressAllow> = {
+  name: 'list of CIDRs and hosts',
+  allowed: 'comma-separated IP addresses, CIDR ranges and hosts; `*.example.com` is everything below example.com',
+  list: true,
+  parse(text) {
+    const list = items(text);
+    const isRange = (item: string): boolean => item.includes('/') || /^[\d.]+$/.test(item) || item.includes(':');
+    return { ips: IpSet.parse(list.filter(isRange)), hosts: HostPatterns.parse(list.filter((item) => !isRange(item))) };
+  },
+};
+
+export const connectTo: SettingType<readonly ConnectTo[]> = {
+  name: 'list of pairs',
+  allowed: 'comma-separated `HOST:PORT=ADDRESS:PORT`, each HOST:PORT once',
+  list: true,
+  parse(text) {
+    const pairs = items(text).map(parseConnectTo);
+    const names = new Set(pairs.map(({ from }) => `${bracketHost(from.host)}:${from.port}`));
+    return names.size === pairs.length ? pairs : refuse();
+  },
+};
+
+function parseConnectTo(text: string): ConnectTo {
+  const [left = '', right = '', ...more] = text.split('=');
+  const from = parseAuthority(left);
+  const to = parseAuthority(right);
+  return from === undefined || to === undefined || more.length > 0 ? refuse() : { from, to };
+}
