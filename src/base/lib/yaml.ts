@@ -59,14 +59,16 @@ export interface ParsedYaml {
 export function parseYaml(text: string, fileName: string): ParsedYaml {
   const lines = new LineCounter();
   const reader = new Reader(fileName, lines);
-  const tooLarge = text.length > MAX_YAML_LENGTH ? `the file is larger than ${MAX_YAML_LENGTH} characters` : nestingError(text);
-  if (tooLarge !== undefined) return { root: NULL_ROOT, errors: [reader.error('too_large', tooLarge, 0)] };
+  if (text.length > MAX_YAML_LENGTH) {
+    return { root: NULL_ROOT, errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0)] };
+  }
+  if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
   let documents: readonly Document.Parsed[];
   try {
     const parsed = parseAllDocuments(text, { lineCounter: lines, version: '1.2', schema: 'core', uniqueKeys: false, prettyErrors: false, stringKeys: false });
     documents = Array.isArray(parsed) ? parsed : [];
   } catch {
-    return { root: NULL_ROOT, errors: [reader.error('too_deep', 'the file nests too deeply to be read', 0)] };
+    return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
   }
   return reader.read(documents);
 }
@@ -88,15 +90,15 @@ export function yamlMember(node: YamlNode | undefined, name: string): YamlNode |
   return yamlEntry(node, name)?.value;
 }
 
+const TOO_DEEP = `more than ${MAX_YAML_DEPTH} levels of nesting`;
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
 
 /**
  * The parser is recursive and takes quadratic time for nesting, so brackets, indentation steps and compact collections are bounded roughly before it runs.
  * What passes here and is still too deep is found when the tree is read.
  */
-function nestingError(text: string): string | undefined {
-  const tooDeep = `more than ${MAX_YAML_DEPTH} levels of nesting`;
-  if (/(?:[-?:] ){65}/.test(text)) return tooDeep;
+function nestsTooDeeply(text: string): boolean {
+  if (/(?:[-?:] ){65}/.test(text)) return true;
   const indents: number[] = [];
   let open = 0;
   for (let i = 0, lineStart = true; i < text.length; i++) {
@@ -113,9 +115,9 @@ function nestingError(text: string): string | undefined {
     lineStart = char === 0x0a;
     if (char === 0x5b || char === 0x7b) open++;
     else if ((char === 0x5d || char === 0x7d) && open > 0) open--;
-    if (open > 2 * MAX_YAML_DEPTH || indents.length > 2 * MAX_YAML_DEPTH) return tooDeep;
+    if (open > 2 * MAX_YAML_DEPTH || indents.length > 2 * MAX_YAML_DEPTH) return true;
   }
-  return undefined;
+  return false;
 }
 
 class Reader {
@@ -158,7 +160,7 @@ class Reader {
     const offset = node.range?.[0] ?? 0;
     if (isAlias(node)) return this.#alias(node.source, offset);
     if (depth > MAX_YAML_DEPTH) {
-      this.#add('too_deep', `more than ${MAX_YAML_DEPTH} levels of nesting`, offset);
+      this.#add('too_deep', TOO_DEEP, offset);
       return NULL_ROOT;
     }
     const before = this.#nodes;
