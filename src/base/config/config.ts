@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { nearestName } from '../lib/nearest.ts';
 import { IpSet } from '../lib/ip.ts';
+import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
@@ -87,7 +87,10 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
     reader.problem('GW_AMBIENT_PORT', `GW_AMBIENT_PORT: "${port}" is GW_PORT too; it takes a port of its own`);
   }
   if (typeof maxBodyBytes === 'number' && typeof maxBufferedBytes === 'number' && maxBufferedBytes < maxBodyBytes) {
-    reader.problem('GW_MAX_BUFFERED_BYTES', `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`);
+    reader.problem(
+      'GW_MAX_BUFFERED_BYTES',
+      `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`,
+    );
   }
 }
 
@@ -102,8 +105,14 @@ function unwise(values: SettingValues): string[] {
 }
 
 function unknownVariables(env: Environment): string[] {
-  const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS].filter((setting) => setting.secret).map((setting) => `${setting.variable}_FILE`);
-  const known = new Set([...Object.values(SETTINGS).map((setting) => setting.variable), ...LATER_SETTINGS.map((setting) => setting.variable), ...secrets]);
+  const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS]
+    .filter((setting) => setting.secret)
+    .map((setting) => `${setting.variable}_FILE`);
+  const known = new Set([
+    ...Object.values(SETTINGS).map((setting) => setting.variable),
+    ...LATER_SETTINGS.map((setting) => setting.variable),
+    ...secrets,
+  ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {
     const nearest = nearestName(name, known);

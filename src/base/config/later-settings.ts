@@ -34,13 +34,22 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_PRICING_CACHED', fallback: 'false', help: 'Prices cached input tokens at their own rates.' },
   { variable: 'GW_POLICIES_WATCH', fallback: 'false', help: 'Reloads when a file in the policies folder changes.' },
   { variable: 'GW_POLICIES_SHADOW', fallback: undefined, help: 'A second bundle, evaluated and never enforced.' },
-  { variable: 'GW_APPROVAL_ENABLED', fallback: 'true', help: 'Approvals. Until they exist `require_approval` is a refusal (403).', harmless: ['false'] },
+  {
+    variable: 'GW_APPROVAL_ENABLED',
+    fallback: 'true',
+    help: 'Approvals. Until they exist `require_approval` is a refusal (403).',
+    harmless: ['false'],
+  },
   { variable: 'GW_APPROVAL_TTL', fallback: '24h', help: 'How long an approval can be given and used.' },
   { variable: 'GW_APPROVAL_REJECT_FOR', fallback: '24h', help: 'How long a denied approval rejects identical requests.' },
-  { variable: 'GW_DELEGATION_VERIFY_KEY', fallback: undefined, help: 'Keys that verify delegation tokens. Until then every token is denied.' },
+  {
+    variable: 'GW_DELEGATION_VERIFY_KEY',
+    fallback: undefined,
+    help: 'Keys that verify delegation tokens. Until then every token is denied.',
+  },
   { variable: 'GW_DISCOVERY_ENABLED', fallback: 'true', help: 'Counting of domains.', harmless: ['false'] },
   { variable: 'GW_RATELIMIT_REFILL_RATE', fallback: '60000', help: 'Tokens per window of the rate limiter.' },
-  { variable: 'GW_RATELIMIT_MAX_TOKENS', fallback: '10000', help: 'Size of the rate limiter\'s bucket.' },
+  { variable: 'GW_RATELIMIT_MAX_TOKENS', fallback: '10000', help: "Size of the rate limiter's bucket." },
   { variable: 'GW_RATELIMIT_WINDOW', fallback: '1m', help: 'Window of the rate limiter.' },
   { variable: 'GW_MONTHLY_REQUEST_LIMIT', fallback: undefined, help: 'Requests per org and month.' },
   { variable: 'GW_OVERAGE_ENABLED', fallback: 'false', help: 'Lets requests pass the monthly limit.' },
@@ -58,6 +67,10 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_RISK_MIN_SAMPLES', fallback: undefined, help: 'History that a risk signal needs before it fires.' },
   ...RISK_SIGNALS.flatMap((signal) => [
     { variable: `GW_RISK_WEIGHT_${signal}`, fallback: undefined, help: `Weight of the risk signal \`${signal.toLowerCase()}\`.` },
-    { variable: `GW_RISK_${signal}_THRESHOLD`, fallback: undefined, help: `Where the risk signal \`${signal.toLowerCase()}\` starts to count.` },
+    {
+      variable: `GW_RISK_${signal}_THRESHOLD`,
+      fallback: undefined,
+      help: `Where the risk signal \`${signal.toLowerCase()}\` starts to count.`,
+    },
   ]),
 ];

@@ -179,7 +179,8 @@ export const origins: SettingType<ReadonlySet<string>> = {
 
 function parseOrigin(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : refuse();
-  const bare = url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' && url.password === '' && !text.endsWith('/');
+  const bare =
+    url.pathname === '/' && url.search === '' && url.hash === '' && url.username === '' && url.password === '' && !text.endsWith('/');
   return bare && (url.protocol === 'http:' || url.protocol === 'https:') ? url.origin : refuse();
 }
 

@@ -1,6 +1,6 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
-import * as type from './setting-types.ts';
 import type { SettingType } from './setting-types.ts';
+import * as type from './setting-types.ts';
 
 /** One environment variable that this version honours. */
 export interface Setting<T> {
@@ -30,24 +30,59 @@ function secret(variable: string, help: string, fallbackNote = 'unset'): Setting
 
 /** Keyed by the member of `Config`, which is the variable in camel case without `GW_` (a test holds this). */
 export const SETTINGS = {
-  host: required('GW_HOST', type.bindHost, '127.0.0.1', 'Bind address of both ports. An address other than loopback needs an explicit `GW_PROXY_AUTH`.'),
+  host: required(
+    'GW_HOST',
+    type.bindHost,
+    '127.0.0.1',
+    'Bind address of both ports. An address other than loopback needs an explicit `GW_PROXY_AUTH`.',
+  ),
   port: required('GW_PORT', type.integer(0, 65_535), '7080', 'Port of the proxy, the API and the redirect door; `0` picks a free one.'),
-  ambientPort: required('GW_AMBIENT_PORT', type.integer(0, 65_535), '7081', 'Second proxy port, whose traffic is classed `ambient`; `0` picks a free one.'),
-  publicNames: required('GW_PUBLIC_NAMES', type.hostNames, '', 'Names by which browsers and clients may address the gateway on a loopback bind.'),
+  ambientPort: required(
+    'GW_AMBIENT_PORT',
+    type.integer(0, 65_535),
+    '7081',
+    'Second proxy port, whose traffic is classed `ambient`; `0` picks a free one.',
+  ),
+  publicNames: required(
+    'GW_PUBLIC_NAMES',
+    type.hostNames,
+    '',
+    'Names by which browsers and clients may address the gateway on a loopback bind.',
+  ),
   allowedOrigins: required('GW_ALLOWED_ORIGINS', type.origins, '', 'Browser origins whose pages may call the gateway.'),
-  trustedProxies: required('GW_TRUSTED_PROXIES', type.ipRanges, '127.0.0.0/8,::1/128', 'Peers whose `X-Forwarded-For` and `X-Real-IP` are believed.'),
+  trustedProxies: required(
+    'GW_TRUSTED_PROXIES',
+    type.ipRanges,
+    '127.0.0.0/8,::1/128',
+    'Peers whose `X-Forwarded-For` and `X-Real-IP` are believed.',
+  ),
   adminToken: secret('GW_ADMIN_TOKEN', 'Token of the admin endpoints.', 'generated on first start, kept in the data folder'),
 
   dataDir: required('GW_DATA_DIR', type.folder, './data', 'Folder of the embedded store and the admin token.'),
   caDir: required('GW_CA_DIR', type.folder, './ca', 'Folder of the root certificate, its key (mode 0600) and the trust bundle.'),
   policiesDir: required('GW_POLICIES_DIR', type.folder, './policies', 'Folder of `bundle.yaml` and `addons/`.'),
 
-  orgId: optional('GW_ORG_ID', type.identifier, 'The one org that this gateway serves; a request of another org is denied.', 'unset: any org is taken as given'),
+  orgId: optional(
+    'GW_ORG_ID',
+    type.identifier,
+    'The one org that this gateway serves; a request of another org is denied.',
+    'unset: any org is taken as given',
+  ),
   nodeId: optional('GW_NODE_ID', type.nodeName, 'Name of this gateway in records and in `Via`.', 'derived from host name and data folder'),
-  planTier: required('GW_PLAN_TIER', type.choice(['starter', 'pro', 'enterprise']), 'enterprise', 'Tier of the org, which decides which policy layers may be used.'),
+  planTier: required(
+    'GW_PLAN_TIER',
+    type.choice(['starter', 'pro', 'enterprise']),
+    'enterprise',
+    'Tier of the org, which decides which policy layers may be used.',
+  ),
 
   proxyEnabled: required('GW_PROXY_ENABLED', type.boolean, 'true', 'Transparent proxy mode and the CONNECT proxy.'),
-  proxyMitmEnabled: required('GW_PROXY_MITM_ENABLED', type.boolean, 'true', 'TLS interception of AI hosts; `false`: they are decided by host alone.'),
+  proxyMitmEnabled: required(
+    'GW_PROXY_MITM_ENABLED',
+    type.boolean,
+    'true',
+    'TLS interception of AI hosts; `false`: they are decided by host alone.',
+  ),
   proxyNonAi: required(
     'GW_PROXY_NON_AI',
     type.choice(['pass'], ['inspect', 'govern-ai', 'govern']),
@@ -65,16 +100,46 @@ export const SETTINGS = {
   connectPorts: required('GW_CONNECT_PORTS', type.ports, '443,80', 'Ports that CONNECT may name.'),
   maxTunnels: required('GW_MAX_TUNNELS', type.integer(1, 1_000_000), '10000', 'Open tunnels; above it CONNECT is answered 429.'),
 
-  upstreamConnectTo: required('GW_UPSTREAM_CONNECT_TO', type.connectTo, '', 'Where to really connect for a host, as with curl\'s `--connect-to`; TLS name and `Host` stay.'),
-  upstreamCaFile: optional('GW_UPSTREAM_CA_FILE', type.certificateFile, 'Trusted for upstream TLS in addition to the system\'s roots.'),
-  upstreamHeadersTimeout: required('GW_UPSTREAM_HEADERS_TIMEOUT', type.duration('100ms'), '10m', 'Longest wait for the first byte of an upstream\'s answer.'),
-  upstreamIdleTimeout: required('GW_UPSTREAM_IDLE_TIMEOUT', type.duration('100ms'), '5m', 'Longest silence inside an upstream\'s answer.'),
-  egressAllow: required('GW_EGRESS_ALLOW', type.egressAllow, '', 'Exempt from the rule that requests may not reach loopback, private, link-local or metadata addresses.'),
+  upstreamConnectTo: required(
+    'GW_UPSTREAM_CONNECT_TO',
+    type.connectTo,
+    '',
+    "Where to really connect for a host, as with curl's `--connect-to`; TLS name and `Host` stay.",
+  ),
+  upstreamCaFile: optional('GW_UPSTREAM_CA_FILE', type.certificateFile, "Trusted for upstream TLS in addition to the system's roots."),
+  upstreamHeadersTimeout: required(
+    'GW_UPSTREAM_HEADERS_TIMEOUT',
+    type.duration('100ms'),
+    '10m',
+    "Longest wait for the first byte of an upstream's answer.",
+  ),
+  upstreamIdleTimeout: required('GW_UPSTREAM_IDLE_TIMEOUT', type.duration('100ms'), '5m', "Longest silence inside an upstream's answer."),
+  egressAllow: required(
+    'GW_EGRESS_ALLOW',
+    type.egressAllow,
+    '',
+    'Exempt from the rule that requests may not reach loopback, private, link-local or metadata addresses.',
+  ),
 
-  maxBodyBytes: required('GW_MAX_BODY_BYTES', type.integer(1_024, 1_073_741_824), '33554432', 'Largest request body that policy parses; above it: 413.'),
-  maxBufferedBytes: required('GW_MAX_BUFFERED_BYTES', type.integer(1_024, 1_099_511_627_776), '268435456', 'All buffered bodies together; above it: 503 with `Retry-After`.'),
+  maxBodyBytes: required(
+    'GW_MAX_BODY_BYTES',
+    type.integer(1_024, 1_073_741_824),
+    '33554432',
+    'Largest request body that policy parses; above it: 413.',
+  ),
+  maxBufferedBytes: required(
+    'GW_MAX_BUFFERED_BYTES',
+    type.integer(1_024, 1_099_511_627_776),
+    '268435456',
+    'All buffered bodies together; above it: 503 with `Retry-After`.',
+  ),
 
-  recordFsync: required('GW_RECORD_FSYNC', type.fsyncMode, '1s', 'When records are forced to the disk: after each write, at an interval, or never. Records survive the death of the process in any case.'),
+  recordFsync: required(
+    'GW_RECORD_FSYNC',
+    type.fsyncMode,
+    '1s',
+    'When records are forced to the disk: after each write, at an interval, or never. Records survive the death of the process in any case.',
+  ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
   metricsEnabled: required('GW_METRICS_ENABLED', type.boolean, 'true', '`/metrics`.'),

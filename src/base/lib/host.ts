@@ -6,7 +6,6 @@ const MAX_LABEL = 63;
 /** Names that the WHATWG parser would return unchanged: nothing to fold, no IDN, a last label that cannot be read as an IPv4 number. */
 const PLAIN = /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?$/;
 /** What no host may hold as it is written: controls, space, URL delimiters, brackets and colons (IPv6 literals are handled apart). */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const FORBIDDEN = /[\u0000-\u0020\u007f/?#\\@:[\]]/;
 const FOLDED_NAME = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
 const IPV6_TEXT = /^[0-9a-fA-F:.]{2,45}$/;

@@ -30,24 +30,19 @@ function withoutDottedQuad(text: string): string | undefined {
   return `${text.slice(0, colon + 1)}${(word >>> 16).toString(16)}:${(word & 0xffff).toString(16)}`;
 }
 
+const DOTTED_QUAD = /^(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})$/;
+
 /** Four decimal numbers up to 255 without leading zeros, as one word. */
 function dottedQuad(text: string): number | undefined {
+  const match = DOTTED_QUAD.exec(text);
+  if (match === null) return undefined;
   let word = 0;
-  let part = -1;
-  let dots = 0;
-  for (let i = 0; i < text.length; i++) {
-    const digit = text.charCodeAt(i) - 48;
-    if (digit === -2) {
-      if (part < 0 || ++dots > 3) return undefined;
-      word = word * 256 + part;
-      part = -1;
-    } else {
-      if (digit < 0 || digit > 9 || part === 0) return undefined;
-      part = part < 0 ? digit : part * 10 + digit;
-      if (part > 255) return undefined;
-    }
+  for (let i = 1; i <= 4; i++) {
+    const part = Number(match[i]);
+    if (part > 255) return undefined;
+    word = word * 256 + part;
   }
-  return part < 0 || dots !== 3 ? undefined : word * 256 + part;
+  return word;
 }
 
 interface Range {
@@ -85,7 +80,7 @@ export class IpSet {
 function isIn(ip: Ip, range: Range): boolean {
   if (ip.version !== range.version) return false;
   for (let i = 0; i < range.words.length; i++) {
-    if ((((ip.words[i] ?? 0) & (range.masks[i] ?? 0)) >>> 0) !== range.words[i]) return false;
+    if (((ip.words[i] ?? 0) & (range.masks[i] ?? 0)) >>> 0 !== range.words[i]) return false;
   }
   return true;
 }
@@ -100,7 +95,7 @@ function parseRange(text: string): Range {
   const bits = prefix === undefined ? width : /^\d{1,3}$/.test(prefix) ? Number(prefix) - folded : -1;
   if (bits < 0 || bits > width) throw badRange(text);
   const masks = parsed.words.map((_, i) => maskOf(bits - 32 * i));
-  if (parsed.words.some((word, i) => ((word & (masks[i] ?? 0)) >>> 0) !== word)) {
+  if (parsed.words.some((word, i) => (word & (masks[i] ?? 0)) >>> 0 !== word)) {
     throw new RangeError(`"${text}" has bits set beyond its prefix`);
   }
   return { version: parsed.version, words: parsed.words, masks };

@@ -22,8 +22,8 @@ export function compileRegex(pattern: string): LinearRegex {
 
 /** Says in one sentence what is wrong with a pattern. */
 export class RegexSyntaxError extends Error {
-  constructor(message: string) {
-    super(message);
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
     this.name = 'RegexSyntaxError';
   }
 }
@@ -32,7 +32,7 @@ function parse(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern);
   } catch (error) {
-    if (error instanceof RE2JSException) throw new RegexSyntaxError(error.message);
+    if (error instanceof RE2JSException) throw new RegexSyntaxError(error.message, { cause: error });
     throw error;
   }
 }

@@ -5,9 +5,7 @@ const oneShot: typeof crypto.hash | undefined = crypto.hash;
 
 /** Lower-case hex SHA-256; a string is hashed as UTF-8. */
 export const sha256Hex: (data: string | Uint8Array) => string =
-  oneShot === undefined
-    ? (data) => crypto.createHash('sha256').update(data).digest('hex')
-    : (data) => oneShot('sha256', data, 'hex');
+  oneShot === undefined ? (data) => crypto.createHash('sha256').update(data).digest('hex') : (data) => oneShot('sha256', data, 'hex');
 
 /** SHA-256 of bytes that arrive in pieces. After {@link Sha256.hex} it takes no more data. */
 export class Sha256 {

@@ -1,4 +1,16 @@
-import { type Document, isAlias, isCollection, isMap, isPair, isScalar, LineCounter, type Node, parseAllDocuments, type Scalar, type YAMLError } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isPair,
+  isScalar,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type Scalar,
+  type YAMLError,
+} from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
 
 /** Texts above this are not parsed. */
@@ -65,7 +77,14 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
   let documents: readonly Document.Parsed[];
   try {
-    const parsed = parseAllDocuments(text, { lineCounter: lines, version: '1.2', schema: 'core', uniqueKeys: false, prettyErrors: false, stringKeys: false });
+    const parsed = parseAllDocuments(text, {
+      lineCounter: lines,
+      version: '1.2',
+      schema: 'core',
+      uniqueKeys: false,
+      prettyErrors: false,
+      stringKeys: false,
+    });
     documents = Array.isArray(parsed) ? parsed : [];
   } catch {
     return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
@@ -101,23 +120,26 @@ function nestsTooDeeply(text: string): boolean {
   if (/(?:[-?:] ){65}/.test(text)) return true;
   const indents: number[] = [];
   let open = 0;
-  for (let i = 0, lineStart = true; i < text.length; i++) {
-    const char = text.charCodeAt(i);
-    if (lineStart) {
-      let indent = 0;
-      while (text.charCodeAt(i + indent) === 0x20) indent++;
-      if (text.charCodeAt(i + indent) !== 0x0a) {
-        while ((indents.at(-1) ?? -1) >= indent) indents.pop();
-        indents.push(indent);
-        if (indent === 0) open = 0;
-      }
-    }
-    lineStart = char === 0x0a;
-    if (char === 0x5b || char === 0x7b) open++;
-    else if ((char === 0x5d || char === 0x7d) && open > 0) open--;
+  for (const line of text.split('\n')) {
+    const indent = line.search(/[^ ]/);
+    if (indent === -1) continue;
+    while ((indents.at(-1) ?? -1) >= indent) indents.pop();
+    indents.push(indent);
+    open = deepestBracket(line, indent === 0 ? 0 : open);
     if (open > 2 * MAX_YAML_DEPTH || indents.length > 2 * MAX_YAML_DEPTH) return true;
   }
   return false;
+}
+
+/** Brackets that are open after the line, or the first count that is too high. */
+function deepestBracket(line: string, before: number): number {
+  let open = before;
+  for (const [bracket] of line.matchAll(/[[\]{}]/g)) {
+    if (bracket === '[' || bracket === '{') open++;
+    else if (open > 0) open--;
+    if (open > 2 * MAX_YAML_DEPTH) break;
+  }
+  return open;
 }
 
 class Reader {
@@ -165,7 +187,9 @@ class Reader {
     }
     const before = this.#nodes;
     this.#count(1, offset);
-    const read = isCollection(node) ? this.#collection(node.items, isMap(node), offset, depth) : this.#scalar(isScalar(node) ? node : undefined, offset);
+    const read = isCollection(node)
+      ? this.#collection(node.items, isMap(node), offset, depth)
+      : this.#scalar(isScalar(node) ? node : undefined, offset);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, { node: read, size: this.#nodes - before });
     return read;
   }
@@ -184,7 +208,10 @@ class Reader {
       }
       if (seen.has(key.source)) this.#add('duplicate_key', `"${key.source}" stands twice in this map`, keyOffset);
       seen.add(key.source);
-      entries.push({ key, value: pair.value === null ? { ...NULL_ROOT, line: key.line, column: key.column } : this.#value(pair.value, depth) });
+      entries.push({
+        key,
+        value: pair.value === null ? { ...NULL_ROOT, line: key.line, column: key.column } : this.#value(pair.value, depth),
+      });
     }
     return { kind: 'map', entries, ...this.#at(offset) };
   }

@@ -20,10 +20,29 @@ t.test('an empty environment gives the specified defaults', async (t) => {
   const { config, warnings } = loadConfig({}, false);
   t.same(warnings, []);
   t.match(config, {
-    host: '127.0.0.1', port: 7080, ambientPort: 7081, proxyEnabled: true, proxyMitmEnabled: true, proxyNonAi: 'pass', proxyAuth: 'optional', planTier: 'enterprise',
-    maxBodyBytes: 33_554_432, maxBufferedBytes: 268_435_456, recordFsync: 1000, maxTunnels: 10_000, upstreamHeadersTimeout: 600_000, upstreamIdleTimeout: 300_000,
-    recordRetention: 90 * 86_400_000, healthzStartupGrace: 10_000, drainTimeout: 30_000, logLevel: 'info', logFormat: 'json', metricsEnabled: true,
-    dataDir: resolve('data'), caDir: resolve('ca'), policiesDir: resolve('policies'),
+    host: '127.0.0.1',
+    port: 7080,
+    ambientPort: 7081,
+    proxyEnabled: true,
+    proxyMitmEnabled: true,
+    proxyNonAi: 'pass',
+    proxyAuth: 'optional',
+    planTier: 'enterprise',
+    maxBodyBytes: 33_554_432,
+    maxBufferedBytes: 268_435_456,
+    recordFsync: 1000,
+    maxTunnels: 10_000,
+    upstreamHeadersTimeout: 600_000,
+    upstreamIdleTimeout: 300_000,
+    recordRetention: 90 * 86_400_000,
+    healthzStartupGrace: 10_000,
+    drainTimeout: 30_000,
+    logLevel: 'info',
+    logFormat: 'json',
+    metricsEnabled: true,
+    dataDir: resolve('data'),
+    caDir: resolve('ca'),
+    policiesDir: resolve('policies'),
   });
   t.same([config.orgId, config.adminToken, config.metricsToken, config.upstreamCaFile], [undefined, undefined, undefined, undefined]);
   t.same([...config.connectPorts], [443, 80]);
@@ -35,11 +54,25 @@ t.test('an empty environment gives the specified defaults', async (t) => {
 });
 
 t.test('values come out ready to use', async (t) => {
-  const { config } = loadConfig({
-    GW_HOST: 'LOCALHOST', GW_PORT: '0', GW_AMBIENT_PORT: '0', GW_PUBLIC_NAMES: 'Gateway.example, bücher.example', GW_ALLOWED_ORIGINS: 'https://App.example:8443,http://localhost',
-    GW_TRUSTED_PROXIES: '', GW_PROXY_BYPASS: '*.bank.example', GW_CONNECT_PORTS: '8443', GW_RECORD_FSYNC: 'always', GW_EGRESS_ALLOW: '10.0.0.0/8, ::1,127.0.0.1,*.corp.example',
-    GW_UPSTREAM_CONNECT_TO: 'API.openai.com:443=127.0.0.1:9443, a.example:80=[::1]:8080', GW_METRICS_ENABLED: 'FALSE', GW_DRAIN_TIMEOUT: '0', GW_NODE_ID: 'edge-1',
-  }, false);
+  const { config } = loadConfig(
+    {
+      GW_HOST: 'LOCALHOST',
+      GW_PORT: '0',
+      GW_AMBIENT_PORT: '0',
+      GW_PUBLIC_NAMES: 'Gateway.example, bücher.example',
+      GW_ALLOWED_ORIGINS: 'https://App.example:8443,http://localhost',
+      GW_TRUSTED_PROXIES: '',
+      GW_PROXY_BYPASS: '*.bank.example',
+      GW_CONNECT_PORTS: '8443',
+      GW_RECORD_FSYNC: 'always',
+      GW_EGRESS_ALLOW: '10.0.0.0/8, ::1,127.0.0.1,*.corp.example',
+      GW_UPSTREAM_CONNECT_TO: 'API.openai.com:443=127.0.0.1:9443, a.example:80=[::1]:8080',
+      GW_METRICS_ENABLED: 'FALSE',
+      GW_DRAIN_TIMEOUT: '0',
+      GW_NODE_ID: 'edge-1',
+    },
+    false,
+  );
   t.equal(config.host, 'localhost');
   t.same([...config.publicNames], ['gateway.example', 'xn--bcher-kva.example']);
   t.same([...config.allowedOrigins], ['https://app.example:8443', 'http://localhost']);
@@ -58,10 +91,30 @@ t.test('values come out ready to use', async (t) => {
 
 t.test('every mistake is reported at once, one line each with name, value and what is allowed', async (t) => {
   const bad: Readonly<Record<string, string>> = {
-    GW_HOST: 'a b', GW_PORT: '70800', GW_AMBIENT_PORT: '-1', GW_PUBLIC_NAMES: 'a..b', GW_ALLOWED_ORIGINS: 'https://a/path', GW_TRUSTED_PROXIES: '10.0.0.1/8', GW_PROXY_ENABLED: 'maybe',
-    GW_PROXY_AUTH: 'yes', GW_PROXY_BYPASS: '*a', GW_CONNECT_PORTS: '', GW_MAX_TUNNELS: '0', GW_UPSTREAM_CONNECT_TO: 'a=b', GW_UPSTREAM_CA_FILE: '/nonexistent.pem',
-    GW_UPSTREAM_IDLE_TIMEOUT: '5', GW_EGRESS_ALLOW: '10.0.0.0/99', GW_MAX_BODY_BYTES: '1e6', GW_RECORD_FSYNC: 'sometimes', GW_RECORD_RETENTION: '-1d', GW_PLAN_TIER: 'gold',
-    GW_LOG_LEVEL: 'loud', GW_ORG_ID: 'two words', GW_NODE_ID: 'ü', GW_DATA_DIR: 'a\0b', GW_DRAIN_TIMEOUT: '60d',
+    GW_HOST: 'a b',
+    GW_PORT: '70800',
+    GW_AMBIENT_PORT: '-1',
+    GW_PUBLIC_NAMES: 'a..b',
+    GW_ALLOWED_ORIGINS: 'https://a/path',
+    GW_TRUSTED_PROXIES: '10.0.0.1/8',
+    GW_PROXY_ENABLED: 'maybe',
+    GW_PROXY_AUTH: 'yes',
+    GW_PROXY_BYPASS: '*a',
+    GW_CONNECT_PORTS: '',
+    GW_MAX_TUNNELS: '0',
+    GW_UPSTREAM_CONNECT_TO: 'a=b',
+    GW_UPSTREAM_CA_FILE: '/nonexistent.pem',
+    GW_UPSTREAM_IDLE_TIMEOUT: '5',
+    GW_EGRESS_ALLOW: '10.0.0.0/99',
+    GW_MAX_BODY_BYTES: '1e6',
+    GW_RECORD_FSYNC: 'sometimes',
+    GW_RECORD_RETENTION: '-1d',
+    GW_PLAN_TIER: 'gold',
+    GW_LOG_LEVEL: 'loud',
+    GW_ORG_ID: 'two words',
+    GW_NODE_ID: 'ü',
+    GW_DATA_DIR: 'a\0b',
+    GW_DRAIN_TIMEOUT: '60d',
   };
   const problems = problemsOf(bad);
   t.same(problems.map((problem) => problem.variable).sort(), Object.keys(bad).sort());
@@ -71,7 +124,10 @@ t.test('every mistake is reported at once, one line each with name, value and wh
     t.match(message, /; it takes /);
     t.notMatch(message, /\n/);
   }
-  t.equal(problems.find((problem) => problem.variable === 'GW_PORT')?.message, 'GW_PORT: "70800" is not allowed; it takes a whole number from 0 to 65535');
+  t.equal(
+    problems.find((problem) => problem.variable === 'GW_PORT')?.message,
+    'GW_PORT: "70800" is not allowed; it takes a whole number from 0 to 65535',
+  );
 });
 
 t.test('a value can neither flood nor steer a terminal', async (t) => {
@@ -106,7 +162,12 @@ t.test('secrets are read from files, and are never printed', async (t) => {
   t.match(problemsOf({ GW_METRICS_TOKEN_FILE: file }), [{ message: /is empty/ }]);
   mkdirSync(join(folder, 'dir'));
   t.equal(problemsOf({ GW_METRICS_TOKEN_FILE: join(folder, 'dir') }).length, 1);
-  const shown = problemsOf({ GW_ADMIN_TOKEN: 'hush hush', GW_REDIS_URL: 'redis://u:hush@h', GW_UPSTREAM_PROXY: 'http://u:hush@h:1', GW_BOOTSTRAP_TOKEN: 'hush' });
+  const shown = problemsOf({
+    GW_ADMIN_TOKEN: 'hush hush',
+    GW_REDIS_URL: 'redis://u:hush@h',
+    GW_UPSTREAM_PROXY: 'http://u:hush@h:1',
+    GW_BOOTSTRAP_TOKEN: 'hush',
+  });
   t.equal(shown.length, 4);
   t.notOk(JSON.stringify(shown).includes('hush'));
   t.match(loadConfig({ GW_ADMIN_TOKEN: 'short' }, false).warnings, [/^GW_ADMIN_TOKEN has fewer than 16/]);
@@ -123,16 +184,21 @@ t.test('a CA file must hold a certificate', async (t) => {
 t.test('what nothing enforces yet is refused, never silently accepted', async (t) => {
   for (const { variable, fallback, harmless } of LATER_SETTINGS) {
     t.match(problemsOf({ [variable]: 'something' }), [{ variable, code: 'not_supported_yet' }], variable);
-    for (const value of ['', ...(fallback === undefined ? [] : [fallback]), ...(harmless ?? [])]) t.same(problemsOf({ [variable]: value }), [], `${variable}=${value}`);
+    for (const value of ['', ...(fallback === undefined ? [] : [fallback]), ...(harmless ?? [])])
+      t.same(problemsOf({ [variable]: value }), [], `${variable}=${value}`);
   }
-  for (const value of ['inspect', 'govern-ai', 'govern']) t.match(problemsOf({ GW_PROXY_NON_AI: value }), [{ code: 'not_supported_yet' }], value);
+  for (const value of ['inspect', 'govern-ai', 'govern'])
+    t.match(problemsOf({ GW_PROXY_NON_AI: value }), [{ code: 'not_supported_yet' }], value);
   t.match(problemsOf({ GW_PROXY_NON_AI: 'open' }), [{ code: 'invalid' }]);
   t.match(problemsOf({ GW_REDIS_URL_FILE: '/x' }), [{ variable: 'GW_REDIS_URL', code: 'not_supported_yet' }]);
 });
 
 t.test('an unknown GW_ variable is a warning with the nearest name; other variables are none of our business', async (t) => {
   const { warnings } = loadConfig({ GW_PROT: '1', GW_QQQQQQQQQQ: '', PATH: '/bin', GWX: '1', GW_ADMIN_TOKEN_FILE: '' }, false);
-  t.same(warnings, ['"GW_PROT" is not a setting and has no effect; did you mean GW_PORT?', '"GW_QQQQQQQQQQ" is not a setting and has no effect']);
+  t.same(warnings, [
+    '"GW_PROT" is not a setting and has no effect; did you mean GW_PORT?',
+    '"GW_QQQQQQQQQQ" is not a setting and has no effect',
+  ]);
 });
 
 t.test('the node has a stable name that differs between data folders and says nothing about the machine', async (t) => {

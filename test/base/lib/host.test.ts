@@ -33,15 +33,59 @@ t.test('one host has one name, however it is spelled', async (t) => {
 
 t.test('what is not a host is refused', async (t) => {
   const refused = [
-    '', '.', '..', 'a..b', '.a', 'a..', 'a.。', 'a b', ' a', 'a\t', 'a\n', 'a\u0000', 'a%00b', 'user@a', 'a%40b', 'a:443', 'a/b', 'a%2fb', 'a\\b', 'a?b', 'a#b',
-    '[::1', '::1]', '[a]', '[::1]:443', 'fe80::1%eth0', '[fe80::1%25eth0]', '256.256.256.256', 'a.0x4', '1.2.3.4.5', 'xn--a', 'a*b', '*.a', 'a,b', '%', '%zz',
-    '\ud800.com', 'a'.repeat(64), `${'a'.repeat(64)}.example`, `${'a.'.repeat(127)}a`, 'x'.repeat(5000), ':', '::', 'http://a',
+    '',
+    '.',
+    '..',
+    'a..b',
+    '.a',
+    'a..',
+    'a.。',
+    'a b',
+    ' a',
+    'a\t',
+    'a\n',
+    'a\u0000',
+    'a%00b',
+    'user@a',
+    'a%40b',
+    'a:443',
+    'a/b',
+    'a%2fb',
+    'a\\b',
+    'a?b',
+    'a#b',
+    '[::1',
+    '::1]',
+    '[a]',
+    '[::1]:443',
+    'fe80::1%eth0',
+    '[fe80::1%25eth0]',
+    '256.256.256.256',
+    'a.0x4',
+    '1.2.3.4.5',
+    'xn--a',
+    'a*b',
+    '*.a',
+    'a,b',
+    '%',
+    '%zz',
+    '\ud800.com',
+    'a'.repeat(64),
+    `${'a'.repeat(64)}.example`,
+    `${'a.'.repeat(127)}a`,
+    'x'.repeat(5000),
+    ':',
+    '::',
+    'http://a',
   ];
   for (const text of refused.filter((text) => text !== '::')) t.equal(canonicalHost(text), undefined, JSON.stringify(text.slice(0, 40)));
 });
 
 t.test('folding is idempotent and never throws', async (t) => {
-  const piece = fc.oneof(fc.constantFrom('.', '%2e', 'xn--', 'ß', '0x', '1', 'A', '-', '[', ':', '\u3002', '@', '%', '\u200d'), fc.string({ unit: 'binary', maxLength: 3 }));
+  const piece = fc.oneof(
+    fc.constantFrom('.', '%2e', 'xn--', 'ß', '0x', '1', 'A', '-', '[', ':', '\u3002', '@', '%', '\u200d'),
+    fc.string({ unit: 'binary', maxLength: 3 }),
+  );
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
       const host = canonicalHost(pieces.join(''));
@@ -58,10 +102,28 @@ t.test('an authority is a host and a port in plain decimal', async (t) => {
   t.same(parseAuthority('0x7f.1:1'), { host: '127.0.0.1', port: 1 });
   t.same(parseAuthority('api.openai.com', 443), { host: 'api.openai.com', port: 443 }, 'a Host header may leave the port out');
   t.same(parseAuthority('[::1]', 80), { host: '::1', port: 80 });
-  for (const text of ['a', 'a:', ':443', 'a:0', 'a:00443', 'a:+443', 'a:4 43', 'a:65536', 'a:0x1bb', 'a:443:443', '::1:443', 'u@a:443', 'a:443/', '[::1]443', '[::1]:', '']) {
+  for (const text of [
+    'a',
+    'a:',
+    ':443',
+    'a:0',
+    'a:00443',
+    'a:+443',
+    'a:4 43',
+    'a:65536',
+    'a:0x1bb',
+    'a:443:443',
+    '::1:443',
+    'u@a:443',
+    'a:443/',
+    '[::1]443',
+    '[::1]:',
+    '',
+  ]) {
     t.equal(parseAuthority(text), undefined, JSON.stringify(text));
   }
-  for (const text of ['::1', 'a:', '[::1]:', '']) t.equal(parseAuthority(text, 443), undefined, `${JSON.stringify(text)} with a default port`);
+  for (const text of ['::1', 'a:', '[::1]:', ''])
+    t.equal(parseAuthority(text, 443), undefined, `${JSON.stringify(text)} with a default port`);
   t.equal(formatAuthority({ host: '::1', port: 443 }), '[::1]:443');
   t.equal(bracketHost('a.example'), 'a.example');
 });

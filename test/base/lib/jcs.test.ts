@@ -76,7 +76,9 @@ t.test('any JSON value survives, and its canonical form does not depend on the o
         return error instanceof CanonicalJsonError;
       }
       const reversed: unknown = JSON.parse(canonical, (_key, member: unknown) =>
-        typeof member === 'object' && member !== null && !Array.isArray(member) ? Object.fromEntries(Object.entries(member).reverse()) : member,
+        typeof member === 'object' && member !== null && !Array.isArray(member)
+          ? Object.fromEntries(Object.entries(member).reverse())
+          : member,
       );
       return canonicalJson(reversed) === canonical && canonicalJson(JSON.parse(canonical)) === canonical;
     }),

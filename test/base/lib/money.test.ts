@@ -22,7 +22,25 @@ t.test('amounts are read exactly and written without exponent and padding', asyn
 });
 
 t.test('what is not a plain decimal is refused', async (t) => {
-  for (const text of ['', '.', '.5', '5.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0x1', 'NaN', 'Infinity', '1.2.3', '0.0000000000001', '1'.repeat(19), '١']) {
+  for (const text of [
+    '',
+    '.',
+    '.5',
+    '5.',
+    '-1',
+    '+1',
+    '1e3',
+    '1,5',
+    ' 1',
+    '1 ',
+    '0x1',
+    'NaN',
+    'Infinity',
+    '1.2.3',
+    '0.0000000000001',
+    '1'.repeat(19),
+    '١',
+  ]) {
     t.throws(() => picoFromUsd(text), RangeError, JSON.stringify(text));
     t.equal(parseUsd(text), undefined);
   }
@@ -49,5 +67,6 @@ t.test('cached input is priced apart only when it has a rate', async (t) => {
 });
 
 t.test('a token count that is no count is refused', async (t) => {
-  for (const bad of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) t.throws(() => costPico(bad, 0, { in: 1n, out: 1n }), RangeError, String(bad));
+  for (const bad of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])
+    t.throws(() => costPico(bad, 0, { in: 1n, out: 1n }), RangeError, String(bad));
 });

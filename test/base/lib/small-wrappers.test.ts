@@ -10,12 +10,37 @@ import { compileRegex } from '../../../src/base/lib/regex.ts';
 import { isWellFormed, toWellFormed } from '../../../src/base/lib/well-formed.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 
-t.test('durations are Go\'s, plus days', async (t) => {
+t.test("durations are Go's, plus days", async (t) => {
   const cases: Readonly<Record<string, number>> = {
-    '0': 0, '0s': 0, '90s': 90_000, '1h30m': 5_400_000, '1.5h': 5_400_000, '.5s': 500, '90d': 7_776_000_000, '250ms': 250, '1m0.5s': 60_500, '5us': 0.005, '5µs': 0.005,
+    '0': 0,
+    '0s': 0,
+    '90s': 90_000,
+    '1h30m': 5_400_000,
+    '1.5h': 5_400_000,
+    '.5s': 500,
+    '90d': 7_776_000_000,
+    '250ms': 250,
+    '1m0.5s': 60_500,
+    '5us': 0.005,
+    '5µs': 0.005,
   };
   for (const [text, ms] of Object.entries(cases)) t.equal(parseDuration(text), ms, text);
-  for (const text of ['', '5', 's', '-5s', '+5s', '5 s', '1h 30m', '5x', '5S', '1e3s', '5s5', '1..5s', '9'.repeat(70), `${'9'.repeat(60)}d1`]) {
+  for (const text of [
+    '',
+    '5',
+    's',
+    '-5s',
+    '+5s',
+    '5 s',
+    '1h 30m',
+    '5x',
+    '5S',
+    '1e3s',
+    '5s5',
+    '1..5s',
+    '9'.repeat(70),
+    `${'9'.repeat(60)}d1`,
+  ]) {
     t.equal(parseDuration(text), undefined, JSON.stringify(text));
   }
 });
@@ -67,7 +92,16 @@ t.test('a regular expression is linear: what blows up a backtracking engine does
   t.notOk(compileRegex('^gpt-4$').test('gpt-4o'));
   t.ok(compileRegex('claude').test('my-claude-3'), 'unanchored');
   t.notOk(compileRegex('^(a+)+$').test(`${'a'.repeat(20_000)}!`));
-  for (const bad of ['(', 'a(?=b)', '(a)\\1', '(a{1000}){1000}', '((a{100}){100}){100}', '['.repeat(2000), '('.repeat(1000) + ')'.repeat(1000), '*']) {
+  for (const bad of [
+    '(',
+    'a(?=b)',
+    '(a)\\1',
+    '(a{1000}){1000}',
+    '((a{100}){100}){100}',
+    '['.repeat(2000),
+    '('.repeat(1000) + ')'.repeat(1000),
+    '*',
+  ]) {
     t.throws(() => compileRegex(bad), { name: 'RegexSyntaxError' }, bad.slice(0, 30));
   }
 });
@@ -87,13 +121,23 @@ t.test('a log line is one JSON object with its level in words; lower levels are 
   t.equal(lines.length, 1);
   t.equal(lines[0]?.split('\n').length, 2, 'one line and its end');
   const parsed: unknown = JSON.parse(lines[0] ?? '');
-  t.match(parsed, { level: 'warn', node_id: 'n1', port: 7080, msg: 'first\nsecond', err: { message: 'broken\nline' }, time: /^\d{4}-\d\d-\d\dT/ });
+  t.match(parsed, {
+    level: 'warn',
+    node_id: 'n1',
+    port: 7080,
+    msg: 'first\nsecond',
+    err: { message: 'broken\nline' },
+    time: /^\d{4}-\d\d-\d\dT/,
+  });
   t.ok(log.isLevelEnabled('error'));
   t.notOk(silentLogger.isLevelEnabled('error'));
 });
 
 t.test('the pretty form is for people', async (t) => {
   const lines: string[] = [];
-  createLogger({ level: 'info', format: 'pretty', destination: { write: (line: string) => lines.push(line) } }).info({ port: 7080 }, 'listening');
+  createLogger({ level: 'info', format: 'pretty', destination: { write: (line: string) => lines.push(line) } }).info(
+    { port: 7080 },
+    'listening',
+  );
   t.match(lines.join(''), /INFO: listening\n.*port: 7080/s);
 });

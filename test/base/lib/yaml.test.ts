@@ -46,14 +46,33 @@ t.test('aliases work, and a bomb of them is refused at once', async (t) => {
   t.same(toPlain(parseYaml('a: &x [1, 2]\nb: *x\n', 'f').root), { a: [1, 2], b: [1, 2] });
   t.ok(parseYaml('a: &x [1, *x]\n', 'f').errors.length > 0, 'no cycles');
   const bomb = ['l0: &l0 [x]'];
-  for (let i = 1; i < 40; i++) bomb.push(`l${i}: &l${i} [${Array(9).fill(`*l${i - 1}`).join(', ')}]`);
+  for (let i = 1; i < 40; i++)
+    bomb.push(
+      `l${i}: &l${i} [${Array(9)
+        .fill(`*l${i - 1}`)
+        .join(', ')}]`,
+    );
   t.match(parseYaml(bomb.join('\n'), 'f').errors[0], { code: 'too_large' });
 });
 
 t.test('nesting is bounded and nothing makes the parser throw', async (t) => {
   const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
   t.same(parseYaml(nested(MAX_YAML_DEPTH), 'f').errors, []);
-  const hostile = [nested(MAX_YAML_DEPTH + 1), nested(100_000), '['.repeat(200_000), '{a: '.repeat(50_000), '- '.repeat(20_000), '? '.repeat(20_000), `${'a: '.repeat(20_000)}`, '&a '.repeat(1000), '\u0000', '\ud800: \udfff', '%YAML 9.9\n---\na: 1', '!!!!', '- - -\n  - ? :'];
+  const hostile = [
+    nested(MAX_YAML_DEPTH + 1),
+    nested(100_000),
+    '['.repeat(200_000),
+    '{a: '.repeat(50_000),
+    '- '.repeat(20_000),
+    '? '.repeat(20_000),
+    `${'a: '.repeat(20_000)}`,
+    '&a '.repeat(1000),
+    '\u0000',
+    '\ud800: \udfff',
+    '%YAML 9.9\n---\na: 1',
+    '!!!!',
+    '- - -\n  - ? :',
+  ];
   for (const text of hostile) {
     const { errors } = parseYaml(text, 'f');
     t.ok(Array.isArray(errors), text.slice(0, 12));
