@@ -7,8 +7,8 @@ import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from 
 
 /** Longest text field of a form that becomes a param (decision 3.19). */
 const MAX_FIELD_TEXT = 65_536;
-/** Charsets in which ASCII is ASCII; in all but the first three the body must be ASCII for both sides to read the same. */
 const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
+/** Charsets in which ASCII is ASCII: both sides read the same as long as the body is ASCII. */
 const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'windows-1252']);
 
 /** The body of an `ai.*` call as policy sees it. */
@@ -24,6 +24,8 @@ export interface AiBody {
   readonly model: string | undefined;
   readonly stream: boolean;
   readonly form: Form | undefined;
+  /** How it was read, so that a mutated body is read the same way. */
+  readonly operation: Operation;
 }
 
 export interface AiBodyInput {
@@ -70,7 +72,7 @@ export function readAiBody(input: AiBodyInput): AiBody {
 
 function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
   const placed = fillPlaces(params, input.path, input.operation.dialect);
-  return { kind, bytes: input.bytes, text, params, model: placed.model, stream: placed.stream, form };
+  return { kind, bytes: input.bytes, text, params, model: placed.model, stream: placed.stream, form, operation: input.operation };
 }
 
 function readForm({ operation, contentType, bytes }: AiBodyInput): Form | undefined {

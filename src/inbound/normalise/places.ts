@@ -13,7 +13,7 @@ export interface GovernedNames {
 
 const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
-const DEPLOYMENT = /\/deployments\/[^/]+\//;
+const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
 const governedWithout = governedFrom(ALWAYS_GOVERNED);
@@ -76,7 +76,8 @@ export interface PlacedValues {
 export function fillPlaces(params: Record<string, unknown>, path: string, dialect: Dialect | undefined): PlacedValues {
   if (dialect === undefined) {
     const model = ownValue(params, 'model');
-    return { model: typeof model === 'string' ? model : undefined, stream: ownValue(params, 'stream') === true };
+    const stream = ownValue(params, 'stream');
+    return { model: typeof model === 'string' ? model : undefined, stream: stream === true || stream === 'true' };
   }
   const model = readModel(params, path, dialect);
   if (model !== undefined) params['model'] = model;
@@ -102,8 +103,11 @@ function readModel(params: Readonly<Record<string, unknown>>, path: string, dial
   return model;
 }
 
-/** A dialect whose model stands in the path or the query is not to be told another one in the body. */
-function placesOfModel(dialect: Dialect): readonly Place[] {
+/**
+ * All places where the model may stand. A dialect whose model stands in the path, the query or a form is not to be told another one
+ * in the body.
+ */
+export function placesOfModel(dialect: Dialect): readonly Place[] {
   return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
 }
 
