@@ -1,0 +1,29 @@
+/*
+ * The command line `gw`. Each command is one file and one row of the table in run.ts. Commands talk through the CliIo that they are given and answer
+ * with an exit code; they start no server and keep nothing running.
+ */
+import type { Environment } from '../base/config/config.ts';
+
+/** Where a command reads and writes. */
+export interface CliIo {
+  stdout(text: string): void;
+  stderr(text: string): void;
+  /** Standard input to its end, at most `limit` bytes. @throws Error above it */
+  stdin(limit: number): Promise<Uint8Array>;
+  /** Absent: the environment of the process. */
+  readonly env?: Environment;
+}
+
+export interface Command {
+  readonly name: string;
+  /** What follows the name, as usage text. */
+  readonly usage: string;
+  /** One line. */
+  readonly summary: string;
+  /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use or unusable input. */
+  run(args: readonly string[], io: CliIo): Promise<number>;
+}
+
+export const EXIT_OK = 0;
+export const EXIT_NO = 1;
+export const EXIT_USAGE = 2;

@@ -1,0 +1,67 @@
+import { nearestName } from '../base/lib/nearest.ts';
+import { packageVersion } from '../base/lib/package-root.ts';
+import { type CliIo, type Command, EXIT_OK, EXIT_USAGE } from './command.ts';
+import { env } from './env.ts';
+import { verify } from './verify.ts';
+
+/** Every command but `start`, which is the program itself (main.ts). */
+export const COMMANDS: readonly Command[] = [
+  env,
+  verify,
+  { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
+  { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
+];
+
+/** Spellings that people try first. */
+const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
+
+/**
+ * Runs one command.
+ * @param argv the command's name and its arguments
+ * @returns the exit code
+ */
+export async function runCli(argv: readonly string[], io: CliIo = processIo): Promise<number> {
+  const [given = 'help', ...args] = argv;
+  const name = SYNONYMS[given] ?? given;
+  const command = COMMANDS.find((candidate) => candidate.name === name);
+  if (command === undefined) {
+    const nearest = nearestName(name, ['start', ...COMMANDS.map((candidate) => candidate.name)]);
+    io.stderr(
+      `gw: there is no command ${JSON.stringify(name)}${nearest === undefined ? '' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
+    );
+    return EXIT_USAGE;
+  }
+  if (args.includes('--help') || args.includes('-h')) {
+    return print(io, `usage: gw ${command.name} ${command.usage}`.trimEnd().concat(`\n${command.summary}\n`));
+  }
+  return command.run(args, io);
+}
+
+function helpText(): string {
+  const rows = [{ name: 'start', usage: '', summary: 'Starts the gateway; also what `gw` alone does.' }, ...COMMANDS];
+  const forms = rows.map(({ name, usage }) => `gw ${name} ${usage}`.trimEnd());
+  const width = Math.max(...forms.map((form) => form.length));
+  const lines = rows.map(({ summary }, i) => `  ${(forms[i] ?? '').padEnd(width)}  ${summary}`);
+  return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
+}
+
+function print(io: CliIo, text: string): Promise<number> {
+  io.stdout(text);
+  return Promise.resolve(EXIT_OK);
+}
+
+const processIo: CliIo = {
+  stdout: (text) => void process.stdout.write(text),
+  stderr: (text) => void process.stderr.write(text),
+  async stdin(limit) {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of process.stdin) {
+      if (!(chunk instanceof Uint8Array)) continue;
+      size += chunk.byteLength;
+      if (size > limit) throw new Error(`the input is larger than ${limit} bytes`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  },
+};
