@@ -1,0 +1,189 @@
+import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
+import { type BundleHeader, type BundleShape, type LayerNode, type PolicyText, readBundle, readRuleFile } from './bundle.ts';
+import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
+import type { Condition } from './condition.ts';
+import type { EffectReader } from './effects.ts';
+import type { Field } from './fields.ts';
+import { compareLayers, GATE_CODES, isCustomLayer, type PlanTier, tierAllows } from './layers.ts';
+import { compileMissingMark, compilePredicate } from './predicate.ts';
+import { Place, Problems } from './problems.ts';
+import { type Rule, readRule } from './rule.ts';
+import { indexRules } from './rule-index.ts';
+import type { Level } from './verdict.ts';
+
+/*
+ * The policy room: a bundle's text in, one immutable snapshot out (here), and from snapshot and facts a verdict (evaluate.ts). Pure: no file, no clock, no
+ * state. Files are read by whoever holds the policies folder; what the language means is said where it is compiled.
+ */
+
+export interface PolicyInput {
+  readonly bundle: PolicyText;
+  /** Texts of the rule files by the names that the bundle's `files` uses. Undefined for a bundle that came by API, where `files` is a mistake (decision 5.6). */
+  readonly files?: ReadonlyMap<string, string> | undefined;
+  /** Rule files that count when the bundle has neither `inline_rules` nor `files`; none for a bundle that came by API (decision 5.1). */
+  readonly addons?: readonly PolicyText[];
+  readonly overlays?: { readonly org?: PolicyText | undefined; readonly node?: PolicyText | undefined };
+  readonly tier: PlanTier;
+}
+
+export interface PolicyOptions {
+  /** Turns a neutral name or alias into the canonical connector id, undefined for an unknown one (decisions, section 1). Default: any id is taken as it is. */
+  readonly connectorId?: (text: string) => string | undefined;
+  /** Loads the effects that nothing enforces yet. For tests of the language only. */
+  readonly allowUnsupported?: boolean;
+}
+
+export type PolicyResult =
+  | { readonly policy: CompiledPolicy; readonly errors?: undefined }
+  | { readonly policy?: undefined; readonly errors: readonly ErrorDetail[] };
+
+const DEFAULT_STOP_ON: readonly Decision[] = ['deny', 'require_approval', 'require_attribution'];
+
+/** Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never throws on any text. */
+export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): PolicyResult {
+  const problems = new Problems();
+  const reader: EffectReader = {
+    problems,
+    connectorId: options.connectorId ?? ((text) => text),
+    allowUnsupported: options.allowUnsupported ?? false,
+  };
+  const layers = new Map<string, Map<string, Rule>>();
+  const header: BundleHeader = {};
+  const base = readBundle(input.bundle, problems);
+  if (base !== undefined) {
+    Object.assign(header, base.header);
+    const nodes = baseLayers(base, input, problems);
+    applyLevel(layers, nodes, 'base', input.tier, reader);
+  }
+  for (const level of ['org', 'node'] as const) {
+    const text = input.overlays?.[level];
+    const overlay = text && readBundle(text, problems);
+    if (overlay === undefined) continue;
+    Object.assign(header, overlay.header);
+    for (const file of overlay.files ?? []) problems.add(file.place, file.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
+    applyLevel(layers, overlay.inline ?? [], level, input.tier, reader);
+  }
+  if (problems.details.length > 0) return { errors: problems.details };
+  return { policy: assemble(header, layers) };
+}
+
+/** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
+function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems): readonly LayerNode[] {
+  if (bundle.files !== undefined && input.files === undefined) {
+    const [first] = bundle.files;
+    const place = first?.place ?? new Place(input.bundle.file, 'files');
+    problems.add(place, first?.node, 'files_not_allowed', 'a bundle that is put holds its rules under inline_rules');
+    return bundle.inline ?? [];
+  }
+  if (bundle.inline !== undefined) return bundle.inline;
+  const texts: PolicyText[] = [];
+  if (bundle.files === undefined) texts.push(...(input.addons ?? []));
+  for (const { name, node, place } of bundle.files ?? []) {
+    const text = input.files?.get(name);
+    if (text === undefined) problems.add(place, node, 'missing_file', `there is no readable file "${name}" in the policies folder`);
+    else texts.push({ text, file: name });
+  }
+  return texts.map((text) => readRuleFile(text, problems)).filter((layer) => layer !== undefined);
+}
+
+/** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */
+function applyLevel(layers: Map<string, Map<string, Rule>>, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): void {
+  const { problems } = reader;
+  const here = new Map<string, Rule>();
+  for (const { layer, node, place, rules } of nodes) {
+    if (level === 'base' ? isCustomLayer(layer) && tier !== 'enterprise' : !tierAllows(tier, layer)) {
+      problems.add(place, node, 'tier_not_allowed', `the plan tier ${tier} does not include the layer ${layer}${level === 'base' ? '' : ' in overlays'}`);
+    }
+    const effective = layers.get(layer) ?? new Map<string, Rule>();
+    layers.set(layer, effective);
+    for (const source of rules) {
+      const rule = readRule(source, level, reader);
+      if (rule === undefined) continue;
+      const first = here.get(`${layer} ${rule.id}`);
+      if (first !== undefined) {
+        const message = `the layer ${layer} already has a rule "${rule.id}", at ${first.file}:${first.line}`;
+        problems.add(source.place.inRule(rule.id), source.node, 'duplicate_rule', message);
+        continue;
+      }
+      here.set(`${layer} ${rule.id}`, rule);
+      if (rule.disabled) effective.delete(rule.id);
+      else effective.set(rule.id, rule);
+    }
+  }
+}
+
+function assemble(header: BundleHeader, layers: ReadonlyMap<string, ReadonlyMap<string, Rule>>): CompiledPolicy {
+  const compiled = [...layers.keys()].sort(compareLayers).map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])]));
+  const rules = compiled.flatMap((layer) => layer.rules);
+  const fields = fieldsOf(rules.map((rule) => rule.condition));
+  return {
+    bundle_id: header.bundle_id ?? 'unnamed',
+    version: header.version ?? '0',
+    strategy: header.merge_strategy ?? 'first_match',
+    stopOn: new Set(header.stop_on ?? DEFAULT_STOP_ON),
+    layers: compiled,
+    defaultRules: rules.filter((rule) => givesDefaults(rule)),
+    fields,
+    fieldsRead: fields.map((field) => `context.${field.name}`).sort(),
+    ruleCount: rules.length,
+  };
+}
+
+/** A rule that blocks whatever it matches gives no defaults, else one more refusing rule could supply what another one requires. */
+function givesDefaults({ effects, decision }: CompiledRule): boolean {
+  return effects.defaults !== undefined && decision !== 'deny' && decision !== 'quarantine';
+}
+
+function compileLayer(name: string, rules: readonly Rule[]): CompiledLayer {
+  const sorted = rules.map(compileRule).sort(compareRules);
+  const gate = GATE_CODES[name];
+  const gates = sorted.length === 0 || sorted.some((rule) => rule.decision !== undefined && permits(rule.decision));
+  return {
+    name,
+    rules: sorted,
+    index: indexRules(sorted.map((rule) => rule.condition)),
+    gateCode: gates ? gate : undefined,
+    lastEffectOnly: sorted.findLastIndex((rule) => rule.decision === undefined),
+  };
+}
+
+function compileRule(rule: Rule): CompiledRule {
+  const { layer, id, level, priority, condition, effects } = rule;
+  const refuses = effects.decision !== undefined && !permits(effects.decision);
+  const matched = { layer, rule_id: id, level };
+  return {
+    layer,
+    id,
+    priority,
+    decision: effects.decision,
+    matches: compilePredicate(condition, refuses),
+    missingMark: refuses ? compileMissingMark(condition) : undefined,
+    require: effects.require ?? [],
+    effects,
+    matched: Object.freeze(matched),
+    matchedMissing: Object.freeze({ ...matched, missing_field: true }),
+    condition,
+    file: rule.file,
+    line: rule.line,
+  };
+}
+
+/** Priority descending, then the more restrictive decision, then id by code unit; never the order in the files (policy.md 6). */
+function compareRules(a: CompiledRule, b: CompiledRule): number {
+  return b.priority - a.priority || rank(b) - rank(a) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+}
+
+function rank({ decision }: CompiledRule): number {
+  return decision === undefined ? -1 : severityOf(decision);
+}
+
+function fieldsOf(conditions: readonly Condition[]): readonly Field[] {
+  const fields = new Map<string, Field>();
+  const visit = (condition: Condition): void => {
+    if ('parts' in condition) condition.parts.forEach(visit);
+    else if (!fields.has(condition.field.name)) fields.set(condition.field.name, condition.field);
+  };
+  conditions.forEach(visit);
+  return [...fields.values()];
+}

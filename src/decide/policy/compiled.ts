@@ -1,0 +1,56 @@
+import type { Decision } from '../../base/model/decision.ts';
+import type { AttributionKey } from './attribution-keys.ts';
+import type { MergeStrategy } from './bundle.ts';
+import type { Condition } from './condition.ts';
+import type { RuleEffects } from './effects.ts';
+import type { Field } from './fields.ts';
+import type { Predicate } from './predicate.ts';
+import type { RuleIndex } from './rule-index.ts';
+import type { MatchedRule } from './verdict.ts';
+
+/** A rule as it is evaluated. Everything here is immutable and shared by all requests of the snapshot. */
+export interface CompiledRule {
+  readonly layer: string;
+  readonly id: string;
+  readonly priority: number;
+  readonly decision: Decision | undefined;
+  readonly matches: Predicate;
+  /** Undefined when no negative test of the rule can take the restrictive side. */
+  readonly missingMark: Predicate | undefined;
+  readonly require: readonly AttributionKey[];
+  readonly effects: RuleEffects;
+  /** The two forms of this rule in a verdict, made once. */
+  readonly matched: MatchedRule;
+  readonly matchedMissing: MatchedRule;
+  /** For tools that explain: what was compiled, and where it stands. */
+  readonly condition: Condition;
+  readonly file: string;
+  readonly line: number;
+}
+
+export interface CompiledLayer {
+  readonly name: string;
+  /** By priority, then the more restrictive decision, then id (policy.md 6). */
+  readonly rules: readonly CompiledRule[];
+  readonly index: RuleIndex;
+  /** The reason code with which the layer denies when none of its rules has an opinion (policy.md 2, 3); undefined: no opinion. */
+  readonly gateCode: string | undefined;
+  /** Position of the last rule without a decision: after the ending rule nothing beyond it can matter. */
+  readonly lastEffectOnly: number;
+}
+
+/** One immutable snapshot of a bundle with its overlays. A request keeps the one it started with. */
+export interface CompiledPolicy {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly strategy: MergeStrategy;
+  readonly stopOn: ReadonlySet<Decision>;
+  readonly layers: readonly CompiledLayer[];
+  /** Rules with `default_attribution`, in policy order (decision 6.11). */
+  readonly defaultRules: readonly CompiledRule[];
+  /** The fields that rules read, once each. */
+  readonly fields: readonly Field[];
+  /** Their names with the leading `context.`, sorted. */
+  readonly fieldsRead: readonly string[];
+  readonly ruleCount: number;
+}

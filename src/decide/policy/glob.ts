@@ -1,0 +1,81 @@
+/**
+ * Globs over hosts and paths (policy.md 11): `*` stands for any characters within one dot- or slash-separated segment, `**` for any characters at all,
+ * every other character for itself. The time is at most pattern length times text length, whatever both are.
+ */
+export function compileGlob(pattern: string): (text: string) => boolean {
+  const tokens = tokenize(pattern);
+  const stars = tokens.filter((token) => token === STAR || token === STARS).length;
+  if (stars === 0) return (text) => text === pattern;
+  if (stars === 1 && tokens[0] === STARS) return endsWith(pattern.slice(2));
+  if (stars === 1 && tokens.at(-1) === STARS) return startsWith(pattern.slice(0, -2));
+  if (stars === 1 && tokens[0] === STAR) return oneSegmentThen(pattern.slice(1));
+  return (text) => simulate(tokens, text);
+}
+
+/** Any single character outside of the code units. */
+const STAR = -1;
+const STARS = -2;
+const DOT = 0x2e;
+const SLASH = 0x2f;
+
+function tokenize(pattern: string): readonly number[] {
+  const tokens: number[] = [];
+  for (let i = 0; i < pattern.length; i++) {
+    if (pattern[i] !== '*') tokens.push(pattern.charCodeAt(i));
+    else if (pattern[i + 1] !== '*') tokens.push(STAR);
+    else {
+      tokens.push(STARS);
+      while (pattern[i + 1] === '*') i++;
+    }
+  }
+  return tokens;
+}
+
+const endsWith = (suffix: string) => (text: string) => text.endsWith(suffix);
+const startsWith = (prefix: string) => (text: string) => text.startsWith(prefix);
+
+function oneSegmentThen(suffix: string): (text: string) => boolean {
+  return (text) => text.endsWith(suffix) && !hasSeparator(text, text.length - suffix.length);
+}
+
+function hasSeparator(text: string, end: number): boolean {
+  for (let i = 0; i < end; i++) {
+    const char = text.charCodeAt(i);
+    if (char === DOT || char === SLASH) return true;
+  }
+  return false;
+}
+
+/** All positions of the pattern that the text read so far can have reached, one step per character: no backtracking. */
+function simulate(tokens: readonly number[], text: string): boolean {
+  const end = tokens.length;
+  let now = new Uint8Array(end + 1);
+  let next = new Uint8Array(end + 1);
+  reach(tokens, now, 0);
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i);
+    next.fill(0);
+    let alive = false;
+    for (let at = 0; at < end; at++) {
+      if (now[at] === 0) continue;
+      const token = tokens[at] ?? 0;
+      if (token === STARS || (token === STAR && char !== DOT && char !== SLASH)) reach(tokens, next, at);
+      else if (token === char) reach(tokens, next, at + 1);
+      else continue;
+      alive = true;
+    }
+    if (!alive) return false;
+    [now, next] = [next, now];
+  }
+  return now[end] === 1;
+}
+
+/** Marks a position, and what follows when it is a star, which may stand for nothing. */
+function reach(tokens: readonly number[], positions: Uint8Array, from: number): void {
+  let at = from;
+  while (positions[at] !== 1) {
+    positions[at] = 1;
+    if ((tokens[at] ?? 0) >= 0) return;
+    at++;
+  }
+}

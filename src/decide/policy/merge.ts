@@ -1,0 +1,108 @@
+import { usdFromPico } from '../../base/lib/money.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
+import type { CompiledRule } from './compiled.ts';
+import type { CredentialChoice } from './effects.ts';
+import type { Facts } from './facts.ts';
+import { type CompiledMutation, overlaps } from './mutations.ts';
+import type { Effects } from './verdict.ts';
+
+export interface MergedEffects {
+  readonly effects: Effects;
+  /** False when a rule that decides `downgrade` changes something that is not so already. */
+  readonly downgradeChangesNothing: boolean;
+  /** Two rules ask for credentials that no credential can be both. */
+  readonly noCredentialLeft: boolean;
+}
+
+const NO_NAMES: readonly never[] = [];
+const NO_EFFECTS: Effects = Object.freeze({ rate_limits: NO_NAMES, require_attribution: NO_NAMES, default_attribution: Object.freeze({}), mutations: NO_NAMES });
+const NOTHING: MergedEffects = { effects: NO_EFFECTS, downgradeChangesNothing: true, noCredentialLeft: false };
+
+/** Merges the effects of the contributing rules, which come in policy order ("Merging effects" of policy.md). */
+export function mergeEffects(rules: readonly CompiledRule[], defaults: Attribution | undefined, facts: Facts): MergedEffects {
+  if (defaults === undefined && !rules.some(hasEffects)) return NOTHING;
+  const usdMax = least(rules, (rule) => rule.effects.usdMaxPico);
+  const monthlyUsdMax = least(rules, (rule) => rule.effects.monthlyUsdMaxPico);
+  const connector = first(rules, (rule) => rule.effects.selectConnector);
+  const credential = mergeCredential(rules);
+  const overrides = mergeOverrides(rules);
+  const mutations = mergeMutations(rules, facts);
+  const effects: Effects = {
+    ...(usdMax === undefined ? {} : { usd_max: usdFromPico(usdMax) }),
+    ...(monthlyUsdMax === undefined ? {} : { monthly_usd_max: usdFromPico(monthlyUsdMax) }),
+    rate_limits: rules.flatMap(({ layer, id, effects: { requestsPerMinute } }) =>
+      requestsPerMinute === undefined ? [] : [{ layer, rule_id: id, requests_per_minute: requestsPerMinute }],
+    ),
+    ...(connector === undefined ? {} : { select_connector: connector }),
+    ...(credential.choice === undefined ? {} : { select_credential: credential.choice }),
+    require_attribution: [...new Set(rules.flatMap((rule) => rule.require.map((key) => key.name)))],
+    ...(overrides === undefined ? {} : { allow_overrides: overrides }),
+    default_attribution: defaults ?? NO_EFFECTS.default_attribution,
+    mutations: mutations.list.map(({ key, value }) => ({ key, value })),
+  };
+  return { effects, downgradeChangesNothing: !mutations.downgraded, noCredentialLeft: credential.conflict };
+}
+
+function hasEffects({ effects }: CompiledRule): boolean {
+  for (const name in effects) if (name !== 'decision' && name !== 'reason' && name !== 'reasonCodes') return true;
+  return false;
+}
+
+function least(rules: readonly CompiledRule[], get: (rule: CompiledRule) => bigint | undefined): bigint | undefined {
+  let min: bigint | undefined;
+  for (const rule of rules) {
+    const value = get(rule);
+    if (value !== undefined && (min === undefined || value < min)) min = value;
+  }
+  return min;
+}
+
+function first<T>(rules: readonly CompiledRule[], get: (rule: CompiledRule) => T | undefined): T | undefined {
+  for (const rule of rules) {
+    const value = get(rule);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/** `credential_id` is the first by order, the filters intersect: two different values leave no candidate. */
+function mergeCredential(rules: readonly CompiledRule[]): { choice: CredentialChoice | undefined; conflict: boolean } {
+  let choice: CredentialChoice | undefined;
+  let conflict = false;
+  for (const { effects } of rules) {
+    const asked = effects.selectCredential;
+    if (asked === undefined) continue;
+    choice ??= {};
+    for (const name of ['credential_id', 'provider', 'mode', 'billing_owner'] as const) {
+      const value = asked[name];
+      if (value === undefined) continue;
+      if (choice[name] === undefined) choice[name] = value;
+      else if (name !== 'credential_id' && choice[name] !== value) conflict = true;
+    }
+  }
+  return { choice, conflict };
+}
+
+/** Intersection of the rules that state one; undefined: nobody does, unrestricted. */
+function mergeOverrides(rules: readonly CompiledRule[]): readonly string[] | undefined {
+  let names: readonly string[] | undefined;
+  for (const { effects } of rules) {
+    const { allowOverrides } = effects;
+    if (allowOverrides !== undefined) names = names === undefined ? allowOverrides : names.filter((name) => allowOverrides.includes(name));
+  }
+  return names;
+}
+
+/** In order; a key that is already written, or lies within or around one, is skipped. */
+function mergeMutations(rules: readonly CompiledRule[], facts: Facts): { list: readonly CompiledMutation[]; downgraded: boolean } {
+  const list: CompiledMutation[] = [];
+  let downgraded = false;
+  for (const { effects, decision } of rules) {
+    for (const mutation of effects.mutations ?? []) {
+      if (list.some((written) => overlaps(written.key, mutation.key))) continue;
+      list.push(mutation);
+      if (decision === 'downgrade' && !mutation.changesNothing(facts)) downgraded = true;
+    }
+  }
+  return { list, downgraded };
+}

@@ -1,0 +1,13 @@
+/**
+ * What the language has and nothing in this version enforces. A rule that uses one of these does not load (`not_supported_yet`): nothing is silently
+ * accepted. Whoever builds the enforcement takes the line out of this list, and nothing else needs to change here.
+ */
+export const NOT_SUPPORTED_YET: readonly UnsupportedEffect[] = [
+  'decision: rate_limit',
+  'rate_limit',
+  'budget.usd_max',
+  'budget.monthly_usd_max',
+  'select_credential',
+];
+
+export type UnsupportedEffect = 'decision: rate_limit' | 'rate_limit' | 'budget.usd_max' | 'budget.monthly_usd_max' | 'select_credential';

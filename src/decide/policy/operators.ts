@@ -1,0 +1,194 @@
+import { IpSet, parseIp } from '../../base/lib/ip.ts';
+import { compileRegex, RegexSyntaxError } from '../../base/lib/regex.ts';
+import type { YamlNode } from '../../base/lib/yaml.ts';
+import { compileGlob } from './glob.ts';
+import { type Literal, type LiteralContext, readLiteral, readTextPart } from './literals.ts';
+import { readTimeWindow } from './time-window.ts';
+import type { FieldType } from './fields.ts';
+
+/** What a test says about a value that is present. */
+export const NO = 0;
+export const YES = 1;
+/** The value has another type than the operator looks at. Equality never says so: another type is unequal (policy.md 14). */
+export const OTHER_TYPE = 2;
+export type Outcome = typeof NO | typeof YES | typeof OTHER_TYPE;
+
+export type Check = (value: unknown) => Outcome;
+
+/** A compiled literal: the check, and the literals it is equal to when it is an equality that an index can use. */
+export interface CompiledOperator {
+  readonly check: Check;
+  readonly equalTo?: readonly Literal[];
+}
+
+export interface Operator {
+  /** Field types it applies to. */
+  readonly types: ReadonlySet<FieldType>;
+  /** `not_equals` and `not_in` are the negations of others. */
+  readonly negates: boolean;
+  /** Compiles the literal, or adds a problem and returns undefined. */
+  readonly compile: (node: YamlNode, context: LiteralContext) => CompiledOperator | undefined;
+}
+
+const SCALARS: readonly FieldType[] = ['text', 'host', 'method', 'enum', 'connector', 'integer', 'number', 'money', 'boolean', 'time', 'open'];
+const LISTS: readonly FieldType[] = ['list', 'connector_list', 'header_names'];
+const TEXTS: readonly FieldType[] = ['text', 'host', 'method', 'enum', 'connector', 'open'];
+const ORDERED: readonly FieldType[] = ['integer', 'number', 'money', 'time', 'open'];
+
+const EQUALITY = { types: new Set([...SCALARS, ...LISTS]) };
+const ON_TEXT = { types: new Set(TEXTS), negates: false };
+const ON_ORDERED = { types: new Set(ORDERED), negates: false };
+
+/** All operators that look at a value (policy.md 11). `exists`, which looks at presence, is apart. */
+export const OPERATORS: Readonly<Record<string, Operator>> = {
+  equals: { ...EQUALITY, negates: false, compile: compileEquals },
+  not_equals: { ...EQUALITY, negates: true, compile: compileEquals },
+  in: { ...EQUALITY, negates: false, compile: compileIn },
+  not_in: { ...EQUALITY, negates: true, compile: compileIn },
+  gt: { ...ON_ORDERED, compile: ordering((value, limit) => value > limit) },
+  gte: { ...ON_ORDERED, compile: ordering((value, limit) => value >= limit) },
+  lt: { ...ON_ORDERED, compile: ordering((value, limit) => value < limit) },
+  lte: { ...ON_ORDERED, compile: ordering((value, limit) => value <= limit) },
+  starts_with: { ...ON_TEXT, compile: textPart((part) => (text) => text.startsWith(part)) },
+  ends_with: { ...ON_TEXT, compile: textPart((part) => (text) => text.endsWith(part)) },
+  contains: { types: new Set([...TEXTS, ...LISTS]), negates: false, compile: compileContains },
+  glob: { ...ON_TEXT, compile: textPart(compileGlob) },
+  matches: { ...ON_TEXT, compile: compileMatches },
+  cidr: { types: new Set<FieldType>(['text', 'host', 'open']), negates: false, compile: compileCidr },
+  between: { types: new Set<FieldType>(['time']), negates: false, compile: compileBetween },
+};
+
+function compileEquals(node: YamlNode, context: LiteralContext): CompiledOperator | undefined {
+  if (node.kind === 'seq') {
+    context.problems.add(context.place, node, 'bad_type', 'a list is not compared as a whole', 'use `in`');
+    return undefined;
+  }
+  const literal = readLiteral(node, context);
+  if (literal === undefined) return undefined;
+  return { equalTo: [literal], check: (value) => (value === literal || (isList(value) && joined(value) === literal) ? YES : NO) };
+}
+
+function compileIn(node: YamlNode, context: LiteralContext): CompiledOperator | undefined {
+  const items = context.problems.items(node, context.place, 'the value of in and not_in');
+  if (items === undefined) return undefined;
+  const literals = new Set<unknown>();
+  const equalTo: Literal[] = [];
+  items.forEach((item, i) => {
+    const literal = readLiteral(item, { ...context, place: context.place.at(i) });
+    if (literal === undefined) return;
+    literals.add(literal);
+    equalTo.push(literal);
+  });
+  if (equalTo.length !== items.length) return undefined;
+  return { equalTo, check: (value) => (literals.has(value) || (isList(value) && anyIn(value, literals)) ? YES : NO) };
+}
+
+/** A list field or a list in the body: any element (policy.md 16). */
+function anyIn(list: Iterable<unknown>, literals: ReadonlySet<unknown>): boolean {
+  for (const item of list) {
+    if (literals.has(item)) return true;
+  }
+  return false;
+}
+
+function isList(value: unknown): value is readonly unknown[] | ReadonlySet<unknown> {
+  return Array.isArray(value) || value instanceof Set;
+}
+
+/** The comma-joined text of a list of texts; a list of anything else equals no text. */
+function joined(list: readonly unknown[] | ReadonlySet<unknown>): string | undefined {
+  const items = [...list];
+  return items.every((item) => typeof item === 'string') ? items.join(',') : undefined;
+}
+
+function ordering(holds: (value: number | bigint, limit: number | bigint) => boolean): Operator['compile'] {
+  return (node, context) => {
+    const limit = readLiteral(node, context);
+    if (limit === undefined) return undefined;
+    if (typeof limit !== 'number' && typeof limit !== 'bigint') {
+      context.problems.add(context.place, node, 'bad_type', 'the value must be a number', typeof limit === 'string' ? 'write it without quotes' : undefined);
+      return undefined;
+    }
+    const type = typeof limit;
+    return { check: (value) => (typeof value === type && (typeof value === 'number' || typeof value === 'bigint') ? yes(holds(value, limit)) : OTHER_TYPE) };
+  };
+}
+
+function textPart(compile: (part: string) => (text: string) => boolean): Operator['compile'] {
+  return (node, context) => {
+    const part = readTextPart(node, context);
+    return part === undefined ? undefined : { check: onText(compile(part)) };
+  };
+}
+
+function compileContains(node: YamlNode, context: LiteralContext): CompiledOperator | undefined {
+  const { type } = context.field;
+  const isElement = LISTS.includes(type) || (type === 'open' && node.kind === 'scalar' && typeof node.value !== 'string');
+  const literal = isElement ? readLiteral(node, context) : readTextPart(node, context);
+  if (literal === undefined) return undefined;
+  return {
+    check: (value) => {
+      if (typeof value === 'string') return typeof literal === 'string' ? yes(value.includes(literal)) : OTHER_TYPE;
+      if (Array.isArray(value)) return yes(value.includes(literal));
+      return value instanceof Set ? yes(value.has(literal)) : OTHER_TYPE;
+    },
+  };
+}
+
+/** The pattern may stand anywhere in the text; `^` and `$` anchor it. A pattern is never case-folded: `(?i)` does that. */
+function compileMatches(node: YamlNode, { place, problems }: LiteralContext): CompiledOperator | undefined {
+  const pattern = problems.text(node, place, 'the pattern', 1024);
+  if (pattern === undefined) return undefined;
+  try {
+    const regex = compileRegex(pattern);
+    return { check: onText((text) => regex.test(text)) };
+  } catch (error) {
+    if (!(error instanceof RegexSyntaxError)) throw error;
+    problems.add(place, node, 'bad_value', error.message, 'patterns are RE2 syntax: no look-around and no back-references');
+    return undefined;
+  }
+}
+
+function compileCidr(node: YamlNode, { place, problems }: LiteralContext): CompiledOperator | undefined {
+  const items = node.kind === 'seq' ? node.items : [node];
+  if (items.length === 0) problems.add(place, node, 'empty', 'the list of ranges is empty');
+  const ranges: string[] = [];
+  items.forEach((item, i) => {
+    const at = node.kind === 'seq' ? place.at(i) : place;
+    const range = problems.scalar(item, at, 'a range')?.source;
+    const mistake = range === undefined ? undefined : rangeMistake(range);
+    if (mistake !== undefined) problems.add(at, item, 'bad_value', mistake);
+    else if (range !== undefined) ranges.push(range);
+  });
+  if (ranges.length === 0 || ranges.length < items.length) return undefined;
+  const set = IpSet.parse(ranges);
+  return {
+    check: (value) => {
+      const ip = typeof value === 'string' ? parseIp(value) : undefined;
+      return ip === undefined ? OTHER_TYPE : yes(set.has(ip));
+    },
+  };
+}
+
+function rangeMistake(range: string): string | undefined {
+  try {
+    IpSet.parse([range]);
+    return undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return error.message;
+    throw error;
+  }
+}
+
+function compileBetween(node: YamlNode, { place, problems }: LiteralContext): CompiledOperator | undefined {
+  const holds = readTimeWindow(node, place, problems);
+  return holds && { check: (value) => (typeof value === 'number' ? yes(holds(value)) : OTHER_TYPE) };
+}
+
+function onText(holds: (text: string) => boolean): Check {
+  return (value) => (typeof value === 'string' ? yes(holds(value)) : OTHER_TYPE);
+}
+
+function yes(holds: boolean): Outcome {
+  return holds ? YES : NO;
+}

@@ -1,0 +1,125 @@
+import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
+import type { YamlEntry, YamlMap, YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
+
+/** Every code that a mistake in a bundle can have, beside those of the YAML reader. */
+export type ProblemCode =
+  | 'bad_schema'
+  | 'bad_type'
+  | 'bad_value'
+  | 'missing_key'
+  | 'unknown_key'
+  | 'unknown_layer'
+  | 'unknown_field'
+  | 'unknown_operator'
+  | 'unknown_effect'
+  | 'unknown_decision'
+  | 'operator_not_for_field'
+  | 'empty'
+  | 'duplicate_rule'
+  | 'not_mutable'
+  | 'tier_not_allowed'
+  | 'files_not_allowed'
+  | 'missing_file'
+  | 'not_supported_yet';
+
+/** Where in a bundle something stands: file, dotted path, and the rule around it when there is one. */
+export class Place {
+  readonly file: string;
+  readonly path: string;
+  readonly ruleId: string | undefined;
+
+  constructor(file: string, path: string, ruleId?: string) {
+    this.file = file;
+    this.path = path;
+    this.ruleId = ruleId;
+  }
+
+  /** A member or, for a number, an item of this place. */
+  at(member: string | number): Place {
+    const path = typeof member === 'number' ? `${this.path}[${member}]` : this.path === '' ? member : `${this.path}.${member}`;
+    return new Place(this.file, path, this.ruleId);
+  }
+
+  inRule(ruleId: string): Place {
+    return new Place(this.file, this.path, ruleId);
+  }
+}
+
+/** Collects all mistakes of a bundle, so that they are reported at once (policy.md 17). */
+export class Problems {
+  readonly #details: ErrorDetail[] = [];
+
+  get details(): readonly ErrorDetail[] {
+    return this.#details;
+  }
+
+  add(place: Place, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
+    this.#details.push({
+      path: place.path,
+      message,
+      file: place.file,
+      ...(node === undefined ? {} : { line: node.line, column: node.column }),
+      ...(place.ruleId === undefined ? {} : { rule_id: place.ruleId }),
+      code,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+
+  /** Takes over what another reader found. */
+  addAll(details: readonly ErrorDetail[]): void {
+    for (const detail of details) this.#details.push(detail);
+  }
+
+  /** An unknown name, with the nearest known one as hint. */
+  unknown(place: Place, node: YamlNode, code: ProblemCode, what: string, name: string, known: Iterable<string>): void {
+    const nearest = nearestName(name, known);
+    this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? undefined : `did you mean "${nearest}"?`);
+  }
+
+  /** The node as a map, or a problem. */
+  map(node: YamlNode, place: Place, what: string): YamlMap | undefined {
+    if (node.kind === 'map') return node;
+    this.add(place, node, 'bad_type', `${what} must be a map`);
+    return undefined;
+  }
+
+  /** The items of a list, or a problem. */
+  items(node: YamlNode, place: Place, what: string): readonly YamlNode[] | undefined {
+    if (node.kind === 'seq') return node.items;
+    const hint = node.kind === 'scalar' && node.value !== null ? `write [${node.source}]` : undefined;
+    this.add(place, node, 'bad_type', `${what} must be a list`, hint);
+    return undefined;
+  }
+
+  /** A scalar that is not null, or a problem. */
+  scalar(node: YamlNode, place: Place, what: string): YamlScalar | undefined {
+    if (node.kind === 'scalar' && node.value !== null) return node;
+    this.add(place, node, 'bad_type', `${what} must be a single value`);
+    return undefined;
+  }
+
+  /** The source text of a scalar (policy.md 17), not empty and at most `max` characters. */
+  text(node: YamlNode, place: Place, what: string, max: number): string | undefined {
+    const scalar = this.scalar(node, place, what);
+    if (scalar === undefined) return undefined;
+    if (scalar.source.length > 0 && scalar.source.length <= max) return scalar.source;
+    this.add(place, node, 'bad_value', `${what} must have 1 to ${max} characters`);
+    return undefined;
+  }
+
+  boolean(node: YamlNode, place: Place, what: string): boolean | undefined {
+    if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value;
+    this.add(place, node, 'bad_type', `${what} must be true or false`);
+    return undefined;
+  }
+
+  /** Each entry of a map is handed to the reader of its name; other names are problems. */
+  members(map: YamlMap, place: Place, readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>, code: ProblemCode, what: string): void {
+    for (const entry of map.entries) {
+      const name = entry.key.source;
+      if (Object.hasOwn(readers, name)) readers[name]?.(entry, place.at(name));
+      else this.unknown(place.at(name), entry.key, code, what, name, Object.keys(readers));
+    }
+  }
+}

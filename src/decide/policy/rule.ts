@@ -1,0 +1,66 @@
+import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
+import type { RuleNode } from './bundle.ts';
+import { type Condition, readRuleCondition } from './condition.ts';
+import { type EffectReader, type RuleEffects, readEffects } from './effects.ts';
+import type { Level } from './verdict.ts';
+import type { Place } from './problems.ts';
+
+/** One rule, read and sound, before it is compiled. */
+export interface Rule {
+  readonly layer: string;
+  readonly id: string;
+  readonly level: Level;
+  readonly priority: number;
+  /** Takes the rule of the same layer and id away (policy.md 9). */
+  readonly disabled: boolean;
+  readonly condition: Condition;
+  readonly effects: RuleEffects;
+  readonly file: string;
+  readonly line: number;
+}
+
+const ID = /^[\x21-\x7e]{1,128}$/;
+const INTEGER = /^[+-]?\d{1,15}$/;
+const KEYS = ['id', 'priority', 'when', 'conditions', 'effect', 'disabled', 'description'];
+
+/** Reads one rule; undefined when it has no usable id. Other mistakes become problems and the rule is of no use. */
+export function readRule(source: RuleNode, level: Level, reader: EffectReader): Rule | undefined {
+  const { problems } = reader;
+  const { node, layer } = source;
+  const map = problems.map(node, source.place, 'a rule');
+  if (map === undefined) return undefined;
+  const members = new Map<string, YamlEntry>(map.entries.map((entry) => [entry.key.source, entry]));
+  const id = readId(members.get('id')?.value, node, source.place, reader);
+  const place = id === undefined ? source.place : source.place.inRule(id);
+  for (const { key } of map.entries) {
+    if (!KEYS.includes(key.source)) problems.unknown(place.at(key.source), key, 'unknown_key', 'key of a rule', key.source, KEYS);
+  }
+  const disabledNode = members.get('disabled')?.value;
+  const disabled = disabledNode !== undefined && problems.boolean(disabledNode, place.at('disabled'), 'disabled') === true;
+  const effect = members.get('effect')?.value;
+  if (effect === undefined && !disabled) problems.add(place, node, 'missing_key', 'the rule has no effect');
+  const effects = effect === undefined ? {} : readEffects(effect, place.at('effect'), reader);
+  const condition = readRuleCondition(members.get('when')?.value, members.get('conditions')?.value, place, reader);
+  const priority = readPriority(members.get('priority')?.value, place.at('priority'), reader);
+  if (id === undefined) return undefined;
+  return { layer, id, level, priority, disabled, condition, effects, file: source.place.file, line: node.line };
+}
+
+function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { problems }: EffectReader): string | undefined {
+  if (node === undefined) {
+    problems.add(place, rule, 'missing_key', 'the rule has no id');
+    return undefined;
+  }
+  const id = problems.scalar(node, place.at('id'), 'id')?.source;
+  if (id === undefined || ID.test(id)) return id;
+  problems.add(place.at('id'), node, 'bad_value', 'an id has 1 to 128 visible ASCII characters and no spaces');
+  return undefined;
+}
+
+/** An integer, default 0; anything else is a mistake (policy.md 6). */
+function readPriority(node: YamlNode | undefined, place: Place, { problems }: EffectReader): number {
+  if (node === undefined) return 0;
+  if (node.kind === 'scalar' && !node.quoted && INTEGER.test(node.source)) return Number(node.source);
+  problems.add(place, node, 'bad_value', 'priority must be a whole number');
+  return 0;
+}
