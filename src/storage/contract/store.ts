@@ -2,18 +2,20 @@
  * The storage contract: what a driver MUST and MUST NOT do. Drivers are written natively, each in its own room; one conformance suite
  * (test/contract/storage.ts) runs against every one of them. All ports are asynchronous, so that a networked store can stand behind them.
  *
- * Words: a *commit* is one atomic unit (an optional record and a list of effects). *Stored* means that it survives the death of the process.
+ * Words: a *commit* is one atomic unit (an optional record and a list of effects). *Stored* means that it survives the death of the process. A commit is
+ * *visible* when reads see it.
  */
 
-/** A change that is committed together with a record, or alone. Keys and spaces are ASCII without NUL. */
+/** A change that is committed together with a record, or alone. Spaces, keys and the names of counters are ASCII without NUL and not empty. */
 export type Effect =
   /** Writes an entity; `value` is JSON data. */
   | { readonly op: 'put'; readonly space: string; readonly key: string; readonly value: unknown }
   | { readonly op: 'delete'; readonly space: string; readonly key: string }
-  /** Adds to integer counters; amounts are signed and exact (pico-dollars do not fit in a double). */
+  /** Adds to integer counters; amounts are signed and exact (pico-dollars do not fit in a double). Counters and entities do not share keys. */
   | { readonly op: 'add'; readonly space: string; readonly key: string; readonly amounts: Readonly<Record<string, bigint>> };
 
 export interface RecordCommit {
+  /** 1 to 128 visible ASCII characters (decision 4.7). */
   readonly record_id: string;
   /** Lower-case hex SHA-256. */
   readonly record_hash: string;
@@ -25,38 +27,72 @@ export interface RecordCommit {
 
 export interface StoredRecord {
   readonly text: string;
-  /** Position in commit order: a record that was committed later has a larger position. Opaque otherwise. */
+  /** Position in commit order: a record that was committed later has a larger position (as text). Opaque otherwise. */
   readonly position: string;
+}
+
+/** One counter key and its named totals. */
+export interface CounterRow {
+  readonly key: string;
+  readonly amounts: Readonly<Record<string, bigint>>;
+}
+
+/**
+ * Why a store does not open, or cannot read what it holds. A driver that refuses to open MUST change nothing. `message` is one line for the operator.
+ * `in_use`: another process has it. `newer_format`: written by a newer version. `corrupt`: what is there is damaged; the message says where.
+ */
+export class StoreError extends Error {
+  readonly code: 'in_use' | 'newer_format' | 'corrupt' | 'closed';
+
+  constructor(code: StoreError['code'], message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'StoreError';
+    this.code = code;
+  }
 }
 
 export interface Store {
   /**
-   * Commits atomically. The promise MUST resolve only when the commit is stored and MUST reject (`record_store_unavailable`) when it is not;
-   * a rejected commit MUST NOT become visible later. Commits become visible in the order in which they were handed over.
-   * After resolving, every read of this store MUST see the commit. Committing a `record_id` that exists MUST reject.
+   * Commits atomically, effects in their order. The promise MUST resolve only when the commit is stored and MUST reject (`record_store_unavailable`) when
+   * it is not; a rejected commit MUST NOT become visible later. Commits become visible in the order in which they were handed over.
+   * After resolving, every read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later MUST NOT change what
+   * is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks the rules of its types MUST reject with a TypeError.
    */
   commit(record: RecordCommit | undefined, effects: readonly Effect[]): Promise<void>;
 
-  /** False while writes fail (disk full); callers then refuse new work (decision 7.10). A driver MUST probe by itself and recover. */
+  /** False while writes fail (disk full); callers then refuse new work (decision 7.10). A driver MUST probe by itself and recover. False when closed. */
   readonly writable: boolean;
 
   recordById(recordId: string): Promise<StoredRecord | undefined>;
   recordByHash(recordHash: string): Promise<StoredRecord | undefined>;
-  /** Records in commit order; `after` is exclusive, `limit` at least 1. `newestFirst` walks backwards from `after` or from the end. */
+  /**
+   * Records in commit order; `after` is exclusive, `limit` at least 1. `newestFirst` walks backwards from `after` or from the end. A position stays valid
+   * when its record is removed: forwards the page begins at the oldest record left, backwards it is empty. A position that the store never gave out MUST
+   * reject (`invalid_request`).
+   */
   records(page: { readonly after?: string; readonly limit: number; readonly newestFirst?: boolean }): Promise<readonly StoredRecord[]>;
 
+  /** A copy of the entity's value; undefined when there is none. */
   get(space: string, key: string): Promise<unknown>;
-  /** Entities of a space in key order (code units); `after` is exclusive. */
+  /** Entities of a space in key order (code units); `after` is exclusive. One consistent state, whatever is committed meanwhile. */
   list(space: string, page?: { readonly prefix?: string; readonly after?: string; readonly limit?: number }): Promise<readonly { readonly key: string; readonly value: unknown }[]>;
 
+  /** Totals by name; empty when nothing was ever added. */
   counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>>;
-  counters(space: string, prefix?: string): Promise<readonly { readonly key: string; readonly amounts: Readonly<Record<string, bigint>> }[]>;
+  /** Counters of a space in key order. */
+  counters(space: string, prefix?: string): Promise<readonly CounterRow[]>;
 
-  /** Removes records committed before `epochMs` as far as whole segments allow; returns how many. MUST NOT touch entities or counters. */
+  /**
+   * Removes records committed before `epochMs`, oldest first and as far as whole segments allow; returns how many. MUST NOT remove a younger record, MUST
+   * NOT touch entities or counters.
+   */
   removeRecordsBefore(epochMs: number): Promise<number>;
 
   /** Forces everything stored so far to the medium (fsync). */
   sync(): Promise<void>;
-  /** Waits for what is under way, syncs, releases files and locks. Idempotent. */
+  /**
+   * Waits for what is under way, syncs, releases files and locks. Idempotent. Afterwards a commit MUST reject (`record_store_unavailable`) and a read MUST
+   * reject.
+   */
   close(): Promise<void>;
 }

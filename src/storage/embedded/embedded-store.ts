@@ -1,0 +1,247 @@
+import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { type CounterRow, type Effect, type RecordCommit, type Store, type StoredRecord, StoreError } from '../contract/store.ts';
+import { CommitQueue, unavailable } from './commit-queue.ts';
+import { type Counters, decodeTotals } from './counters.ts';
+import { type Frame, frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
+import type { Indexer } from './indexer.ts';
+import type { JournalWriter } from './journal-writer.ts';
+import { type LevelIndex, ROW } from './level-index.ts';
+import { locationText, parseLocation, positionText } from './location.ts';
+import { mergeRows } from './merge-rows.ts';
+import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
+import { corruptFrame, onSegment, type PageQuery, recordPage } from './record-pages.ts';
+import { eraseSegment, removableThrough } from './retention.ts';
+import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
+import { readFrame } from './segment-reader.ts';
+import { countFrame, type Segments } from './segments.ts';
+import type { Tail, TailMap } from './tail.ts';
+
+/** The opened parts, made by `openEmbeddedStore`. */
+export interface StoreParts {
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  readonly segments: Segments;
+  readonly writer: JournalWriter;
+  readonly index: LevelIndex;
+  readonly tail: Tail;
+  readonly counters: Counters;
+  readonly indexer: Indexer;
+  /** The largest record id in the index; ids grow with time, so that most new ones need no look-up. */
+  readonly lastRecordId: string | undefined;
+  /** Ends of segments that retention dropped without finishing. */
+  readonly unfinished: readonly { readonly segment: number; readonly end: number }[];
+  /** Releases the lock; the last step of closing. */
+  readonly release: () => Promise<void>;
+}
+
+/** The embedded driver of the storage contract: a journal, and LevelDB behind it. README.md follows a record through it. */
+export class EmbeddedStore implements Store {
+  readonly #parts: StoreParts;
+  readonly #indexer: Indexer;
+  readonly #queue: CommitQueue;
+  /** Ids of commits that are not visible yet. */
+  readonly #pendingIds = new Set<string>();
+  #lastRecordId: string;
+  #retention: Promise<unknown> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+    this.#lastRecordId = parts.lastRecordId ?? '';
+    this.#indexer = parts.indexer;
+    this.#queue = new CommitQueue({
+      writer: parts.writer,
+      clock: parts.clock,
+      log: parts.log,
+      onStored: (commit, offset, length) => this.#apply(commit, offset, length),
+      onRejected: (commit) => this.#release(commit),
+      onGroup: () => this.#indexer.notice(),
+      full: () => this.#indexer.full,
+    });
+    this.#indexer.afterRounds(() => this.#queue.resume());
+    this.#indexer.notice();
+    for (const { segment, end } of parts.unfinished) void this.#inTurn(() => eraseSegment(parts.segments, segment, end, this.#indexer)).catch(() => undefined);
+  }
+
+  get writable(): boolean {
+    return this.#closing === undefined && this.#queue.healthy && this.#indexer.healthy;
+  }
+
+  commit(record: RecordCommit | undefined, effects: readonly Effect[]): Promise<void> {
+    if (!this.writable) return Promise.reject(unavailable());
+    let commit: PreparedCommit | undefined;
+    try {
+      if (record && this.#exists(record.record_id)) throw new GatewayError('conflict', 'A record with this id exists');
+      commit = prepareCommit(record, effects, this.#parts.clock.now(), this.#parts.counters);
+      if (record) this.#pendingIds.add(record.record_id);
+      return this.#queue.push(commit);
+    } catch (error) {
+      if (commit) this.#release(commit);
+      const known = error instanceof GatewayError || error instanceof TypeError || error instanceof RangeError;
+      return Promise.reject(known ? error : unavailable(error));
+    }
+  }
+
+  async recordById(recordId: string): Promise<StoredRecord | undefined> {
+    return this.#record('recordIds', ROW.recordId, recordId, frameRecordId);
+  }
+
+  async recordByHash(recordHash: string): Promise<StoredRecord | undefined> {
+    return this.#record('recordHashes', ROW.recordHash, recordHash, frameRecordHash);
+  }
+
+  async records(page: PageQuery): Promise<readonly StoredRecord[]> {
+    this.#mustBeOpen();
+    return recordPage(this.#parts.segments, page);
+  }
+
+  async get(space: string, key: string): Promise<unknown> {
+    this.#mustBeOpen();
+    const joined = joinKey(space, key);
+    const found = this.#parts.tail.find('entities', joined);
+    const text = found ? found.value : this.#row(ROW.entity + joined);
+    return text === undefined ? undefined : JSON.parse(text);
+  }
+
+  async list(
+    space: string,
+    page: { readonly prefix?: string; readonly after?: string; readonly limit?: number } = {},
+  ): Promise<readonly { readonly key: string; readonly value: unknown }[]> {
+    this.#mustBeOpen();
+    const start = `${space}\0`;
+    const prefix = start + (page.prefix ?? '');
+    const after = page.after === undefined ? undefined : start + page.after;
+    const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
+    const rows = await mergeRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
+    return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) }));
+  }
+
+  async counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>> {
+    this.#mustBeOpen();
+    try {
+      return Object.fromEntries(this.#parts.counters.totals(joinKey(space, key)));
+    } catch (error) {
+      throw error instanceof TypeError ? error : unavailable(error);
+    }
+  }
+
+  async counters(space: string, prefix = ''): Promise<readonly CounterRow[]> {
+    this.#mustBeOpen();
+    const start = `${space}\0`;
+    const stored = this.#parts.index.rows(ROW.counter + start + prefix);
+    const rows = await mergeRows(stored, this.#parts.tail.totals(start + prefix), { after: undefined, limit: Number.POSITIVE_INFINITY });
+    return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
+  }
+
+  async removeRecordsBefore(epochMs: number): Promise<number> {
+    this.#mustBeOpen();
+    return this.#inTurn(() => this.#remove(epochMs));
+  }
+
+  async sync(): Promise<void> {
+    this.#mustBeOpen();
+    try {
+      await this.#parts.writer.sync();
+    } catch (error) {
+      throw unavailable(error);
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const { writer, index, log, release } = this.#parts;
+    await this.#retention.catch(() => undefined);
+    await this.#queue.stop();
+    await this.#indexer.stop();
+    try {
+      await this.#indexer.flush({ sync: true });
+    } catch (error) {
+      log.error({ err: error }, 'The record index was not completed on closing; the journal is replayed at the next start');
+    }
+    await index.close();
+    writer.close();
+    await release();
+  }
+
+  async #remove(epochMs: number): Promise<number> {
+    const { segments, writer, log } = this.#parts;
+    if (writer.active.records > 0 && writer.active.newest < epochMs) {
+      await this.#queue.drained();
+      if (writer.active.newest < epochMs) writer.rotate();
+    }
+    const through = removableThrough(segments, epochMs);
+    if (through === undefined) return 0;
+    // The effects of these segments must be safe in the index, on the medium, before their frames go.
+    await this.#indexer.flush({ sync: true });
+    const gone = [...segments].filter((info) => info.segment <= through);
+    const removed = gone.reduce((sum, info) => sum + info.records, 0);
+    segments.dropThrough(through);
+    for (const { segment, end } of gone) await eraseSegment(segments, segment, end, this.#indexer);
+    log.info({ records: removed, segments: gone.length }, 'Records past their retention were removed');
+    return removed;
+  }
+
+  /** Retention is done one call after the other. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#retention.then(work, work);
+    this.#retention = done.catch(() => undefined);
+    return done;
+  }
+
+  #apply(commit: PreparedCommit, offset: number, length: number): void {
+    const { writer, tail } = this.#parts;
+    const { active } = writer;
+    const hasRecord = commit.recordId !== '';
+    countFrame(active, offset + length, hasRecord, commit.committedAt);
+    tail.apply(commit.recordId, commit.recordHash, hasRecord ? locationText(active.segment, offset, length) : '', commit.effects, commit.cells);
+    if (commit.recordId > this.#lastRecordId) this.#lastRecordId = commit.recordId;
+    this.#release(commit);
+  }
+
+  /** Lets go of what a commit held, stored or not. */
+  #release(commit: PreparedCommit): void {
+    for (const cell of commit.cells) this.#parts.counters.unpin(cell);
+    if (commit.recordId !== '') this.#pendingIds.delete(commit.recordId);
+  }
+
+  #exists(recordId: string): boolean {
+    if (this.#pendingIds.has(recordId)) return true;
+    if (recordId > this.#lastRecordId) return false;
+    return this.#parts.tail.find('recordIds', recordId) !== undefined || this.#parts.index.get(ROW.recordId + recordId) !== undefined;
+  }
+
+  async #record(map: TailMap, letter: string, name: string, nameOf: (frame: Frame) => string): Promise<StoredRecord | undefined> {
+    this.#mustBeOpen();
+    const row = this.#parts.tail.find(map, name)?.value ?? this.#row(letter + name);
+    if (row === undefined) return undefined;
+    const { segment, offset, length } = parseLocation(row);
+    const { segments } = this.#parts;
+    const end = segments.get(segment)?.end ?? SEGMENT_HEADER_BYTES;
+    if (offset + length > end) return undefined;
+    return onSegment(segments, segment, async (file) => {
+      const frame = await readFrame(file, offset, end, length);
+      if (frame === undefined) throw corruptFrame(segment, offset);
+      // After the death of the machine without fsync a row can outlive its record; another frame may lie there now.
+      if (!frameHasRecord(frame) || nameOf(frame) !== name) return undefined;
+      return { text: frameText(frame), position: positionText(segment, offset) };
+    });
+  }
+
+  #row(key: string): string | undefined {
+    try {
+      return this.#parts.index.get(key);
+    } catch (error) {
+      throw unavailable(error);
+    }
+  }
+
+  #mustBeOpen(): void {
+    if (this.#closing) throw new StoreError('closed', 'The store is closed');
+  }
+}

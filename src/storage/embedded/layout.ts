@@ -1,0 +1,20 @@
+import { join } from 'node:path';
+
+/** What lies in the data folder; see README.md. */
+export function journalFolder(dir: string): string {
+  return join(dir, 'journal');
+}
+
+export function indexFolder(dir: string): string {
+  return join(dir, 'index');
+}
+
+/** Names the format version, so that a newer store is recognised before anything is opened. */
+export function formatFile(dir: string): string {
+  return join(dir, 'format');
+}
+
+/** Holds the process id of the owner, for the message a second process prints; the lock itself is the index's. */
+export function ownerFile(dir: string): string {
+  return join(dir, 'owner.pid');
+}

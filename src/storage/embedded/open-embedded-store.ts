@@ -1,0 +1,199 @@
+/*
+ * storage/embedded: the storage contract on one disk by one process. A journal of segments is the truth; LevelDB behind it holds entities, counters and the
+ * index, and can always be caught up from the journal. README.md follows a record through its life.
+ *
+ * May live here: everything that reads or writes the data folder's `journal`, `index`, `format` and `owner.pid`. May not: what a record or an entity means,
+ * configuration, and any other package than `level`.
+ */
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Clock } from '../../base/lib/clock.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { type Store, StoreError } from '../contract/store.ts';
+import { Counters } from './counters.ts';
+import { EmbeddedStore } from './embedded-store.ts';
+import { type Files, systemFiles } from './files.ts';
+import { Indexer } from './indexer.ts';
+import { inspectJournal, type JournalFiles, newerFormat } from './inspect-journal.ts';
+import { type Fsync, JournalWriter } from './journal-writer.ts';
+import { formatFile, indexFolder, journalFolder, ownerFile } from './layout.ts';
+import { isLocked, LevelIndex, ROW } from './level-index.ts';
+import { catchUp, placeJournal } from './recovery.ts';
+import { FORMAT_VERSION } from './segment-header.ts';
+import { Tail } from './tail.ts';
+
+export interface EmbeddedStoreOptions {
+  /** The data folder; made when it is not there, readable by the owner only. */
+  readonly dir: string;
+  /** When records are forced to the medium (`GW_RECORD_FSYNC`): with every commit, every so many milliseconds, never. */
+  readonly fsync: Fsync;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  /** Size at which a segment is closed; default 32 MiB, at most 1 GiB. Retention removes whole segments. */
+  readonly segmentBytes?: number;
+  /** Age at which a segment is closed; default one day. */
+  readonly segmentAgeMs?: number;
+  /** Where the journal's writes go; tests put a failing disk here. */
+  readonly files?: Files;
+}
+
+const DEFAULT_SEGMENT_BYTES = 32 * 1024 * 1024;
+const MAX_SEGMENT_BYTES = 1024 * 1024 * 1024;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** How long the index may lag behind when nothing is forced to the medium anyway. */
+const INDEX_EVERY_MS = 200;
+const FORMAT_TEXT = /^gateway-store (\d{1,9})\n?$/;
+
+/**
+ * Opens the store of a data folder, or creates it. Rejects with a StoreError, having changed nothing, when another process has it, when it was written by a
+ * newer version, or when it is damaged; with the system's error when the folder cannot be used.
+ */
+export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<Store> {
+  const dir = resolve(options.dir);
+  await checkFormat(dir);
+  const before = await inspectUnlocked(dir);
+  await mkdir(journalFolder(dir), { recursive: true, mode: 0o700 });
+  const index = await openIndex(dir, before);
+  try {
+    const journal = (await unchanged(before)) ? before : await inspectJournal(journalFolder(dir));
+    return await assemble({ ...options, dir }, index, journal);
+  } catch (error) {
+    await index.close();
+    throw error;
+  }
+}
+
+async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journal: JournalFiles): Promise<Store> {
+  const { dir, fsync, clock, log, files = systemFiles, segmentAgeMs = DAY_MS } = options;
+  const segmentBytes = Math.min(options.segmentBytes ?? DEFAULT_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+  const durable = fsync !== 'off';
+  const place = await placeJournal(journalFolder(dir), index, journal, log);
+  const { segments } = place;
+  const counters = new Counters((key) => index.get(ROW.counter + key));
+  const tail = new Tail(counters);
+  const lastIndexedId = (await index.lastKey(ROW.recordId))?.slice(ROW.recordId.length) ?? '';
+  const everyMs = typeof fsync === 'number' ? fsync : INDEX_EVERY_MS;
+  const replayed = { segment: place.state.segment, end: place.state.offset };
+  const opened: { writer?: JournalWriter } = {};
+  const indexer = new Indexer(
+    {
+      index,
+      tail,
+      segments,
+      clock,
+      log,
+      durable,
+      everyMs,
+      position: () => opened.writer?.active ?? replayed,
+      syncJournal: async () => opened.writer?.sync(),
+    },
+    place.state,
+  );
+  const { lastReplayedId } = await catchUp(place, tail, counters, log, async (segment, end) => {
+    Object.assign(replayed, { segment, end });
+    await indexer.flush({ sync: false });
+  });
+
+  // From here on the folder is changed.
+  await writeFile(ownerFile(dir), `${process.pid}\n`, { mode: 0o600 });
+  if (journal.tornFile !== undefined) {
+    log.warn({ file: journal.tornFile }, 'A segment whose header was not completely written was removed');
+    await rm(journal.tornFile);
+  }
+  const lastFile = journal.files.at(-1);
+  if (lastFile && journal.last && journal.last.end < lastFile.bytes) {
+    const { segment, bytes, path } = lastFile;
+    log.warn({ segment, offset: journal.last.end, bytes: bytes - journal.last.end }, 'A torn write at the end of the journal was cut');
+    const fd = files.open(path);
+    files.truncate(fd, journal.last.end);
+    files.close(fd);
+  }
+  const writer = JournalWriter.open({ segments, files, clock, fsync, segmentBytes, segmentAgeMs });
+  opened.writer = writer;
+  await writeFile(formatFile(dir), `gateway-store ${FORMAT_VERSION}\n`, { mode: 0o600 });
+  const release = async (): Promise<void> => {
+    await rm(ownerFile(dir), { force: true });
+    await index.close();
+  };
+  return new EmbeddedStore({
+    clock,
+    log,
+    segments,
+    writer,
+    index,
+    tail,
+    counters,
+    indexer,
+    lastRecordId: lastReplayedId > lastIndexedId ? lastReplayedId : lastIndexedId,
+    unfinished: place.unfinished,
+    release,
+  });
+}
+
+async function checkFormat(dir: string): Promise<void> {
+  const text = await readFile(formatFile(dir), 'utf8').catch(() => undefined);
+  if (text === undefined) return;
+  const version = Number(FORMAT_TEXT.exec(text)?.[1]);
+  if (Number.isNaN(version)) throw new StoreError('corrupt', `${formatFile(dir)} is not the format file of a gateway's store`);
+  if (version > FORMAT_VERSION) throw newerFormat(formatFile(dir), version);
+}
+
+/** The look before the lock, so that a refusal changes nothing at all. A journal that is being written may look damaged: then its owner is the reason. */
+async function inspectUnlocked(dir: string): Promise<JournalFiles> {
+  try {
+    return await inspectJournal(journalFolder(dir));
+  } catch (error) {
+    const owner = await livingOwner(dir);
+    throw owner === undefined ? error : inUse(dir, owner);
+  }
+}
+
+async function openIndex(dir: string, journal: JournalFiles): Promise<LevelIndex> {
+  const folder = indexFolder(dir);
+  const exists = await stat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (!exists && (journal.files[0]?.segment ?? 1) > 1) throw indexMissing(dir);
+  try {
+    return await LevelIndex.open(folder);
+  } catch (error) {
+    if (isLocked(error)) throw inUse(dir, await livingOwner(dir));
+    throw new StoreError('corrupt', `The index in ${folder} cannot be opened: ${reason(error)}`, { cause: error });
+  }
+}
+
+/** True when nothing was written since the look. */
+async function unchanged({ files, tornFile }: JournalFiles): Promise<boolean> {
+  const last = files.at(-1);
+  if (last === undefined || tornFile !== undefined) return false;
+  const now = await stat(last.path).catch(() => undefined);
+  return now?.size === last.bytes;
+}
+
+/** The process id in the owner file, when that process is alive. */
+async function livingOwner(dir: string): Promise<number | undefined> {
+  const pid = Number(await readFile(ownerFile(dir), 'utf8').catch(() => ''));
+  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
+  try {
+    process.kill(pid, 0);
+    return pid;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM' ? pid : undefined;
+  }
+}
+
+function inUse(dir: string, pid: number | undefined): StoreError {
+  return new StoreError('in_use', `The data folder ${dir} is in use by another gateway${pid === undefined ? '' : ` (pid ${pid})`}`);
+}
+
+function indexMissing(dir: string): StoreError {
+  return new StoreError('corrupt', `The index of ${dir} is missing and its journal does not begin at segment 1, so that entities and counters cannot be rebuilt`);
+}
+
+/** LevelDB hides why it failed in the cause. */
+function reason(error: unknown): string {
+  let message = String(error);
+  for (let at: unknown = error; at instanceof Error; at = at.cause) message = at.message;
+  return message;
+}

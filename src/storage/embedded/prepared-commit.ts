@@ -1,0 +1,133 @@
+import type { Effect, RecordCommit } from '../contract/store.ts';
+import type { CounterCell, Counters } from './counters.ts';
+
+/** An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied. */
+export type PreparedEffect =
+  | { readonly op: 'put'; readonly key: string; readonly value: string }
+  | { readonly op: 'delete'; readonly key: string }
+  | { readonly op: 'add'; readonly key: string; readonly amounts: readonly (readonly [name: string, amount: bigint])[] };
+
+/** A commit that was checked and turned to text; nothing about it can fail any more but the write. */
+export interface PreparedCommit {
+  /** Empty when the commit has no record. */
+  readonly recordId: string;
+  readonly recordHash: string;
+  readonly text: string;
+  readonly committedAt: number;
+  readonly effects: readonly PreparedEffect[];
+  readonly effectsText: string;
+  /** The counters of the `add` effects in their order, held in memory until the commit is through. */
+  readonly cells: readonly CounterCell[];
+}
+
+const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
+const RECORD_HASH = /^[0-9a-f]{64}$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the contract allows all of ASCII but NUL.
+const KEY = /^[\x01-\x7f]+$/;
+const NO_CELLS: readonly CounterCell[] = [];
+const NO_EFFECTS: readonly PreparedEffect[] = [];
+const SEPARATOR = '\0';
+
+/** Checks a commit against the contract. Throws a TypeError that says what is wrong, or what reading a counter throws; then nothing is held. */
+export function prepareCommit(
+  record: RecordCommit | undefined,
+  effects: readonly Effect[],
+  now: number,
+  counters: Pick<Counters, 'pin' | 'unpin'>,
+): PreparedCommit {
+  if (record) checkRecord(record);
+  const prepared = effects.length === 0 ? NO_EFFECTS : effects.map(prepareEffect);
+  return {
+    recordId: record?.record_id ?? '',
+    recordHash: record?.record_hash ?? '',
+    text: record?.text ?? '',
+    committedAt: record?.committed_at ?? now,
+    effects: prepared,
+    effectsText: prepared.length === 0 ? '' : encodeEffects(prepared),
+    cells: pinCells(prepared, counters),
+  };
+}
+
+/** Holds the counter of every `add`, in order. Holds none when one of them cannot be read. */
+export function pinCells(effects: readonly PreparedEffect[], counters: Pick<Counters, 'pin' | 'unpin'>): readonly CounterCell[] {
+  let cells: CounterCell[] | undefined;
+  try {
+    for (const effect of effects) {
+      if (effect.op !== 'add') continue;
+      cells ??= [];
+      cells.push(counters.pin(effect.key));
+    }
+  } catch (error) {
+    for (const cell of cells ?? []) counters.unpin(cell);
+    throw error;
+  }
+  return cells ?? NO_CELLS;
+}
+
+/** Entities and counters are kept under `space NUL key`. Throws a TypeError for what the contract does not allow. */
+export function joinKey(space: string, key: string): string {
+  if (!KEY.test(space) || !KEY.test(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
+  return space + SEPARATOR + key;
+}
+
+/** NUL-separated fields: neither keys nor JSON text nor integers hold a NUL. */
+export function encodeEffects(effects: readonly PreparedEffect[]): string {
+  let text = '';
+  for (const effect of effects) {
+    if (text !== '') text += SEPARATOR;
+    if (effect.op === 'put') text += `p\0${effect.key}\0${effect.value}`;
+    else if (effect.op === 'delete') text += `d\0${effect.key}`;
+    else {
+      text += `a\0${effect.key}\0${effect.amounts.length}`;
+      for (const [name, amount] of effect.amounts) text += `\0${name}\0${amount}`;
+    }
+  }
+  return text;
+}
+
+/** The inverse of {@link encodeEffects}. Throws when the text was not written by it: its frame's checksum has then vouched for foreign bytes. */
+export function decodeEffects(text: string): PreparedEffect[] {
+  const effects: PreparedEffect[] = [];
+  if (text === '') return effects;
+  const fields = text.split(SEPARATOR);
+  let at = 0;
+  const next = (): string => {
+    const field = fields[at++];
+    if (field === undefined) throw new Error('The effects of a commit end too early');
+    return field;
+  };
+  while (at < fields.length) {
+    const op = next();
+    const key = next() + SEPARATOR + next();
+    if (op === 'p') effects.push({ op: 'put', key, value: next() });
+    else if (op === 'd') effects.push({ op: 'delete', key });
+    else if (op === 'a') {
+      const amounts: (readonly [string, bigint])[] = [];
+      for (let left = Number(next()); left > 0; left -= 1) amounts.push([next(), BigInt(next())]);
+      effects.push({ op: 'add', key, amounts });
+    } else throw new Error(`The effects of a commit name an unknown operation ${JSON.stringify(op)}`);
+  }
+  return effects;
+}
+
+function checkRecord(record: RecordCommit): void {
+  if (!RECORD_ID.test(record.record_id)) throw new TypeError('A record id is 1 to 128 visible ASCII characters');
+  if (!RECORD_HASH.test(record.record_hash)) throw new TypeError('A record hash is 64 lower-case hexadecimal digits');
+  if (!Number.isFinite(record.committed_at)) throw new TypeError('committed_at is milliseconds since the epoch');
+  if (typeof record.text !== 'string' || record.text === '') throw new TypeError('A record has a text');
+}
+
+function prepareEffect(effect: Effect): PreparedEffect {
+  const key = joinKey(effect.space, effect.key);
+  if (effect.op === 'delete') return { op: 'delete', key };
+  if (effect.op === 'add') {
+    const amounts = Object.entries(effect.amounts);
+    for (const [name, amount] of amounts) {
+      if (!KEY.test(name) || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
+    }
+    return { op: 'add', key, amounts };
+  }
+  const value: unknown = JSON.stringify(effect.value);
+  if (typeof value !== 'string') throw new TypeError('The value of an entity is JSON data');
+  return { op: 'put', key, value };
+}

@@ -1,0 +1,112 @@
+import type { FileHandle } from 'node:fs/promises';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type StoredRecord, StoreError } from '../contract/store.ts';
+import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
+import { parsePosition, positionText } from './location.ts';
+import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
+import { readBytes, readFrame, walkFrames, withFile } from './segment-reader.ts';
+import type { Segments } from './segments.ts';
+
+export interface PageQuery {
+  readonly after?: string;
+  readonly limit: number;
+  readonly newestFirst?: boolean;
+}
+
+const CHUNK_BYTES = 128 * 1024;
+
+/** Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends each frame. */
+export async function recordPage(segments: Segments, query: PageQuery): Promise<readonly StoredRecord[]> {
+  const { limit, newestFirst = false } = query;
+  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
+  const page: StoredRecord[] = [];
+  const { first, last } = segments;
+  const after = query.after === undefined ? undefined : parsePosition(query.after);
+  if (query.after !== undefined && (after === undefined || after.segment > last)) throw unknownPosition();
+  let from = after;
+  if (after && after.segment < first) {
+    if (newestFirst) return page;
+    from = undefined;
+  }
+  const start = from?.segment ?? (newestFirst ? last : first);
+  for (let segment = start; segment >= segments.first && segment <= last && page.length < limit; segment += newestFirst ? -1 : 1) {
+    const info = segments.get(segment);
+    if (info === undefined || info.end === SEGMENT_HEADER_BYTES) continue;
+    const { end } = info;
+    const offset = segment === from?.segment ? from.offset : undefined;
+    await onSegment(segments, segment, async (file) => {
+      const length = offset === undefined ? 0 : await lengthAt(file, offset, end);
+      if (newestFirst) await backwards(file, segment, offset ?? end, limit, page);
+      else await forwards(file, segment, offset === undefined ? SEGMENT_HEADER_BYTES : offset + length, end, limit, page);
+    });
+  }
+  return page;
+}
+
+/** Runs `use` on an open segment; retention may have removed the file meanwhile, then there is nothing to see in it. */
+export async function onSegment<T>(segments: Segments, segment: number, use: (file: FileHandle) => Promise<T>): Promise<T | undefined> {
+  try {
+    return await withFile(segments.path(segment), use);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT' && segment < segments.first) return undefined;
+    throw error;
+  }
+}
+
+export function corruptFrame(segment: number, offset: number): StoreError {
+  return new StoreError('corrupt', `The journal is damaged: segment ${segment}, offset ${offset}`);
+}
+
+function unknownPosition(): GatewayError {
+  return new GatewayError('invalid_request', 'The page begins after a position that this store never gave out');
+}
+
+/** A position is the start of a frame; anything else was not given out by this store. */
+async function lengthAt(file: FileHandle, offset: number, end: number): Promise<number> {
+  const frame = offset < SEGMENT_HEADER_BYTES ? undefined : await readFrame(file, offset, end);
+  if (frame === undefined) throw unknownPosition();
+  return frame.length;
+}
+
+async function forwards(file: FileHandle, segment: number, from: number, end: number, limit: number, page: StoredRecord[]): Promise<void> {
+  let at = from;
+  let chunk = Math.min(CHUNK_BYTES, 8 * 1024 * (limit - page.length));
+  while (at < end && page.length < limit) {
+    const stop = await walkFrames(file, at, Math.min(end, at + chunk), (frame, offset) => {
+      push(page, frame, segment, offset);
+      return page.length >= limit;
+    });
+    if (stop === at) {
+      if (chunk >= Math.min(end - at, MAX_FRAME_BYTES)) throw corruptFrame(segment, at);
+      chunk *= 4;
+    }
+    at = stop;
+  }
+}
+
+async function backwards(file: FileHandle, segment: number, from: number, limit: number, page: StoredRecord[]): Promise<void> {
+  let at = from;
+  let wanted = Math.min(CHUNK_BYTES, 8 * 1024 * (limit - page.length));
+  while (at > SEGMENT_HEADER_BYTES && page.length < limit) {
+    const base = Math.max(SEGMENT_HEADER_BYTES, at - wanted);
+    const bytes = await readBytes(file, base, at - base);
+    let end = bytes.length;
+    while (end >= MIN_FRAME_BYTES && page.length < limit) {
+      const length = bytes.readUInt32LE(end - 4);
+      if (length > end && base > SEGMENT_HEADER_BYTES && length <= MAX_FRAME_BYTES) {
+        wanted = Math.max(CHUNK_BYTES, length);
+        break;
+      }
+      const frame = length <= end ? frameAt(bytes, end - length, end) : undefined;
+      if (frame?.length !== length) throw corruptFrame(segment, base + end);
+      push(page, frame, segment, base + frame.start);
+      end -= length;
+    }
+    if (end > 0 && end < MIN_FRAME_BYTES && base === SEGMENT_HEADER_BYTES) throw corruptFrame(segment, base + end);
+    at = base + end;
+  }
+}
+
+function push(page: StoredRecord[], frame: Frame, segment: number, offset: number): void {
+  if (frameHasRecord(frame)) page.push({ text: frameText(frame), position: positionText(segment, offset) });
+}
