@@ -1,0 +1,186 @@
+import type { Dispatcher } from 'undici';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import { decodeRawHeaders } from './raw-headers.ts';
+import { RequestBody, STOPPED } from './request-body.ts';
+import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+import { type CallPhase, callError } from './upstream-error.ts';
+
+/** Counts up slowly; a call remembers the count at each sign of life. */
+export interface SlowCounter {
+  readonly tick: number;
+}
+
+/** The connection that serves a call. */
+export interface CallLane {
+  /** undici is through with the call; `reusable`: the connection is whole. */
+  released(call: Call, reusable: boolean): void;
+  breakConnection(): void;
+}
+
+/**
+ * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
+ * from within it.
+ */
+let parsing = 0;
+
+/**
+ * One call: undici's handler and the caller's handle in one object. It takes undici 7's older handler form (`onConnect`, `onHeaders`, …): that one gets the
+ * raw header bytes and no wrapper, controller or parsed header object per request.
+ */
+export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
+  readonly request: UpstreamCall;
+  readonly options: Dispatcher.DispatchOptions;
+  /** Tick of the last sign of life. */
+  seenAt: number;
+  /** The connection that serves this call, once it has been given one. */
+  lane: CallLane | undefined;
+  /** Set while the call is handed over: its caller has no handle yet, so an error waits for the end of the turn. */
+  starting = false;
+
+  readonly #events: UpstreamEvents;
+  readonly #counter: SlowCounter;
+  readonly #body: RequestBody | undefined;
+  #phase: CallPhase = 'connecting';
+  #done = false;
+  #paused = false;
+  #resumedEarly = false;
+  #resumeUpstream: (() => void) | undefined;
+
+  constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter) {
+    this.request = request;
+    this.#events = events;
+    this.#counter = counter;
+    this.seenAt = counter.tick;
+    const { body, bodyLength } = request;
+    this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
+    const headers = this.#body !== undefined && bodyLength !== undefined ? [...request.headers, 'Content-Length', String(bodyLength)] : [...request.headers];
+    this.options = {
+      path: request.path,
+      method: request.method,
+      headers,
+      // undici reads any async iterable; its types know only streams and bytes.
+      body: (this.#body ?? (body instanceof Uint8Array ? body : null)) as Exclude<Dispatcher.DispatchOptions['body'], undefined>,
+      blocking: false,
+    };
+  }
+
+  get phase(): CallPhase {
+    return this.#phase;
+  }
+
+  /** True while the client side holds back: silence is then not the upstream's. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  get done(): boolean {
+    return this.#done;
+  }
+
+  abort(): void {
+    if (this.#done) return;
+    this.#stop();
+  }
+
+  /** Ends the call from our side and tells its caller why. */
+  fail(error: GatewayError): void {
+    if (this.#done) return;
+    this.#stop();
+    this.#tell(error);
+  }
+
+  /** The request may be written now. */
+  onConnect(): void {
+    // Thrown before anything was written, which leaves the connection whole for the next call.
+    if (this.#done) throw STOPPED;
+    this.#phase = 'sent';
+    this.seenAt = this.#counter.tick;
+  }
+
+  onBodySent(): void {
+    this.seenAt = this.#counter.tick;
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
+    if (this.#done) return false;
+    this.seenAt = this.#counter.tick;
+    parsing++;
+    try {
+      const headers = decodeRawHeaders(raw);
+      if (status < 200) {
+        this.#events.onInfo?.(status, headers);
+        return true;
+      }
+      this.#phase = 'answering';
+      this.#resumeUpstream = resume;
+      this.#events.onHead(status, headers, () => this.#resume());
+      return true;
+    } finally {
+      parsing--;
+    }
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#done) return false;
+    this.seenAt = this.#counter.tick;
+    this.#resumedEarly = false;
+    parsing++;
+    try {
+      if (this.#events.onData(chunk) || this.#resumedEarly) return true;
+      this.#paused = true;
+      return false;
+    } finally {
+      parsing--;
+    }
+  }
+
+  onComplete(trailers: Buffer[] | string[] | null): void {
+    this.lane?.released(this, !this.#done);
+    if (this.#done) return;
+    this.#done = true;
+    this.#body?.stop();
+    parsing++;
+    try {
+      this.#events.onEnd(trailers === null || trailers.length === 0 ? NO_TRAILERS : decodeRawHeaders(trailers as Buffer[]));
+    } finally {
+      parsing--;
+    }
+  }
+
+  onError(error: unknown): void {
+    this.lane?.released(this, error === STOPPED && this.#phase === 'connecting');
+    if (this.#done) return;
+    this.#done = true;
+    this.#body?.stop();
+    this.#tell(callError(this.request.authority, this.#phase, error));
+  }
+
+  /** The lane of a call that still waits to be written stays busy until undici has taken note. */
+  #stop(): void {
+    this.#done = true;
+    this.#body?.stop();
+    if (this.#phase !== 'connecting') this.lane?.breakConnection();
+  }
+
+  #tell(error: GatewayError): void {
+    if (this.starting) queueMicrotask(() => this.#events.onError(error));
+    else this.#events.onError(error);
+  }
+
+  #resume(): void {
+    if (!this.#paused) {
+      this.#resumedEarly = true;
+      return;
+    }
+    this.#paused = false;
+    this.seenAt = this.#counter.tick;
+    if (parsing === 0) this.#resumeNow();
+    else queueMicrotask(() => this.#resumeNow());
+  }
+
+  #resumeNow(): void {
+    if (!this.#done) this.#resumeUpstream?.();
+  }
+}
+
+const NO_TRAILERS: readonly string[] = [];

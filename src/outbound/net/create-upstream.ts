@@ -1,0 +1,154 @@
+// The only door out: every byte that leaves for an upstream leaves through here. In this room: which address may be dialled, TLS, connections, time-outs, and
+// the two header filters. Not in here: what is sent (connectors), who may send it (policy), and what an answer means.
+import type { Socket } from 'node:net';
+import type { Authority } from '../../base/model/arrival.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { Call, type SlowCounter } from './call.ts';
+import { Dialer, type ConnectTo } from './dialer.ts';
+import { EgressGuard, type OwnAddress } from './egress-guard.ts';
+import { Origin, type SilenceLimits } from './origin.ts';
+import { type Lookup, Resolver } from './resolver.ts';
+import { TlsClient } from './tls-client.ts';
+import type { Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+
+export interface UpstreamOptions {
+  readonly clock: Clock;
+  /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
+  readonly connectTo?: readonly ConnectTo[];
+  /** PEM text of `GW_UPSTREAM_CA_FILE`, trusted beside the runtime's roots. */
+  readonly caFile?: string;
+  /** `GW_EGRESS_ALLOW`: CIDR ranges and hosts. */
+  readonly egressAllow?: readonly string[];
+  readonly headersTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** Addresses that are never dialled, by whatever name: both ports of this gateway. Asked anew for each connection. */
+  readonly ownAddresses?: () => readonly OwnAddress[];
+  /** AI hosts: their names are refreshed behind a stale answer and never wait for a place. Default: none. */
+  readonly isAiHost?: (host: string) => boolean;
+  /** Default: the system's resolver. */
+  readonly lookup?: Lookup;
+  /** Connections per scheme, host and port. Default 512. */
+  readonly maxConnections?: number;
+  /** Origins whose connections are kept. Default 256. */
+  readonly maxOrigins?: number;
+}
+
+/** A call that waits for one of an origin's connections gives up after that. */
+const WAIT_MS = 30_000;
+
+/**
+ * @throws RangeError when `egressAllow` holds something that is neither a range nor a host
+ * @throws Error when `caFile` is not PEM
+ */
+export function createUpstream(options: UpstreamOptions): Upstream {
+  return new UpstreamDoor(options);
+}
+
+class UpstreamDoor implements Upstream, SlowCounter {
+  tick = 0;
+
+  readonly #clock: Clock;
+  readonly #dialer: Dialer;
+  readonly #tls: TlsClient;
+  readonly #maxConnections: number;
+  readonly #maxOrigins: number;
+  /** From the least to the most recently used. */
+  readonly #origins = new Map<string, Origin>();
+  readonly #tickMs: number;
+  readonly #limits: SilenceLimits;
+  readonly #texts: { readonly headers: string; readonly idle: string };
+  #latestKey = '';
+  #latest: Origin | undefined;
+  #cancelTick: (() => void) | undefined;
+  #closed = false;
+
+  constructor(options: UpstreamOptions) {
+    const { clock, headersTimeoutMs, idleTimeoutMs } = options;
+    this.#clock = clock;
+    const resolver = new Resolver({ clock, isKnown: options.isAiHost ?? (() => false), ...(options.lookup ? { lookup: options.lookup } : {}) });
+    const guard = new EgressGuard({ egressAllow: options.egressAllow ?? [], ownAddresses: options.ownAddresses ?? (() => []) });
+    this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [] });
+    this.#tls = new TlsClient(clock, options.caFile);
+    this.#maxConnections = options.maxConnections ?? 512;
+    this.#maxOrigins = options.maxOrigins ?? 256;
+    this.#tickMs = Math.min(1_000, Math.max(10, Math.min(headersTimeoutMs, idleTimeoutMs) / 8));
+    // A sign of life may be almost one tick younger than its number says.
+    const ticks = (ms: number): number => Math.ceil(ms / this.#tickMs);
+    this.#limits = { headersTicks: ticks(headersTimeoutMs), idleTicks: ticks(idleTimeoutMs), waitTicks: ticks(WAIT_MS) };
+    this.#texts = {
+      headers: `did not begin to answer within ${headersTimeoutMs / 1000} seconds`,
+      idle: `was silent for ${idleTimeoutMs / 1000} seconds in the middle of its answer`,
+    };
+  }
+
+  call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
+    const call = new Call(request, events, this);
+    if (this.#closed) {
+      call.starting = true;
+      call.fail(new GatewayError('shutting_down', 'The gateway is draining.'));
+      return call;
+    }
+    this.#originOf(request).start(call);
+    this.#cancelTick ??= this.#clock.after(this.#tickMs, this.#onTick);
+    return call;
+  }
+
+  connect(authority: Authority): Promise<Socket> {
+    return this.#dialer.dial(authority, false);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelTick?.();
+    const error = new GatewayError('shutting_down', 'The gateway is draining.');
+    const origins = [...this.#origins.values()];
+    this.#origins.clear();
+    await Promise.all(origins.map((origin) => origin.close(error)));
+  }
+
+  /** The operator's own targets pass the guard, so their connections never serve a call that has to. */
+  #originOf(request: UpstreamCall): Origin {
+    const { authority, tls, operatorOwn = false } = request;
+    const key = `${tls ? 's' : 'p'}${operatorOwn ? 'o' : 'g'}${authority.port} ${authority.host}`;
+    if (key === this.#latestKey && this.#latest !== undefined) return this.#latest;
+    let origin = this.#origins.get(key);
+    if (origin === undefined) {
+      this.#evict();
+      origin = new Origin({ authority, tls, maxConnections: this.#maxConnections, connect: () => this.#connectFor(authority, tls, operatorOwn) });
+    } else {
+      this.#origins.delete(key);
+    }
+    this.#origins.set(key, origin);
+    this.#latestKey = key;
+    this.#latest = origin;
+    return origin;
+  }
+
+  async #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
+    const socket = await this.#dialer.dial(authority, operatorOwn);
+    return tls ? this.#tls.secure(socket, authority, TlsClient.scopeOf(authority, operatorOwn)) : socket;
+  }
+
+  /** Makes room for one more: the origin that was not used for longest and has nothing under way. */
+  #evict(): void {
+    if (this.#origins.size < this.#maxOrigins) return;
+    for (const [key, origin] of this.#origins) {
+      if (origin.isBusy) continue;
+      this.#origins.delete(key);
+      void origin.close(new GatewayError('shutting_down', 'The connection was closed.'));
+      return;
+    }
+  }
+
+  readonly #onTick = (): void => {
+    this.tick++;
+    let busy = false;
+    for (const origin of this.#origins.values()) {
+      if (!origin.isBusy) continue;
+      busy = true;
+      origin.failSilent(this.tick, this.#limits, this.#texts);
+    }
+    this.#cancelTick = busy ? this.#clock.after(this.#tickMs, this.#onTick) : undefined;
+  };
+}

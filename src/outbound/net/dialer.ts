@@ -1,0 +1,125 @@
+import { connect, isIP, type Socket } from 'node:net';
+import type { Authority } from '../../base/model/arrival.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import { formatAuthority } from '../../base/lib/host.ts';
+import type { EgressGuard } from './egress-guard.ts';
+import type { Resolver } from './resolver.ts';
+import { dialError, timeoutError } from './upstream-error.ts';
+
+/** One row of `GW_UPSTREAM_CONNECT_TO`: where to really connect for a host and port. */
+export interface ConnectTo {
+  readonly host: string;
+  readonly port: number;
+  readonly toHost: string;
+  readonly toPort: number;
+}
+
+export interface DialerOptions {
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+  readonly guard: EgressGuard;
+  readonly connectTo: readonly ConnectTo[];
+}
+
+/** TCP and TLS together. */
+export const CONNECT_TIMEOUT_MS = 10_000;
+/** RFC 8305 §5: the next address is tried beside an attempt that takes longer. */
+const ATTEMPT_DELAY_MS = 250;
+const MAX_ATTEMPTS = 8;
+const KEEP_ALIVE_PROBE_MS = 60_000;
+
+/** Makes TCP connections: connect-to table, resolver, egress guard, happy eyeballs among what the guard admits. */
+export class Dialer {
+  readonly #clock: Clock;
+  readonly #resolver: Resolver;
+  readonly #guard: EgressGuard;
+  readonly #connectTo: ReadonlyMap<string, Authority>;
+
+  constructor(options: DialerOptions) {
+    this.#clock = options.clock;
+    this.#resolver = options.resolver;
+    this.#guard = options.guard;
+    this.#connectTo = new Map(options.connectTo.map((row) => [formatAuthority(row), { host: row.toHost, port: row.toPort }]));
+  }
+
+  /**
+   * @param operatorOwn the guard refuses nothing but the gateway's own ports
+   * @throws GatewayError `egress_denied`, `upstream_unreachable`, `upstream_timeout`
+   */
+  async dial(authority: Authority, operatorOwn: boolean): Promise<Socket> {
+    const redirected = this.#connectTo.get(formatAuthority(authority));
+    const target = redirected ?? authority;
+    const isLiteral = isIP(target.host) !== 0;
+    const addresses = isLiteral ? [target.host] : await this.#resolver.resolve(target.host);
+    const admitted = this.#guard.admit(target, addresses, operatorOwn || redirected !== undefined);
+    try {
+      return await dialFirst(authority, interleave(admitted), target.port, this.#clock);
+    } catch (error) {
+      if (!isLiteral) this.#resolver.forget(target.host);
+      throw error;
+    }
+  }
+}
+
+/** Address families in turn, beginning with that of the first address (RFC 8305 §4). */
+function interleave(addresses: readonly string[]): readonly string[] {
+  if (addresses.length < 3) return addresses;
+  const first = addresses.filter((address) => address.includes(':') === addresses[0]?.includes(':'));
+  const second = addresses.filter((address) => !first.includes(address));
+  const mixed: string[] = [];
+  for (let i = 0; mixed.length < Math.min(addresses.length, MAX_ATTEMPTS); i++) mixed.push(...first.slice(i, i + 1), ...second.slice(i, i + 1));
+  return mixed.slice(0, MAX_ATTEMPTS);
+}
+
+/** The first connection that stands; the others are closed. */
+function dialFirst(authority: Authority, addresses: readonly string[], port: number, clock: Clock): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const attempts = new Set<Socket>();
+    let next = 0;
+    let firstFault: unknown;
+    let cancelDelay = (): void => undefined;
+    const cancelLimit = clock.after(CONNECT_TIMEOUT_MS, () => {
+      finish();
+      reject(timeoutError(authority, `did not accept a connection within ${CONNECT_TIMEOUT_MS / 1000} seconds`));
+    });
+
+    function finish(winner?: Socket): void {
+      cancelDelay();
+      cancelLimit();
+      next = addresses.length;
+      for (const socket of attempts) {
+        if (socket !== winner) socket.destroy();
+      }
+      attempts.clear();
+    }
+
+    function startNext(): void {
+      cancelDelay();
+      const address = addresses[next++];
+      if (address === undefined) return;
+      const socket = connect({ host: address, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS });
+      attempts.add(socket);
+      const onFault = (fault: unknown): void => {
+        if (!attempts.delete(socket)) return;
+        firstFault ??= fault;
+        if (next < addresses.length) startNext();
+        else if (attempts.size === 0) {
+          finish();
+          reject(dialError(authority, firstFault));
+        }
+      };
+      socket.once('error', onFault);
+      socket.once('connect', () => {
+        if (!attempts.has(socket)) return;
+        finish(socket);
+        socket.off('error', onFault);
+        // Whoever takes the socket listens a moment later.
+        socket.on('error', () => undefined);
+        resolve(socket);
+      });
+      if (next < addresses.length) cancelDelay = clock.after(ATTEMPT_DELAY_MS, startNext);
+    }
+
+    startNext();
+  });
+}

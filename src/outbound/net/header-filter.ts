@@ -1,0 +1,162 @@
+/** What is left out of a forwarded request beyond the fixed rules. */
+export interface RequestFilterOptions {
+  /** A value equal to it, alone or behind a scheme such as `Bearer`, never leaves. */
+  readonly adminToken?: string;
+  /** Lower-case names that are left out too: auth headers that a credential replaces. */
+  readonly drop?: ReadonlySet<string>;
+  /** Our own entry of {@link via}, appended as the last field. */
+  readonly via?: string;
+  /** `Accept-Encoding: identity` in place of whatever the client said (decision 3.22). */
+  readonly identity?: boolean;
+}
+
+/** What an upstream's head becomes on its way to the client. */
+export interface FilteredResponseHeaders {
+  /** Flat name, value list in the upstream's order and spelling. */
+  readonly headers: readonly string[];
+  /** Value of Content-Length, which is not in `headers`. */
+  readonly contentLength: number | undefined;
+  /** First Content-Type and Content-Encoding, as the tap and the reply need them. */
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+}
+
+export interface ResponseFilterOptions {
+  /** Leaves Content-Length in `headers`: for answers to HEAD and 304, whose length is not that of a body. */
+  readonly keepLength?: boolean;
+}
+
+/** RFC 9110 §7.6.1, RFC 2616 §13.5.1, RFC 7540 §3.2.1. Fields that `Connection` names come on top. */
+const HOP_BY_HOP = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'];
+
+/** Decision 3.21. The net room writes Host and framing by itself. */
+const REQUEST_DROPS: ReadonlySet<string> = new Set([
+  ...HOP_BY_HOP,
+  'host',
+  'content-length',
+  'expect',
+  'gw-admin-token',
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+]);
+
+/** Decision 3.22. */
+const RESPONSE_DROPS: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'alt-svc']);
+
+/** Tokens of this gateway (decision 3.21): four characters and `_`, told apart by the first one. */
+const OWN_TOKENS = ['gwk_', 'gwt_', 'mgk_', 'mcpk_'];
+
+/** Values of `Connection` that name no field. */
+const PLAIN_CONNECTION: ReadonlySet<string> = new Set(['keep-alive', 'close', 'Keep-Alive', 'Close', '']);
+
+/** The value of our `Via` field (decision 3.13). `node` is this gateway's name. */
+export function via(node: string): string {
+  return `1.1 gw-${node}`;
+}
+
+/**
+ * True when the request has passed this very gateway before (decision 3.13). `Via` is read as RFC 9110 §7.6.3 writes it: entries parted by commas, each a
+ * protocol, a name and perhaps a comment.
+ */
+export function seenVia(rawHeaders: readonly string[], node: string): boolean {
+  const own = `gw-${node}`.toLowerCase();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    if (name.length !== 3 || name.toLowerCase() !== 'via') continue;
+    for (const entry of (rawHeaders[i + 1] ?? '').toLowerCase().split(',')) {
+      const parts = entry.split(/[ \t]+/);
+      if (parts[parts[0] === '' ? 2 : 1] === own) return true;
+    }
+  }
+  return false;
+}
+
+/**
+ * The one outbound header filter (decision 3.21), for every door and after every mutation.
+ * @param rawHeaders flat name, value list
+ * @returns a new flat list, order and spelling kept
+ */
+export function filterRequestHeaders(rawHeaders: readonly string[], options: RequestFilterOptions = {}): string[] {
+  const { adminToken, drop, identity = false } = options;
+  const nominated = connectionNames(rawHeaders);
+  const kept: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    const value = rawHeaders[i + 1] ?? '';
+    const lower = name.toLowerCase();
+    if (REQUEST_DROPS.has(lower) || lower.startsWith('proxy-') || lower.startsWith('x-gw-')) continue;
+    if (drop?.has(lower) || nominated?.has(lower)) continue;
+    if (identity && lower === 'accept-encoding') continue;
+    if (holdsOwnSecret(value, adminToken)) continue;
+    kept.push(name, value);
+  }
+  if (identity) kept.push('Accept-Encoding', 'identity');
+  if (options.via !== undefined) kept.push('Via', options.via);
+  return kept;
+}
+
+/** Cleans the head of an upstream's answer (decision 3.22). The reply side writes framing by itself. */
+export function filterResponseHeaders(rawHeaders: readonly string[], options: ResponseFilterOptions = {}): FilteredResponseHeaders {
+  const { keepLength = false } = options;
+  const nominated = connectionNames(rawHeaders);
+  const headers: string[] = [];
+  let contentLength: number | undefined;
+  let contentType: string | undefined;
+  let contentEncoding: string | undefined;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    const value = rawHeaders[i + 1] ?? '';
+    const lower = name.toLowerCase();
+    if (RESPONSE_DROPS.has(lower) || lower.startsWith('x-gw-') || lower.startsWith('proxy-')) continue;
+    if (nominated?.has(lower)) continue;
+    if (lower === 'content-length') {
+      contentLength = lengthOf(value);
+      if (!keepLength) continue;
+    } else if (lower === 'content-type') {
+      contentType ??= value;
+    } else if (lower === 'content-encoding') {
+      contentEncoding ??= value;
+    }
+    headers.push(name, value);
+  }
+  return { headers, contentLength, contentType, contentEncoding };
+}
+
+/** Lower-case names that `Connection` fields nominate; undefined in the usual case that there are none. */
+function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined {
+  let names: Set<string> | undefined;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    if (name.length !== 10 || name.toLowerCase() !== 'connection') continue;
+    const value = rawHeaders[i + 1] ?? '';
+    if (PLAIN_CONNECTION.has(value)) continue;
+    names ??= new Set();
+    for (const token of value.split(',')) names.add(token.trim().toLowerCase());
+  }
+  return names;
+}
+
+/** True for a token of this gateway: bare, behind a scheme, or as user name or password of a Basic credential. */
+function holdsOwnSecret(value: string, adminToken: string | undefined): boolean {
+  if (isOwnSecret(value, adminToken)) return true;
+  const space = value.indexOf(' ');
+  if (space === -1) return false;
+  const rest = value.slice(space + 1).trimStart();
+  if (isOwnSecret(rest, adminToken)) return true;
+  if (space !== 5 || value.slice(0, 5).toLowerCase() !== 'basic') return false;
+  const pair = Buffer.from(rest, 'base64').toString('utf8');
+  const colon = pair.indexOf(':');
+  return isOwnSecret(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || isOwnSecret(pair.slice(colon + 1), adminToken);
+}
+
+function isOwnSecret(text: string, adminToken: string | undefined): boolean {
+  const first = text.charCodeAt(0);
+  if ((first === 0x67 || first === 0x6d) && OWN_TOKENS.some((prefix) => text.startsWith(prefix))) return true;
+  return adminToken !== undefined && adminToken !== '' && text === adminToken;
+}
+
+function lengthOf(value: string): number | undefined {
+  const length = Number(value);
+  return value !== '' && Number.isSafeInteger(length) && length >= 0 ? length : undefined;
+}

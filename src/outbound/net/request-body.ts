@@ -1,0 +1,40 @@
+/** The reason with which a stopped call ends inside; never seen by its caller. */
+export const STOPPED = new Error('the call was stopped');
+
+/** A streamed request body that can be stopped while it waits for its source, so that nothing hangs on a client that went away. */
+export class RequestBody implements AsyncIterableIterator<Uint8Array> {
+  readonly #source: AsyncIterable<Uint8Array>;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+  #release: ((error: Error) => void) | undefined;
+  #stopped = false;
+
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#source = source;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    if (this.#stopped) return Promise.reject(STOPPED);
+    const iterator = (this.#iterator ??= this.#source[Symbol.asyncIterator]());
+    return new Promise((resolve, reject) => {
+      this.#release = reject;
+      iterator.next().then(resolve, reject);
+    });
+  }
+
+  /** Ends a pending read and lets go of the source. */
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#release?.(STOPPED);
+    this.#iterator?.return?.()?.catch(() => undefined);
+  }
+
+  return(): Promise<IteratorResult<Uint8Array>> {
+    this.stop();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+}

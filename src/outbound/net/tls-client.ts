@@ -1,0 +1,82 @@
+import { isIP, type Socket } from 'node:net';
+import { connect, createSecureContext, rootCertificates, type SecureContext, type TLSSocket } from 'node:tls';
+import type { Authority } from '../../base/model/arrival.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import { formatAuthority } from '../../base/lib/host.ts';
+import { Lru } from '../../base/lib/lru.ts';
+import { CONNECT_TIMEOUT_MS } from './dialer.ts';
+import { timeoutError, tlsError } from './upstream-error.ts';
+
+const MAX_SESSIONS = 512;
+const ALPN = ['http/1.1'];
+
+/** Wraps upstream sockets in TLS: roots of the runtime and of the operator, name checked, sessions kept for resumption. */
+export class TlsClient {
+  readonly #clock: Clock;
+  readonly #context: SecureContext;
+  readonly #sessions = new Lru<string, Buffer>({ max: MAX_SESSIONS });
+
+  /**
+   * @param extraRoots PEM text, trusted in addition (`GW_UPSTREAM_CA_FILE`)
+   * @throws Error when `extraRoots` is not PEM
+   */
+  constructor(clock: Clock, extraRoots: string | undefined) {
+    this.#clock = clock;
+    this.#context = createSecureContext({
+      minVersion: 'TLSv1.2',
+      ...(extraRoots === undefined ? {} : { ca: [...rootCertificates, extraRoots] }),
+    });
+  }
+
+  /**
+   * @param authority whose name the certificate must have, and which is sent as SNI unless it is an address literal
+   * @param scope keeps sessions of different ways to the same name apart
+   * @throws GatewayError `upstream_tls`, `upstream_timeout`
+   */
+  secure(socket: Socket, authority: Authority, scope: string): Promise<TLSSocket> {
+    const { host } = authority;
+    const session = this.#sessions.get(scope);
+    return new Promise((resolve, reject) => {
+      const tls = connect({
+        socket,
+        host,
+        ...(isIP(host) === 0 ? { servername: host } : {}),
+        secureContext: this.#context,
+        ALPNProtocols: ALPN,
+        ...(session === undefined ? {} : { session }),
+      });
+      // A session is resumed without another look at the name, so only one whose certificate was accepted is kept.
+      let verified = false;
+      let early: Buffer | undefined;
+      const cancel = this.#clock.after(CONNECT_TIMEOUT_MS, () => {
+        tls.destroy();
+        reject(timeoutError(authority, `did not finish the TLS handshake within ${CONNECT_TIMEOUT_MS / 1000} seconds`));
+      });
+      tls.on('session', (fresh) => {
+        if (verified) this.#sessions.set(scope, fresh);
+        else early = fresh;
+      });
+      const onError = (error: unknown): void => {
+        cancel();
+        this.#sessions.delete(scope);
+        tls.destroy();
+        reject(tlsError(authority, error));
+      };
+      tls.once('error', onError);
+      tls.once('secureConnect', () => {
+        cancel();
+        verified = true;
+        if (early !== undefined) this.#sessions.set(scope, early);
+        tls.off('error', onError);
+        // Whoever takes the socket listens a moment later.
+        tls.on('error', () => undefined);
+        resolve(tls);
+      });
+    });
+  }
+
+  /** What {@link formatAuthority} and the way taken make of a session's key. */
+  static scopeOf(authority: Authority, operatorOwn: boolean): string {
+    return operatorOwn ? `own ${formatAuthority(authority)}` : formatAuthority(authority);
+  }
+}

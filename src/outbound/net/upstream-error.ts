@@ -1,0 +1,137 @@
+import type { Authority } from '../../base/model/arrival.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { formatAuthority } from '../../base/lib/host.ts';
+
+/** How far a call had come when it failed. */
+export type CallPhase = 'connecting' | 'sent' | 'answering';
+
+/** What people read about a certificate or handshake that failed, by OpenSSL's and Node's code. */
+const TLS_FAULTS: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  CERT_REVOKED: 'its certificate was revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate chain ends in a root that is not trusted (GW_UPSTREAM_CA_FILE adds one)',
+  UNABLE_TO_GET_ISSUER_CERT: 'its certificate is signed by an issuer that is not trusted (GW_UPSTREAM_CA_FILE adds one)',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is signed by an issuer that is not trusted (GW_UPSTREAM_CA_FILE adds one)',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is signed by an issuer that is not trusted (GW_UPSTREAM_CA_FILE adds one)',
+  CERT_UNTRUSTED: 'its certificate is not trusted',
+  CERT_REJECTED: 'its certificate is not trusted',
+  CERT_SIGNATURE_FAILURE: 'the signature of its certificate is wrong',
+  CERT_CHAIN_TOO_LONG: 'its certificate chain is too long',
+  INVALID_CA: 'a certificate of its chain may not sign others',
+  INVALID_PURPOSE: 'its certificate is not for servers',
+  HOSTNAME_MISMATCH: 'its certificate is for another host',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS on this port',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS on this port',
+  ERR_SSL_HTTP_REQUEST: 'it does not speak TLS on this port',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it asks for a client certificate',
+  ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: 'it asks for a client certificate that it knows',
+  ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: 'there is no TLS version or cipher that both sides accept',
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'there is no TLS version that both sides accept',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'there is no TLS version that both sides accept',
+  ERR_SSL_TLSV1_UNRECOGNIZED_NAME: 'it does not know this host name',
+  ERR_TLS_DH_PARAM_SIZE: 'its key exchange is too weak',
+};
+
+/** What people read about a connection that could not be made, by the system's code. */
+const DIAL_FAULTS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'refused the connection',
+  ECONNRESET: 'reset the connection',
+  EHOSTUNREACH: 'has no route to it',
+  ENETUNREACH: 'is in a network that cannot be reached',
+  EADDRNOTAVAIL: 'has an address that cannot be reached from here',
+  EMFILE: 'could not be dialled: this process has no free file descriptors',
+};
+
+/** What people read about a name that was not found, by the resolver's code. */
+const DNS_FAULTS: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'has no address: the name does not exist',
+  ENODATA: 'has no address',
+  EAI_AGAIN: 'could not be looked up: the name service does not answer',
+  EAI_NODATA: 'has no address',
+};
+
+/** The stable part of an error of Node or undici. */
+export function codeOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** A name that could not be turned into an address: `upstream_unreachable`. */
+export function lookupError(host: string, cause: unknown): GatewayError {
+  const code = codeOf(cause);
+  return new GatewayError('upstream_unreachable', `${host} ${DNS_FAULTS[code] ?? `could not be looked up (${code || 'unknown fault'})`}.`, { cause });
+}
+
+/** No TCP connection: `upstream_unreachable`. */
+export function dialError(authority: Authority, cause: unknown): GatewayError {
+  const code = codeOf(cause);
+  const what = DIAL_FAULTS[code] ?? `could not be reached (${code || 'unknown fault'})`;
+  return new GatewayError('upstream_unreachable', `${formatAuthority(authority)} ${what}.`, { cause });
+}
+
+/** The handshake or the certificate failed: `upstream_tls`. */
+export function tlsError(authority: Authority, cause: unknown): GatewayError {
+  const code = codeOf(cause);
+  const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
+  const what = TLS_FAULTS[code] ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
+  return new GatewayError('upstream_tls', `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`, { cause });
+}
+
+/** Something took too long: `upstream_timeout`. `what` completes "host:port …". */
+export function timeoutError(authority: Authority, what: string): GatewayError {
+  return new GatewayError('upstream_timeout', `${formatAuthority(authority)} ${what}.`);
+}
+
+/** undici's codes for an answer that is not HTTP. */
+const PROTOCOL_FAULTS: Readonly<Record<string, string>> = {
+  UND_ERR_HEADERS_OVERFLOW: 'sent a head that is too large',
+  UND_ERR_RES_EXCEEDED_MAX_SIZE: 'sent a body that is too large',
+};
+
+/** Any failure of a call, as the caller is told. Errors that are ours already pass unchanged. */
+export function callError(authority: Authority, phase: CallPhase, error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
+  const name = formatAuthority(authority);
+  const code = codeOf(error);
+  if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, error);
+  if (code in PROTOCOL_FAULTS) return protocolError(`${name} ${PROTOCOL_FAULTS[code]}.`, error);
+  if (code === 'HPE_INVALID_EOF_STATE' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
+  if (code.startsWith('HPE_')) return protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+  if (code === 'UND_ERR_SOCKET') return socketError(name, phase, error);
+  if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') {
+    return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
+  }
+  if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {
+    return new GatewayError('client_gone', 'The request body has not the length that was announced.', { cause: error });
+  }
+  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') return new GatewayError('shutting_down', 'The gateway is draining.', { cause: error });
+  if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED' || code === 'ETIMEDOUT') return closedError(name, phase, error);
+  return new GatewayError('upstream_unreachable', `The call to ${name} failed (${code || 'unknown fault'}).`, { cause: error });
+}
+
+function socketError(name: string, phase: CallPhase, error: unknown): GatewayError {
+  const message = messageOf(error);
+  if (message === 'bad upgrade') return protocolError(`${name} switched to a protocol that nobody asked for.`, error);
+  if (message === 'bad response') return protocolError(`${name} sent an answer that belongs to no request.`, error);
+  return closedError(name, phase, error);
+}
+
+function closedError(name: string, phase: CallPhase, cause: unknown): GatewayError {
+  return phase === 'answering'
+    ? brokenOff(name, cause)
+    : new GatewayError('upstream_unreachable', `${name} closed the connection before it answered.`, { cause });
+}
+
+function brokenOff(name: string, cause: unknown): GatewayError {
+  return new GatewayError('upstream_unreachable', `${name} broke the connection in the middle of its answer.`, { cause });
+}
+
+function protocolError(message: string, cause: unknown): GatewayError {
+  return new GatewayError('upstream_protocol', message, { cause });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
