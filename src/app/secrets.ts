@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Reads a one-line secret or id, or makes it on the first start; the file is created exclusively with mode 0600. */
+/** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
 async function onceMade(file: string, make: () => string): Promise<string> {
   try {
     const handle = await open(file, 'wx', 0o600);
@@ -25,19 +25,16 @@ async function onceMade(file: string, make: () => string): Promise<string> {
   }
 }
 
-export interface Identity {
-  readonly nodeId: string;
-  readonly adminToken: string;
-  /** Where the generated admin token is; undefined when it was configured. */
-  readonly adminTokenFile: string | undefined;
+export interface AdminToken {
+  readonly value: string;
+  /** Where the generated token is kept; undefined when it was configured. */
+  readonly file: string | undefined;
 }
 
-/** Who this gateway is and how its operator proves to be one (`GW_ADMIN_TOKEN`, decision section 2). */
-export async function openIdentity(dataDir: string, configured: { adminToken: string | undefined; nodeId: string | undefined }): Promise<Identity> {
+/** The token that proves an operator to be one (`GW_ADMIN_TOKEN`, decision section 2): configured, or made on the first start. */
+export async function openAdminToken(dataDir: string, configured: string | undefined): Promise<AdminToken> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  const nodeId = configured.nodeId ?? (await onceMade(join(dataDir, 'node-id'), () => `node-${randomBytes(6).toString('hex')}`));
-  if (configured.adminToken !== undefined) return { nodeId, adminToken: configured.adminToken, adminTokenFile: undefined };
-  const adminTokenFile = join(dataDir, 'admin-token');
-  const adminToken = await onceMade(adminTokenFile, () => randomBytes(32).toString('base64url'));
-  return { nodeId, adminToken, adminTokenFile };
+  if (configured !== undefined) return { value: configured, file: undefined };
+  const file = join(dataDir, 'admin-token');
+  return { value: await onceMade(file, () => randomBytes(32).toString('base64url')), file };
 }

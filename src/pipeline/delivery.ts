@@ -90,7 +90,7 @@ export class Delivery implements UpstreamEvents {
     this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
     const head = readAnswerHead(status, rawHeaders, this.#exchange.method);
     this.#head = head;
-    this.#meter = createAnswerMeter(this.#exchange, head, this.#pipeline);
+    this.#meter = createAnswerMeter(this.#exchange, head);
     const tooLargeToHold = this.#exchange.door === 'proxied' && (head.contentLength ?? 0) > HOLD_BYTES && !head.bodiless;
     if (head.eventStream || tooLargeToHold) this.#startStreaming();
   }
@@ -175,7 +175,8 @@ export class Delivery implements UpstreamEvents {
   #hold(chunk: Uint8Array): boolean {
     this.#held.push(chunk);
     this.#heldBytes += chunk.length;
-    this.#meter?.push(chunk);
+    if (this.#meter?.asynchronous) this.#decoding = this.#decode(chunk, this.#meter, this.#decoding);
+    else this.#meter?.push(chunk);
     if (this.#heldBytes <= HOLD_BYTES) return true;
     if (this.#exchange.door === 'direct') return this.#holdLarge(chunk.length);
     this.#startStreaming();
@@ -206,6 +207,12 @@ export class Delivery implements UpstreamEvents {
       this.#finish();
     });
     return true;
+  }
+
+  /** An encoded answer that is held: decoded behind, for its meter alone. */
+  async #decode(chunk: Uint8Array, meter: AnswerMeter, before: Promise<void> | undefined): Promise<void> {
+    await before;
+    await meter.pushEncoded(chunk);
   }
 
   /** An encoded stream: its bytes wait until they have been decoded and looked at, so that a terminal event is not sent too early. */

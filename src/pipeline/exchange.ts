@@ -92,6 +92,8 @@ export class Exchange {
   decision: Decision | undefined;
   originalModel: string | undefined;
   substitutedModel: string | undefined;
+  /** A mutation really changed something. */
+  changedByPolicy = false;
 
   /** A body that policy does not parse, on its way through. */
   streamBody: AsyncIterable<Uint8Array> | undefined;

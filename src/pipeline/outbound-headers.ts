@@ -1,4 +1,4 @@
-import { filterRequestHeaders } from '../outbound/net/header-filter.ts';
+import { filterRequestHeaders, via } from '../outbound/net/header-filter.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
 
@@ -6,7 +6,7 @@ import type { Pipeline } from './stage.ts';
 export function outboundHeaders(exchange: Exchange, { settings }: Pipeline): string[] {
   return filterRequestHeaders(exchange.headers, {
     adminToken: settings.adminToken,
-    node: settings.nodeId,
-    identityEncoding: exchange.provider !== undefined && exchange.actionType !== 'http.request',
+    via: via(settings.nodeId),
+    identity: exchange.provider !== undefined && exchange.actionType !== 'http.request',
   });
 }

@@ -5,6 +5,7 @@ import { authenticate } from './stages/authenticate.ts';
 import { checkAgain } from './stages/check-again.ts';
 import { connectorAndCredential } from './stages/connector-and-credential.ts';
 import { decidePolicy } from './stages/decide.ts';
+import { delegation } from './stages/delegation.ts';
 import { estimate } from './stages/estimate.ts';
 import { forward } from './stages/forward.ts';
 import { meter } from './stages/meter.ts';
@@ -12,6 +13,7 @@ import { mutate } from './stages/mutate.ts';
 import { normalise } from './stages/normalise.ts';
 import { org } from './stages/org.ts';
 import { read } from './stages/read.ts';
+import { replay } from './stages/replay.ts';
 import { resolve } from './stages/resolve.ts';
 import { workload } from './stages/workload.ts';
 import type { Door } from './exchange.ts';
@@ -21,6 +23,8 @@ import type { Stage } from './stage.ts';
 const WHO: readonly Stage[] = [authenticate, org, workload];
 /** From here on a request is the same whichever door it came by. */
 const JUDGE: readonly Stage[] = [
+  delegation,
+  replay,
   defaultAttribution,
   resolve,
   estimate,

@@ -25,7 +25,21 @@ const text: Writer = (value: string) => JSON.stringify(value.isWellFormed() ? va
 const plain: Writer = (value: string) => `"${value}"`;
 /** String(number) is the ECMAScript form that RFC 8785 §3.2.2.3 prescribes. */
 const scalar: Writer = (value: number | boolean) => String(value);
-const data: Writer = (value: unknown) => canonicalJson(value);
+const data: Writer = (value: unknown) => {
+  try {
+    return canonicalJson(value);
+  } catch {
+    return canonicalJson(wellFormed(value));
+  }
+};
+
+/** A copy in which every text is well-formed: what an upstream or a caller wrote must never make a record unhashable (decision 7.6). */
+function wellFormed(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (Array.isArray(value)) return value.map(wellFormed);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]));
+}
 
 /**
  * Members in the order of their UTF-16 code units, split where `record_hash` stands. Writing them in this fixed order costs a quarter of what a

@@ -24,7 +24,7 @@ export interface GatewayEvents {
   authFailure(event: AuthFailureEvent): void;
   /** A request ended without a record: its error code. */
   unrecorded(code: string): void;
-  tunnelOpened(): void;
+  /** A tunnel that was passed through unopened has ended. */
   tunnelClosed(bytesUp: number, bytesDown: number): void;
 }
 
@@ -34,7 +34,6 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     execution: (event) => listeners.forEach((listener) => listener.execution?.(event)),
     authFailure: (event) => listeners.forEach((listener) => listener.authFailure?.(event)),
     unrecorded: (code) => listeners.forEach((listener) => listener.unrecorded?.(code)),
-    tunnelOpened: () => listeners.forEach((listener) => listener.tunnelOpened?.()),
     tunnelClosed: (up, down) => listeners.forEach((listener) => listener.tunnelClosed?.(up, down)),
   };
 }

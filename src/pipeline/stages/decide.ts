@@ -1,4 +1,4 @@
-import { decide } from '../../decide/policy/decide.ts';
+import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { permits } from '../../base/model/decision.ts';

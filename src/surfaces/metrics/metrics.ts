@@ -11,6 +11,7 @@ export interface MetricsOptions {
   /** Org ids that may stand in a label. */
   knownOrg(orgId: string): boolean;
   knownProvider(id: string): boolean;
+  openTunnels(): number;
 }
 
 export interface Metrics {
@@ -62,7 +63,17 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const unrecorded = counter(registry, METRICS.unrecorded);
   const tunnels = counter(registry, METRICS.tunnels);
   const tunnelBytes = counter(registry, METRICS.tunnelBytes);
-  const tunnelsOpen = new Gauge({ name: METRICS.tunnelsOpen.name, help: METRICS.tunnelsOpen.help, registers: [registry] });
+  const { name, help } = METRICS.tunnelsOpen;
+  registry.registerMetric(
+    new Gauge({
+      name,
+      help,
+      registers: [],
+      collect() {
+        this.set(options.openTunnels());
+      },
+    }),
+  );
   const org = (id: string) => (options.knownOrg(id) ? id : 'other');
 
   const events: Partial<GatewayEvents> = {
@@ -80,12 +91,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : 'other').inc(),
-    tunnelOpened() {
-      tunnels().inc();
-      tunnelsOpen.inc();
-    },
     tunnelClosed(up, down) {
-      tunnelsOpen.dec();
+      tunnels().inc();
       tunnelBytes('up').inc(up);
       tunnelBytes('down').inc(down);
     },

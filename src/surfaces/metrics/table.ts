@@ -52,8 +52,8 @@ export const METRICS = {
     labels: ['code'],
     help: 'Requests that ended without a record, by error code.',
   },
-  tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'Tunnels that are passed through unopened at the moment.' },
-  tunnels: { name: 'gw_tunnels_total', type: 'counter', labels: [], help: 'Tunnels that were passed through unopened.' },
+  tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'CONNECT tunnels that are open, intercepted ones included.' },
+  tunnels: { name: 'gw_tunnels_total', type: 'counter', labels: [], help: 'Tunnels that were passed through unopened and have ended.' },
   tunnelBytes: {
     name: 'gw_tunnel_bytes_total',
     type: 'counter',

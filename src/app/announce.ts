@@ -1,0 +1,26 @@
+import type { Config } from '../base/config/config.ts';
+import type { Gateway } from './gateway.ts';
+
+/** What a person needs to see after the start: where everything is, and the first thing to try. Never a secret. */
+export function announcement(gateway: Gateway, config: Config): string {
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+  const proxy = `http://${host}:${gateway.port}`;
+  const lines = [
+    'AI Request Gateway is running.',
+    '',
+    `  proxy        ${proxy}`,
+    `  ambient      http://${host}:${gateway.ambientPort}`,
+    `  API          ${proxy}/v1/actions:execute`,
+    `  health       ${proxy}/healthz`,
+    `  ca           ${gateway.caFile ?? 'interception is off'}`,
+    `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,
+    `  policy       ${gateway.bundle.bundle_id} ${gateway.bundle.version} (${config.policiesDir})`,
+    '  docs         README.md, docs/guides/getting-started.md',
+    '',
+    'Try it:',
+    `  curl --proxy ${proxy} --cacert ${gateway.caFile ?? 'CA'} https://api.openai.com/v1/models -H "Authorization: Bearer $OPENAI_API_KEY"`,
+    `  export OPENAI_BASE_URL=${proxy}/proxy/openai/v1`,
+    '',
+  ];
+  return `${lines.join('\n')}\n`;
+}

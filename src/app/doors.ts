@@ -1,0 +1,115 @@
+import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { HostPatterns } from '../base/lib/host-patterns.ts';
+import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
+import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
+import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { seenVia } from '../outbound/net/header-filter.ts';
+import { runProxied, runTunnel } from '../pipeline/enter.ts';
+import type { Pipeline } from '../pipeline/stage.ts';
+import { sendError, type Router } from '../surfaces/http/router.ts';
+
+export interface DoorOptions {
+  readonly pipeline: Pipeline;
+  readonly router: Router;
+  /** `GW_PROXY_ENABLED`. */
+  readonly proxyEnabled: boolean;
+  /** `GW_PROXY_MITM_ENABLED`. */
+  readonly intercept: boolean;
+  /** `GW_PROXY_BYPASS`. */
+  readonly bypass: HostPatterns;
+  /** Asked for each request, because the ports are known only when they are open. */
+  guard(): OriginGuard;
+}
+
+export interface Doors {
+  onArrival(arrival: Arrival): void;
+  onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
+}
+
+/** Tells apart what arrives on a port (decision 3.1) and gives it to the pipeline or to the gateway's own routes. */
+export function createDoors(options: DoorOptions): Doors {
+  return {
+    onArrival: (arrival) => void admitArrival(arrival, options),
+    onTunnel: (request) => decideTunnel(request, options),
+  };
+}
+
+async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<void> {
+  const { pipeline, router, proxyEnabled } = options;
+  const { head } = arrival;
+  if (head.door !== 'origin') {
+    if (proxyEnabled) await runProxied(arrival, pipeline);
+    else sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+    return;
+  }
+  const refused = guardOrigin(head, options.guard());
+  if (refused) {
+    pipeline.events.unrecorded(refused.code);
+    sendError(arrival, refused);
+    return;
+  }
+  const ownsPath = (path: string) => router.owns(path, false);
+  const transparent = head.trafficClass === 'developer' && classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) === 'transparent';
+  if (transparent && proxyEnabled) await runProxied(arrival, pipeline);
+  else await router.handle(arrival);
+}
+
+/** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
+async function decideTunnel(request: ConnectRequest, options: DoorOptions): Promise<ConnectVerdict> {
+  const { pipeline, proxyEnabled, intercept, bypass } = options;
+  const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
+  if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+  if (seenVia(request.rawHeaders, pipeline.settings.nodeId)) {
+    return refuse(new GatewayError('loop_detected', 'This request has already passed this gateway.'));
+  }
+  const who = identify(request, pipeline);
+  if (who instanceof GatewayError) return refuse(who);
+  const { host } = request.authority;
+  if (!pipeline.catalogue.providerForHost(host) || bypass.has(host)) return { kind: 'tunnel' };
+  const tunnel: Tunnel = {
+    authority: request.authority,
+    ...(request.proxyUser ? { proxyUser: request.proxyUser } : {}),
+    ...(request.proxyPassword ? { proxyPassword: request.proxyPassword } : {}),
+    ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
+  };
+  if (intercept) return { kind: 'intercept', tunnel };
+  const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
+  if (result.kind === 'failed') return refuse(result.error);
+  if (result.refusal) return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));
+  return { kind: 'tunnel' };
+}
+
+/** A CONNECT as the head of an exchange of its own. */
+function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipeline): ArrivalHead {
+  const { host, port } = request.authority;
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return {
+    door: 'connect',
+    trafficClass: request.trafficClass,
+    method: 'CONNECT',
+    rawTarget: `${host}:${port}`,
+    rawHeaders: request.rawHeaders,
+    headers,
+    httpVersion: '1.1',
+    secure: true,
+    remoteAddress: request.remoteAddress,
+    startedAt: clock.monotonic(),
+    tunnel,
+  };
+}
+
+/** A user name in the CONNECT names a workload; one that has a token must give it as the password. */
+function identify(request: ConnectRequest, { workloads, settings, events }: Pipeline): { fixedWorkload?: string } | GatewayError {
+  const { proxyUser, proxyPassword } = request;
+  if (proxyUser && workloads.hasToken(proxyUser)) {
+    if (proxyPassword !== undefined && workloads.tokenMatches(proxyUser, proxyPassword)) return { fixedWorkload: proxyUser };
+  } else if (settings.proxyAuth !== 'required') {
+    return {};
+  }
+  events.authFailure({ reason: proxyPassword === undefined ? 'missing_header' : 'invalid_key', orgId: settings.orgId ?? 'default' });
+  return new GatewayError('proxy_authentication_required', 'This proxy needs a workload id and its token.');
+}

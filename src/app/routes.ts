@@ -1,0 +1,35 @@
+import type { Arrival } from '../base/model/arrival.ts';
+import { actionRoutes } from '../surfaces/api/actions.ts';
+import { healthRoutes, type HealthOptions } from '../surfaces/api/health.ts';
+import { recordRoutes } from '../surfaces/api/records.ts';
+import { trustRoutes, type TrustOptions } from '../surfaces/api/trust.ts';
+import { policyRoutes } from '../surfaces/admin/policies.ts';
+import { workloadRoutes } from '../surfaces/admin/workloads.ts';
+import type { Route } from '../surfaces/http/route.ts';
+import type { PolicyService } from '../services/policies.ts';
+import type { WorkloadService } from '../services/workloads.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+export interface RouteParts {
+  readonly runDirect: (arrival: Arrival) => void;
+  readonly store: Store;
+  readonly policies: PolicyService;
+  readonly workloads: WorkloadService;
+  readonly health: HealthOptions;
+  readonly trust: TrustOptions;
+  /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
+  readonly metrics: readonly Route[];
+}
+
+/** Every route of the gateway's own; the reference page of operations is generated from it. */
+export function gatewayRoutes(parts: RouteParts): readonly Route[] {
+  return [
+    ...actionRoutes(parts.runDirect),
+    ...recordRoutes(parts.store),
+    ...healthRoutes(parts.health),
+    ...trustRoutes(parts.trust),
+    ...parts.metrics,
+    ...workloadRoutes(parts.workloads),
+    ...policyRoutes(parts.policies),
+  ];
+}

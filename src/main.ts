@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+import { announcement } from './app/announce.ts';
+import { startGateway } from './app/gateway.ts';
+import { loadConfig } from './base/config/config.ts';
+import { runCli } from './cli/run.ts';
+
+/** Starts the gateway and stops it on SIGTERM or SIGINT; a second signal ends the process at once. */
+async function start(): Promise<void> {
+  const { config, warnings } = loadConfig();
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  const gateway = await startGateway(config);
+  process.stdout.write(announcement(gateway, config));
+  let stopping = false;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (stopping) process.exit(130);
+      stopping = true;
+      void gateway.stop().then(() => process.exit(0));
+    });
+  }
+}
+
+const [command = 'start', ...rest] = process.argv.slice(2);
+if (command !== 'start') {
+  process.exitCode = await runCli([command, ...rest]);
+} else {
+  try {
+    await start();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,93 @@
+import type { Usage } from '../base/model/usage.ts';
+import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import { createAnswerReader, type AnswerReader } from '../outbound/connectors/answer-reader.ts';
+import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
+import { createDecoder, type Decoder } from '../outbound/connectors/decoder.ts';
+import type { StreamTap } from '../outbound/connectors/stream-tap.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Watches an answer go by, decoded if it must be, and knows in the end what it used. */
+export interface AnswerMeter {
+  /** True when the answer is encoded in spite of what was asked for: then only `pushEncoded` may be used. */
+  readonly asynchronous: boolean;
+  /** Offset in the chunk from which bytes belong to the terminal event, -1 before it (see StreamTap). */
+  push(chunk: Uint8Array): number;
+  /** The same for encoded bytes; the offset is 0 for the chunk in which the terminal event came to light. */
+  pushEncoded(chunk: Uint8Array): Promise<number>;
+  end(): void;
+  readonly outcome: StreamTap['outcome'];
+  readonly usage: Usage | undefined;
+  readonly model: string | undefined;
+}
+
+/** The meter for the answer to an `ai.*` call; undefined when there is nothing to meter. */
+export function createAnswerMeter(exchange: Exchange, head: AnswerHead): AnswerMeter | undefined {
+  const dialect = exchange.operation?.dialect;
+  if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream)) return undefined;
+  const watcher = head.eventStream ? createStreamTap(dialect, head.mediaType) : new WholeAnswer(createAnswerReader(dialect));
+  const decoder = head.contentEncoding === undefined ? undefined : createDecoder(head.contentEncoding);
+  return new Meter(watcher, decoder);
+}
+
+/** An answer that is no stream, seen as one: it has no terminal event. */
+class WholeAnswer implements StreamTap {
+  readonly #reader: AnswerReader;
+  outcome: StreamTap['outcome'] = 'open';
+  usage: Usage | undefined;
+  model: string | undefined;
+
+  constructor(reader: AnswerReader) {
+    this.#reader = reader;
+  }
+
+  push(chunk: Uint8Array): number {
+    this.#reader.push(chunk);
+    return -1;
+  }
+
+  end(): void {
+    const { usage, model } = this.#reader.end();
+    this.usage = usage;
+    this.model = model;
+    this.outcome = 'complete';
+  }
+}
+
+class Meter implements AnswerMeter {
+  readonly #watcher: StreamTap;
+  readonly #decoder: Decoder | undefined;
+  readonly asynchronous: boolean;
+
+  constructor(watcher: StreamTap, decoder: Decoder | undefined) {
+    this.#watcher = watcher;
+    this.#decoder = decoder;
+    this.asynchronous = decoder !== undefined;
+  }
+
+  push(chunk: Uint8Array): number {
+    return this.#watcher.push(chunk);
+  }
+
+  async pushEncoded(chunk: Uint8Array): Promise<number> {
+    if (!this.#decoder) return this.push(chunk);
+    let terminal = false;
+    for (const plain of await this.#decoder.push(chunk)) terminal = this.#watcher.push(plain) >= 0 || terminal;
+    return terminal ? 0 : -1;
+  }
+
+  end(): void {
+    this.#watcher.end();
+  }
+
+  get outcome(): StreamTap['outcome'] {
+    return this.#watcher.outcome;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#watcher.usage;
+  }
+
+  get model(): string | undefined {
+    return this.#watcher.model;
+  }
+}

@@ -1,0 +1,18 @@
+import { estimateTokens } from '../../decide/pricing/estimate.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Stage } from '../stage.ts';
+
+/** How many tokens the call may take and what they would cost (specification, "Cost estimation"). */
+export const estimate: Stage = {
+  name: 'estimate',
+  run(exchange) {
+    exchange.estimate = estimateCall(exchange);
+    return undefined;
+  },
+};
+
+export function estimateCall(exchange: Exchange): Exchange['estimate'] {
+  const { price, operation, request } = exchange;
+  if (!price || !operation) return undefined;
+  return estimateTokens({ params: exchange.params, dialect: operation.dialect, overrides: request?.context?.estimates, price });
+}

@@ -1,0 +1,64 @@
+import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
+import { applyMutations } from '../../inbound/normalise/mutate.ts';
+import { pathOnly } from '../../inbound/normalise/path.ts';
+import type { Exchange } from '../exchange.ts';
+import { deny } from '../refusals.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+/** Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md, "Merging effects"). */
+export const mutate: Stage = {
+  name: 'mutate',
+  run(exchange, pipeline) {
+    const mutations = exchange.verdict?.effects.mutations ?? [];
+    if (mutations.length === 0) {
+      if (exchange.decision === 'downgrade') exchange.decision = 'allow';
+      return undefined;
+    }
+    const { catalogue } = pipeline;
+    const mutated = applyMutations(
+      { body: exchange.aiBody, method: exchange.method, host: exchange.host, path: exchange.path, headers: exchange.headers },
+      mutations,
+      {
+        isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
+        operationFor: (method, host, path) => {
+          const provider = catalogue.providerForHost(host);
+          return provider ? catalogue.operation(provider, method, pathOnly(path)) : HTTP_REQUEST;
+        },
+      },
+    );
+    if (mutated.unapplied.length > 0) {
+      return deny('mutation_not_applicable', `Policy changes ${mutated.unapplied.join(', ')}, but the body of this call is not parsed.`);
+    }
+    if (mutated.changed.length === 0) {
+      if (exchange.decision === 'downgrade') exchange.decision = 'allow';
+      return undefined;
+    }
+    take(exchange, mutated, pipeline);
+    return undefined;
+  },
+};
+
+function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { catalogue }: Pipeline): void {
+  const modelBefore = exchange.sendModel;
+  const moved = mutated.host !== exchange.host;
+  exchange.method = mutated.method;
+  exchange.path = mutated.path;
+  exchange.headers = mutated.headers;
+  if (moved) {
+    exchange.host = mutated.host;
+    exchange.port = 443;
+    exchange.provider = catalogue.providerForHost(mutated.host);
+  }
+  if (mutated.body && mutated.body !== exchange.aiBody) {
+    exchange.aiBody = mutated.body;
+    exchange.params = mutated.body.params;
+    exchange.stream = mutated.body.stream;
+    exchange.sendModel = mutated.body.model;
+    exchange.sendBytes = mutated.body.bytes.length === 0 ? undefined : mutated.body.bytes;
+  }
+  if (exchange.sendModel !== modelBefore) {
+    exchange.originalModel = modelBefore;
+    exchange.substitutedModel = exchange.sendModel;
+  }
+  exchange.changedByPolicy = true;
+}

@@ -1,0 +1,45 @@
+import { timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ActivePolicy, PolicyService } from '../../services/policies.ts';
+import type { Route } from '../http/route.ts';
+
+function shown(active: ActivePolicy): unknown {
+  return { bundle_id: active.bundle_id, version: active.version, source: active.source, loaded_at: timestamp(active.loaded_at) };
+}
+
+/** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
+export function policyRoutes(policies: PolicyService): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/admin/policies',
+      auth: 'admin',
+      summary: 'The active bundle: id, version, source, time of loading.',
+      handle: () => ({ status: 200, json: shown(policies.current()) }),
+    },
+    {
+      method: 'PUT',
+      path: '/v1/admin/policies',
+      auth: 'admin',
+      summary: 'Hot-loads a bundle from `bundle_yaml`; one that does not load changes nothing.',
+      handle: async (request) => ({ status: 200, json: shown(await policies.put(bundleText(await request.json()))) }),
+    },
+    {
+      method: 'POST',
+      path: '/v1/admin/policies/reload',
+      auth: 'admin',
+      summary: 'Reads bundle and add-ons from the policies folder again.',
+      handle: async () => ({ status: 200, json: shown(await policies.reload()) }),
+    },
+  ];
+}
+
+function bundleText(body: unknown): string {
+  if (typeof body === 'object' && body !== null && 'bundle_yaml' in body && typeof body.bundle_yaml === 'string') {
+    const extra = Object.keys(body).filter((name) => name !== 'bundle_yaml');
+    if (extra.length === 0) return body.bundle_yaml;
+    const details = extra.map((path) => ({ path, message: 'is not a member of this body' }));
+    throw new GatewayError('invalid_request', 'The body has members that do not belong there.', { details });
+  }
+  throw new GatewayError('invalid_request', 'The body needs bundle_yaml.', { details: [{ path: 'bundle_yaml', message: 'must be text' }] });
+}

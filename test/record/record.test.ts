@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { canonicalJson } from '../../src/base/lib/jcs.ts';
+import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
+import { rollUp, USAGE_DAY } from '../../src/record/roll-up.ts';
+import { verifyRecord } from '../../src/record/verify-record.ts';
+
+const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
+/** What the gateway itself writes: no quotes, no escapes. */
+const PLAIN = fc.stringMatching(/^[a-zA-Z0-9_:.-]{0,20}$/);
+const NUMBER = fc.oneof(fc.nat(), fc.double({ min: 0, max: 1e9, noNaN: true }));
+const DATA = fc.dictionary(TEXT, TEXT, { maxKeys: 4 });
+
+const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
+  stream: fc.boolean(),
+  latency_ms: NUMBER,
+  upstream_latency_ms: NUMBER,
+  request_bytes: fc.nat(),
+  response_bytes: fc.nat(),
+  risk_score: NUMBER,
+  status_code: fc.nat(),
+  upstream_status: fc.nat(),
+  labels: DATA,
+  error: DATA,
+  metering: DATA,
+  policy_trace: DATA,
+  reason_codes: fc.array(TEXT, { maxLength: 3 }),
+  risk_signals: fc.array(TEXT, { maxLength: 3 }),
+};
+const PLAIN_MEMBERS = new Set<string>([
+  'completed_at', 'connection_type', 'created_at', 'decision', 'record_id', 'record_tier', 'request_sha256', 'response_sha256', 'schema',
+  'stream_outcome', 'traffic_class',
+]);
+
+const RECORD = fc.record(
+  Object.fromEntries(RECORD_MEMBERS.map((name) => [name, KINDS[name] ?? (PLAIN_MEMBERS.has(name) ? PLAIN : TEXT)])),
+  { requiredKeys: [] },
+) as fc.Arbitrary<UnhashedRecord>;
+
+t.test('the record is written exactly as RFC 8785 would', async (t) => {
+  fc.assert(
+    fc.property(RECORD, (record) => {
+      const { text, hash } = canonicalRecord(record);
+      const wellFormed = JSON.parse(JSON.stringify(record, (_key, value: unknown) => (typeof value === 'string' ? value.toWellFormed() : value))) as Record<string, unknown>;
+      return hash === sha256Hex(canonicalJson(wellFormed)) && text === canonicalJson({ ...wellFormed, record_hash: hash });
+    }),
+    { numRuns: 500 },
+  );
+  t.pass('500 random records');
+});
+
+t.test('a stored record verifies, and any change to it shows', async (t) => {
+  const { text, hash } = canonicalRecord({ record_id: 'r', org_id: 'acme', labels: { b: '2', a: '1' }, reason_codes: [] } as unknown as UnhashedRecord);
+  const record = JSON.parse(text) as Record<string, unknown>;
+  t.same(verifyRecord(record), { ok: true, record_hash: hash });
+  t.match(verifyRecord({ ...record, org_id: 'other' }), { ok: false, stated: hash, problem: /changed/ });
+  t.match(verifyRecord({ ...record, extra: 1 }), { ok: false });
+  t.match(verifyRecord([]), { ok: false, problem: /not a JSON object/ });
+  t.match(verifyRecord({ org_id: 'acme' }), { ok: false, problem: /states no/ });
+});
+
+t.test('roll-ups count every action and no connection, and keep only models that an upstream accepted', async (t) => {
+  const base = {
+    record_tier: 'action',
+    completed_at: '2026-11-21T10:00:00.000Z',
+    org_id: 'a|b',
+    workload_id: 'w',
+    connector_id: 'openai',
+    decision: 'allow',
+    upstream_status: 200,
+    metering: { tokens_in: 3, tokens_out: 4, cost_usd: '0.000001', model: 'm', usage_reported: true, rate_in: '1', rate_out: '1', rate_source: 'default' },
+  } as unknown as ExecutionRecord;
+  t.same(rollUp(base), [
+    {
+      op: 'add',
+      space: USAGE_DAY,
+      key: '2026-11-21|a%7Cb|w|openai|m|allow',
+      amounts: { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n },
+    },
+  ]);
+  t.match(rollUp({ ...base, upstream_status: 404 }), [{ key: '2026-11-21|a%7Cb|w|openai||allow' }]);
+  t.same(rollUp({ ...base, record_tier: 'connection' }), []);
+});
