@@ -58,9 +58,11 @@ function settingsPage({ SETTINGS }, { LATER_SETTINGS }) {
     capitalised(type.allowed),
     secret ? `${help} Secret: ${code(`${variable}_FILE`)} may name a file that holds it.` : help,
   ]);
-  const values = Object.values(SETTINGS).filter(({ type }) => (type.later ?? []).length > 0);
+  const laterValues = Object.values(SETTINGS).flatMap(({ variable, fallback, type }) =>
+    Object.entries(type.later ?? {}).map(([value, help]) => [code(`${variable}=${value}`), code(fallback), help]),
+  );
   const later = [
-    ...values.flatMap(({ variable, type }) => type.later.map((value) => [code(`${variable}=${value}`), '', ''])),
+    ...laterValues,
     ...LATER_SETTINGS.map(({ variable, fallback, help }) => [code(variable), fallback === undefined ? 'unset' : code(fallback), help]),
   ];
   return `# Settings

@@ -146,7 +146,7 @@ class SettingsReader {
       return type.parse(text);
     } catch (error) {
       const shown = secret ? 'its value' : printable(text);
-      if (type.later?.includes(text)) {
+      if (type.later !== undefined && Object.hasOwn(type.later, text)) {
         this.problem(variable, `${variable}: ${shown} is not supported yet; it takes ${type.allowed}`, 'not_supported_yet');
       } else {
         this.problem(variable, `${variable}: ${shown} is not allowed${reasonOf(error)}; it takes ${type.allowed}`);

@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { parseDuration } from '../lib/durations.ts';
 import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
 import { HostPatterns } from '../lib/host-patterns.ts';
-import { IpSet } from '../lib/ip.ts';
+import { IpSet, parseIp } from '../lib/ip.ts';
 import type { Authority } from '../model/arrival.ts';
 
 /** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
@@ -16,8 +16,8 @@ export interface SettingType<T> {
   readonly allowed: string;
   /** Lists take an empty text as an empty list; for every other type it means "not set". */
   readonly list?: true;
-  /** Values that are known, and that nothing in this version enforces. */
-  readonly later?: readonly string[];
+  /** Values that are known and that nothing in this version enforces, with what they would mean. */
+  readonly later?: Readonly<Record<string, string>>;
   parse(text: string): T;
 }
 
@@ -25,12 +25,6 @@ export interface SettingType<T> {
 export interface ConnectTo {
   readonly from: Authority;
   readonly to: Authority;
-}
-
-/** Addresses and hosts that the egress guard lets pass. */
-export interface EgressAllow {
-  readonly ips: IpSet;
-  readonly hosts: HostPatterns;
 }
 
 /** Longest time that a timer can wait. */
@@ -74,7 +68,7 @@ export function duration(min: string, max?: string): SettingType<number> {
 }
 
 /** `later` are values of the specification that are refused as not supported yet. */
-export function choice<const T extends string>(values: readonly T[], later: readonly string[] = []): SettingType<T> {
+export function choice<const T extends string>(values: readonly T[], later: Readonly<Record<string, string>> = {}): SettingType<T> {
   return {
     name: 'choice',
     allowed: values.map((value) => `\`${value}\``).join(', '),
@@ -184,14 +178,17 @@ function parseOrigin(text: string): string {
   return bare && (url.protocol === 'http:' || url.protocol === 'https:') ? url.origin : refuse();
 }
 
-export const egressAllow: SettingType<EgressAllow> = {
+/** Checked here, taken apart by the guard itself, which owns what an entry means. */
+export const egressAllow: SettingType<readonly string[]> = {
   name: 'list of CIDRs and hosts',
   allowed: 'comma-separated IP addresses, CIDR ranges and hosts; `*.example.com` is everything below example.com',
   list: true,
   parse(text) {
     const list = items(text);
-    const isRange = (item: string): boolean => item.includes('/') || /^[\d.]+$/.test(item) || item.includes(':');
-    return { ips: IpSet.parse(list.filter(isRange)), hosts: HostPatterns.parse(list.filter((item) => !isRange(item))) };
+    const isRange = (item: string): boolean => item.includes('/') || parseIp(item) !== undefined;
+    IpSet.parse(list.filter(isRange));
+    HostPatterns.parse(list.filter((item) => !isRange(item)));
+    return list;
   },
 };
 

@@ -85,7 +85,11 @@ export const SETTINGS = {
   ),
   proxyNonAi: required(
     'GW_PROXY_NON_AI',
-    type.choice(['pass'], ['inspect', 'govern-ai', 'govern']),
+    type.choice(['pass'], {
+      inspect: 'Intercepted, requests counted, nothing kept.',
+      'govern-ai': 'As `pass`, and a CONNECT to a known AI domain without a connector goes through policy by host.',
+      govern: 'Everything is intercepted and goes through policy.',
+    }),
     'pass',
     'What happens to hosts that are not AI hosts; `pass`: they are tunnelled unopened.',
   ),

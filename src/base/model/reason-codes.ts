@@ -1,0 +1,65 @@
+/**
+ * Every reason code that this gateway itself puts into a decision, a record and `gw_policy_deny_total`, the decision that it explains, and what it means.
+ * Rules may add codes of their own (`effect.reason_codes`). `missing:<name>` stands for any attribution that a rule requires, labels as
+ * `missing:labels.<key>`; the three fixed names have rows, so that metrics can show them. The reference page is generated from this table.
+ */
+export const REASON_CODES = {
+  default_deny: { decision: 'deny', meaning: 'No rule allowed the request and none refused it.' },
+  identity_not_allowed: {
+    decision: 'deny',
+    meaning: 'The identity layer is an allow-list and no rule of it matched, or one of its rules refused.',
+  },
+  connector_not_allowed: {
+    decision: 'deny',
+    meaning: 'The connectors layer is an allow-list and no rule of it matched, or one of its rules refused.',
+  },
+  credential_not_allowed: {
+    decision: 'deny',
+    meaning: 'The credentials layer is an allow-list and no rule of it matched, or one of its rules refused.',
+  },
+  target_not_allowed: {
+    decision: 'deny',
+    meaning: 'The targets layer is an allow-list and no rule of it matched, or one of its rules refused.',
+  },
+  policy_denied: { decision: 'deny', meaning: 'A rule of another layer refused and states no code of its own.' },
+  strict_conflict: { decision: 'deny', meaning: 'Under `merge_strategy: strict` the matching rules of a layer disagree.' },
+  no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
+  approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
+  quarantined: { decision: 'quarantine', meaning: 'A rule put the caller into quarantine; without quarantine entries this is a refusal.' },
+  rate_limited: { decision: 'rate_limit', meaning: 'A rule refused for the number of requests.' },
+  attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
+  'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
+  'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
+  'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
+  org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
+  workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },
+  connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
+  workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
+  workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },
+  delegation_not_verifiable: { decision: 'deny', meaning: 'The call carries a delegation token and the gateway has no key to verify it with.' },
+  credential_not_found: { decision: 'deny', meaning: 'The credential hint is the id of a stored credential, and there is none of that id.' },
+  connector_without_host: {
+    decision: 'deny',
+    meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',
+  },
+  mutation_not_applicable: { decision: 'deny', meaning: 'A mutation of the params does not fit a call whose body is not parsed.' },
+  ambiguous_body: {
+    decision: 'deny',
+    meaning: 'The body could be read in two ways, so policy and provider might not see the same request.',
+  },
+  misdirected_request: { decision: 'deny', meaning: 'The Host of a request inside a tunnel is not the authority of its CONNECT.' },
+  sni_mismatch: { decision: 'deny', meaning: 'The ClientHello in a passed tunnel names an AI host other than the host of its CONNECT.' },
+  egress_denied: { decision: 'deny', meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
+  upstream_unreachable: {
+    decision: 'error',
+    meaning: 'Policy let the call through; the upstream could not be reached or broke the connection.',
+  },
+  upstream_tls: { decision: 'error', meaning: "Policy let the call through; the upstream's certificate or TLS handshake failed." },
+  upstream_protocol: {
+    decision: 'error',
+    meaning: 'Policy let the call through; the upstream answered something that cannot be passed on.',
+  },
+  upstream_timeout: { decision: 'error', meaning: 'Policy let the call through; the upstream did not answer in time.' },
+} as const satisfies Record<string, { decision: string; meaning: string }>;
+
+export type ReasonCode = keyof typeof REASON_CODES;
