@@ -1,0 +1,209 @@
+import { createHash, type KeyObject, randomBytes, sign } from 'node:crypto';
+import { isIP } from 'node:net';
+import { timestamp } from '../../base/lib/clock.ts';
+import {
+  bits,
+  boolean,
+  content,
+  type Der,
+  decode,
+  encode,
+  explicit,
+  implicit,
+  integer,
+  isOid,
+  isTagged,
+  members,
+  octets,
+  oid,
+  readTime,
+  sequence,
+  set,
+  time,
+  utf8,
+} from './der.ts';
+
+const OID = {
+  ecPublicKey: '1.2.840.10045.2.1',
+  prime256v1: '1.2.840.10045.3.1.7',
+  ecdsaWithSha256: '1.2.840.10045.4.3.2',
+  commonName: '2.5.4.3',
+  organization: '2.5.4.10',
+  subjectKeyIdentifier: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  subjectAltName: '2.5.29.17',
+  basicConstraints: '2.5.29.19',
+  authorityKeyIdentifier: '2.5.29.35',
+  extendedKeyUsage: '2.5.29.37',
+  serverAuth: '1.3.6.1.5.5.7.3.1',
+} as const;
+
+const ORGANIZATION = 'AI Request Gateway';
+/** X.520 `ub-common-name` is 64; names from there on stand in the SAN only. */
+const MAX_COMMON_NAME = 63;
+/** Of P-256: one byte of form, two coordinates. */
+const UNCOMPRESSED_POINT_BYTES = 65;
+
+export interface Validity {
+  /** Milliseconds since the epoch. */
+  readonly notBefore: number;
+  readonly notAfter: number;
+}
+
+/** What a leaf needs of the certificate that signs it. */
+export interface Issuer {
+  readonly name: Der;
+  readonly keyIdentifier: Buffer;
+  readonly key: KeyObject;
+  readonly validity: Validity;
+}
+
+/** A public key with what its certificates say of it; made once per key. */
+export interface Subject {
+  readonly spki: Der;
+  readonly keyIdentifier: Buffer;
+}
+
+/** @param key the public half of an EC P-256 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
+export function subjectOf(key: KeyObject): Subject {
+  // Built and not parsed: node-forge takes one key in 256 for nested ASN.1 inside its BIT STRING.
+  const point = key.export({ type: 'spki', format: 'der' }).subarray(-UNCOMPRESSED_POINT_BYTES);
+  const spki = sequence(sequence(oid(OID.ecPublicKey), oid(OID.prime256v1)), bits(point));
+  return { spki, keyIdentifier: createHash('sha256').update(point).digest().subarray(0, 20) };
+}
+
+/** A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints. */
+export async function issueRoot(subject: Subject, key: KeyObject, validity: Validity): Promise<Buffer> {
+  // Each root has its own name: two roots of one name in a trust store make verifiers pick the wrong one.
+  const name = distinguishedName(`${ORGANIZATION} Root ${subject.keyIdentifier.toString('hex', 0, 4)}`);
+  const extensions = [
+    extension(OID.basicConstraints, true, sequence(boolean(true), integer(Uint8Array.of(0)))),
+    extension(OID.keyUsage, true, bits(Uint8Array.of(0x06), 1)),
+    extension(OID.subjectKeyIdentifier, false, octets(subject.keyIdentifier)),
+  ];
+  return await signed(tbs(name, name, validity, subject, extensions), key);
+}
+
+/** The parts of every leaf of one issuer and one key that do not depend on the host. */
+export interface LeafProfile {
+  readonly issuer: Issuer;
+  readonly subject: Subject;
+  readonly extensions: readonly Der[];
+}
+
+/** Critical basicConstraints (no CA) and keyUsage (digital signature), EKU serverAuth only, SKI, and AKI from the issuer's SKI. */
+export function leafProfile(issuer: Issuer, subject: Subject): LeafProfile {
+  return {
+    issuer,
+    subject,
+    extensions: [
+      extension(OID.basicConstraints, true, sequence()),
+      extension(OID.keyUsage, true, bits(Uint8Array.of(0x80), 7)),
+      extension(OID.extendedKeyUsage, false, sequence(oid(OID.serverAuth))),
+      extension(OID.subjectKeyIdentifier, false, octets(subject.keyIdentifier)),
+      extension(OID.authorityKeyIdentifier, false, sequence(implicit(0, issuer.keyIdentifier))),
+    ],
+  };
+}
+
+/**
+ * Signs a leaf for one host. The signature is made off the event loop.
+ * @param host folded by decision 3.17: an ASCII name, or an IP literal without brackets
+ */
+export async function issueLeaf(profile: LeafProfile, host: string, validity: Validity): Promise<Buffer> {
+  const extensions = [...profile.extensions, extension(OID.subjectAltName, false, sequence(alternativeName(host)))];
+  const name = distinguishedName(host.length <= MAX_COMMON_NAME ? host : undefined);
+  return await signed(tbs(name, profile.issuer.name, validity, profile.subject, extensions), profile.issuer.key);
+}
+
+/** What is read back from a root that was made earlier. */
+export interface RootParts {
+  readonly name: Der;
+  readonly keyIdentifier: Buffer | undefined;
+  readonly validity: Validity;
+}
+
+/** @throws Error when the bytes are not a version 3 certificate */
+export function readRoot(certificate: Uint8Array): RootParts {
+  const fields = members(members(decode(certificate))[0]);
+  const [version, , , , validity, subject] = fields;
+  const notBefore = readTime(members(validity)[0]);
+  const notAfter = readTime(members(validity)[1]);
+  if (version === undefined || !isTagged(version, 0) || subject === undefined) throw new Error('not an X.509 version 3 certificate');
+  if (notBefore === undefined || notAfter === undefined) throw new Error('its validity cannot be read');
+  const extensions = members(members(fields.find((field) => isTagged(field, 3)))[0]);
+  const found = extensions.find((entry) => isOid(members(entry)[0], OID.subjectKeyIdentifier));
+  const keyIdentifier = found === undefined ? undefined : content(decode(content(members(found).at(-1))));
+  return { name: subject, keyIdentifier, validity: { notBefore, notAfter } };
+}
+
+/** PEM with lines of 64 characters (RFC 7468). */
+export function certificatePem(der: Uint8Array): string {
+  const base64 = Buffer.from(der.buffer, der.byteOffset, der.byteLength).toString('base64');
+  return `-----BEGIN CERTIFICATE-----\n${base64.replace(/.{64}/g, '$&\n').replace(/\n$/, '')}\n-----END CERTIFICATE-----\n`;
+}
+
+function tbs(subject: Der, issuer: Der, validity: Validity, key: Subject, extensions: readonly Der[]): Buffer {
+  return encode(
+    sequence(
+      explicit(0, integer(Uint8Array.of(2))),
+      integer(serialNumber()),
+      sequence(oid(OID.ecdsaWithSha256)),
+      issuer,
+      sequence(time(timestamp(validity.notBefore)), time(timestamp(validity.notAfter))),
+      subject,
+      key.spki,
+      explicit(3, sequence(...extensions)),
+    ),
+  );
+}
+
+async function signed(toBeSigned: Buffer, key: KeyObject): Promise<Buffer> {
+  const signature = await new Promise<Buffer>((resolve, reject) => {
+    sign('sha256', toBeSigned, { key, dsaEncoding: 'der' }, (error, value) => (error ? reject(error) : resolve(value)));
+  });
+  const tail = Buffer.concat([encode(sequence(oid(OID.ecdsaWithSha256))), encode(bits(signature))]);
+  return Buffer.concat([sequenceHeader(toBeSigned.length + tail.length), toBeSigned, tail]);
+}
+
+/** Tag and length of a SEQUENCE, so that the signed bytes are embedded as they are and not parsed again. */
+function sequenceHeader(length: number): Buffer {
+  if (length < 0x80) return Buffer.from([0x30, length]);
+  if (length < 0x100) return Buffer.from([0x30, 0x81, length]);
+  return Buffer.from([0x30, 0x82, length >> 8, length & 0xff]);
+}
+
+/** 127 bits: the top bit is clear (positive, RFC 5280 §4.1.2.2), the next one set (always the shortest form). */
+function serialNumber(): Buffer {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
+  return bytes;
+}
+
+function distinguishedName(commonName: string | undefined): Der {
+  const organization = set(sequence(oid(OID.organization), utf8(ORGANIZATION)));
+  return commonName === undefined
+    ? sequence(organization)
+    : sequence(organization, set(sequence(oid(OID.commonName), utf8(commonName))));
+}
+
+function extension(id: string, critical: boolean, value: Der): Der {
+  return critical ? sequence(oid(id), boolean(true), octets(encode(value))) : sequence(oid(id), octets(encode(value)));
+}
+
+/** GeneralName: iPAddress [7] for a literal, dNSName [2] for a name. */
+function alternativeName(host: string): Der {
+  return isIP(host) === 0 ? implicit(2, Buffer.from(host, 'latin1')) : implicit(7, addressBytes(host));
+}
+
+function addressBytes(address: string): Buffer {
+  if (isIP(address) === 4) return Buffer.from(address.split('.').map(Number));
+  // The canonical text has no dotted part and no zone (decision 3.17).
+  const [head = '', tail] = address.split('::');
+  const front = head === '' ? [] : head.split(':');
+  const back = tail === undefined || tail === '' ? [] : tail.split(':');
+  const zeros = tail === undefined ? [] : Array.from({ length: 8 - front.length - back.length }, () => '0');
+  const bytes = Buffer.alloc(16);
+  for (const [i, group] of [...front, ...zeros, ...back].entries()) bytes.writeUInt16BE(Number.parseInt(group, 16), 2 * i);
+  return bytes;
+}

@@ -1,0 +1,135 @@
+import { constants } from 'node:fs';
+import { chmod, type FileHandle, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export const ROOT_CERTIFICATE = 'root-ca.pem';
+export const ROOT_KEY = 'root-ca.key';
+export const TRUST_BUNDLE = 'ca-bundle.pem';
+
+/** Root files are small; whatever is larger is not one. */
+const MAX_BYTES = 65_536;
+const GROUP_OR_OTHERS = 0o077;
+const WRITABLE_BY_OTHERS = 0o022;
+
+/** Why the gateway cannot use its certificate authority; the message says what to do about it. */
+export class CertificateAuthorityError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'CertificateAuthorityError';
+  }
+}
+
+export interface RootFiles {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/**
+ * Reads both files of the root, or undefined when neither is there.
+ * @throws CertificateAuthorityError when one is missing, is a symbolic link or no plain file, belongs to someone else, or has a mode that lets others
+ * read the key or change the certificate
+ */
+export async function readRootFiles(dir: string): Promise<RootFiles | undefined> {
+  const [hasCertificate, hasKey] = await Promise.all([exists(join(dir, ROOT_CERTIFICATE)), exists(join(dir, ROOT_KEY))]);
+  if (!hasCertificate && !hasKey) return undefined;
+  if (hasCertificate !== hasKey) {
+    const [there, missing] = hasCertificate ? [ROOT_CERTIFICATE, ROOT_KEY] : [ROOT_KEY, ROOT_CERTIFICATE];
+    throw new CertificateAuthorityError(
+      `${join(dir, there)} is there without ${missing}: restore ${missing}, or move ${there} away to have a new root made (clients must trust it anew)`,
+    );
+  }
+  const key = await readGuarded(join(dir, ROOT_KEY), GROUP_OR_OTHERS, 'chmod 600');
+  const certificate = await readGuarded(join(dir, ROOT_CERTIFICATE), WRITABLE_BY_OTHERS, 'chmod 644');
+  return { certificate, key };
+}
+
+/**
+ * Writes a new root, key first. Existing files are never replaced.
+ * @throws CertificateAuthorityError when a file appeared meanwhile or the folder cannot be written
+ */
+export async function createRootFiles(dir: string, files: RootFiles): Promise<void> {
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o755 });
+    await createExclusive(join(dir, ROOT_KEY), files.key, 0o600);
+    await createExclusive(join(dir, ROOT_CERTIFICATE), files.certificate, 0o644);
+  } catch (error) {
+    const reason = errorCode(error) === 'EEXIST' ? 'another process is making one there' : messageOf(error);
+    throw new CertificateAuthorityError(`a new root cannot be written to ${dir}: ${reason}`, { cause: error });
+  }
+}
+
+/** Replaces `ca-bundle.pem` as a whole: readers see the old file or the new one. A symbolic link in its place is replaced, not followed. */
+export async function writeTrustBundle(dir: string, pem: string, unique: string): Promise<string> {
+  const path = join(dir, TRUST_BUNDLE);
+  const temporary = join(dir, `.${TRUST_BUNDLE}.${unique}`);
+  try {
+    await createExclusive(temporary, pem, 0o644);
+    await rename(temporary, path);
+  } catch (error) {
+    await unlink(temporary).catch(() => undefined);
+    throw new CertificateAuthorityError(`${path} cannot be written: ${messageOf(error)}`, { cause: error });
+  }
+  return path;
+}
+
+async function createExclusive(path: string, text: string, mode: number): Promise<void> {
+  const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, mode);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  // The process's umask may have narrowed a mode that others need.
+  await chmod(path, mode);
+}
+
+async function readGuarded(path: string, forbiddenMode: number, remedy: string): Promise<string> {
+  const file = await openNoFollow(path);
+  try {
+    // Judged on the open file, so that what is checked is what is read.
+    const state = await file.stat();
+    const mode = (state.mode & 0o777).toString(8).padStart(4, '0');
+    if (!state.isFile()) throw new CertificateAuthorityError(`${path} is not a plain file`);
+    if (!isTrustedOwner(state.uid)) throw new CertificateAuthorityError(`${path} belongs to another user (uid ${state.uid})`);
+    if ((state.mode & forbiddenMode) !== 0) {
+      throw new CertificateAuthorityError(`${path} has mode ${mode}, which lets others at it: run ${remedy} ${path}`);
+    }
+    if (state.size > MAX_BYTES) throw new CertificateAuthorityError(`${path} is ${state.size} bytes long, which no root file is`);
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
+
+async function openNoFollow(path: string): Promise<FileHandle> {
+  try {
+    // Non-blocking, or a FIFO in its place would hang the start.
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    const reason = errorCode(error) === 'ELOOP' ? 'it is a symbolic link, which is not followed' : messageOf(error);
+    throw new CertificateAuthorityError(`${path} cannot be read: ${reason}`, { cause: error });
+  }
+}
+
+function isTrustedOwner(uid: number): boolean {
+  return process.getuid === undefined || uid === process.getuid() || uid === 0;
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw new CertificateAuthorityError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function errorCode(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

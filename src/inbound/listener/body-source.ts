@@ -1,0 +1,118 @@
+import type { Readable } from 'node:stream';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { BodySource } from '../../base/model/arrival.ts';
+import { ignore } from './links.ts';
+
+const NO_BYTES = new Uint8Array(0);
+
+export interface RequestBodyOptions {
+  /** An HTTP/1 message or an h2 stream. */
+  readonly source: Readable;
+  readonly declaredLength: number | undefined;
+  /** Asked when the source has ended: whether all of the body came, as opposed to a client that broke off. */
+  isComplete(): boolean;
+  /** Sends `100 Continue`; absent when the client does not wait for it. */
+  sendContinue?: () => void;
+}
+
+/** The body of one request, read at most once; nothing is taken from the client, and no 100 is sent, before that (decision 3.15). */
+export class RequestBody implements BodySource {
+  readonly declaredLength: number | undefined;
+  readonly #options: RequestBodyOptions;
+  #started = false;
+  #abandoned = false;
+
+  constructor(options: RequestBodyOptions) {
+    this.declaredLength = options.declaredLength;
+    this.#options = options;
+    // An aborted request says so by `error`; readers learn it by themselves, and without readers nobody needs to know.
+    options.source.on('error', ignore);
+  }
+
+  /** True when bytes of the body may still arrive that nobody is going to read. */
+  get isUnread(): boolean {
+    return this.declaredLength !== 0 && (!this.#started || this.#abandoned) && !this.#options.isComplete();
+  }
+
+  /** True when an unread body is known to be small and on its way, so that it can be skipped without harm. */
+  isSkippable(limit: number): boolean {
+    const { sendContinue } = this.#options;
+    return !this.#abandoned && sendContinue === undefined && this.declaredLength !== undefined && this.declaredLength <= limit;
+  }
+
+  async readAll(limit: number): Promise<Uint8Array> {
+    this.#begin();
+    if (this.declaredLength === 0) return NO_BYTES;
+    if (this.declaredLength !== undefined && this.declaredLength > limit) throw this.#tooLarge(limit);
+    this.#options.sendContinue?.();
+    return await this.#collect(limit);
+  }
+
+  async *stream(): AsyncIterable<Uint8Array> {
+    this.#begin();
+    if (this.declaredLength === 0) return;
+    this.#options.sendContinue?.();
+    let ended = false;
+    try {
+      for await (const chunk of this.#options.source.iterator({ destroyOnReturn: false })) yield chunk;
+      ended = true;
+    } catch (error) {
+      throw clientGone(error);
+    } finally {
+      if (!ended) this.#abandoned = true;
+    }
+    if (!this.#options.isComplete()) throw clientGone();
+  }
+
+  #begin(): void {
+    if (this.#started) throw new GatewayError('internal', 'The body of a request was read twice.');
+    this.#started = true;
+  }
+
+  #tooLarge(limit: number): GatewayError {
+    this.#abandoned = true;
+    return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
+  }
+
+  #collect(limit: number): Promise<Uint8Array> {
+    const { source } = this.#options;
+    return new Promise((resolve, reject) => {
+      const chunks: Uint8Array[] = [];
+      let size = 0;
+      const stop = (): void => {
+        source.off('data', onData).off('end', onEnd).off('close', onClose);
+      };
+      const onData = (chunk: Uint8Array): void => {
+        size += chunk.length;
+        chunks.push(chunk);
+        if (size <= limit) return;
+        stop();
+        source.pause();
+        reject(this.#tooLarge(limit));
+      };
+      const onEnd = (): void => {
+        stop();
+        if (this.#options.isComplete()) resolve(joined(chunks, size));
+        else reject(clientGone());
+      };
+      const onClose = (): void => {
+        stop();
+        reject(clientGone());
+      };
+      if (source.destroyed) return onClose();
+      source.on('data', onData).on('end', onEnd).on('close', onClose);
+      // The front's library has paused the message.
+      source.resume();
+    });
+  }
+}
+
+function joined(chunks: readonly Uint8Array[], size: number): Uint8Array {
+  const [only] = chunks;
+  if (only === undefined) return NO_BYTES;
+  return chunks.length === 1 ? only : Buffer.concat(chunks, size);
+}
+
+function clientGone(cause?: unknown): GatewayError {
+  return new GatewayError('client_gone', 'The client left before the request was complete.', { cause });
+}

@@ -1,0 +1,156 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import type { Authority, Tunnel } from '../../base/model/arrival.ts';
+import { type ConnectRequest, readConnect } from './connect-request.ts';
+import { rawErrorReply } from './error-reply.ts';
+import type { InnerServers } from './inner-servers.ts';
+import { Interception } from './interception.ts';
+import type { ListenerLimits } from './limits.ts';
+import type { Link, Links } from './links.ts';
+import type { OwnAddresses } from './own-addresses.ts';
+import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
+
+/** What is done with one CONNECT. */
+export type ConnectVerdict =
+  | { readonly kind: 'intercept'; readonly tunnel: Tunnel }
+  | { readonly kind: 'tunnel' }
+  /** `headers` is a flat name, value list. */
+  | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
+
+export interface ConnectDoorOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits: ListenerLimits;
+  readonly links: Links;
+  readonly inner: InnerServers;
+  readonly own: OwnAddresses;
+  readonly connectPorts: ReadonlySet<number>;
+  /** Absent when interception is off. */
+  readonly contextFor: ((host: string) => Promise<SecureContext>) | undefined;
+  decide(request: ConnectRequest): Promise<ConnectVerdict>;
+  dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  onTunnelClosed(summary: TunnelSummary): void;
+}
+
+const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n';
+/** Decision 3.7; every other refusal is given inside the tunnel, and a fault of ours says 503. */
+const CONNECT_STATUSES = new Set([400, 403, 407, 429, 502, 503, 504, 508]);
+const CHALLENGE = ['Proxy-Authenticate', 'Basic realm="AI Request Gateway"'];
+
+/** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
+export class ConnectDoor {
+  readonly #options: ConnectDoorOptions;
+  #open = 0;
+
+  constructor(options: ConnectDoorOptions) {
+    this.#options = options;
+  }
+
+  /** CONNECTs that are open, intercepted and blind together. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Takes over a connection whose CONNECT has been read. `head` is what came right behind it. Never throws. */
+  accept(request: IncomingMessage, link: Link, head: Buffer): void {
+    const { socket } = link;
+    socket.setTimeout(0);
+    socket.setNoDelay(true);
+    this.#open++;
+    socket.once('close', () => {
+      this.#open--;
+    });
+    // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
+    if (head.length > 0) socket.unshift(head);
+    const connect = this.#screen(request, link);
+    if (connect instanceof GatewayError) {
+      this.#refuse(link, connect);
+      return;
+    }
+    const left = new AbortController();
+    socket.once('close', () => left.abort());
+    link.activity = { drain: () => undefined, sweep: () => undefined };
+    this.#settle(connect, link, left.signal).catch((error: unknown) => this.#refuse(link, this.#asRefusal(error, connect)));
+  }
+
+  /** What is refused whoever asks, cheapest first. */
+  #screen(request: IncomingMessage, link: Link): ConnectRequest | GatewayError {
+    const { links, limits, connectPorts, own } = this.#options;
+    const connect = readConnect(request, link);
+    if (connect instanceof GatewayError) return connect;
+    if (links.draining) return new GatewayError('shutting_down', 'The gateway is shutting down.');
+    if (this.#open > limits.maxTunnels) return new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
+    const { host, port } = connect.authority;
+    if (!connectPorts.has(port)) return new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
+    if (own.owns(connect.authority)) return new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
+    return connect;
+  }
+
+  async #settle(connect: ConnectRequest, link: Link, left: AbortSignal): Promise<void> {
+    const verdict = await this.#options.decide(connect);
+    if (left.aborted) return;
+    if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
+    if (verdict.kind === 'refuse') this.#refuse(link, verdict.error, verdict.headers);
+    else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, link, left);
+    else await this.#intercept(verdict.tunnel, link, left);
+  }
+
+  async #intercept(tunnel: Tunnel, link: Link, left: AbortSignal): Promise<void> {
+    const { contextFor, inner, log, clock, limits } = this.#options;
+    if (contextFor === undefined) throw new GatewayError('internal', 'Interception is off.');
+    const context = await contextFor(tunnel.authority.host);
+    if (left.aborted) return;
+    link.socket.write(ESTABLISHED);
+    link.activity = new Interception({ link, tunnel, context, inner, log, deadline: clock.monotonic() + limits.handshakeMs });
+  }
+
+  async #tunnel(authority: Authority, link: Link, left: AbortSignal): Promise<void> {
+    const { dial, own, links, clock, limits, onTunnelClosed } = this.#options;
+    const upstream = await dial(authority, left);
+    if (left.aborted) {
+      upstream.destroy();
+      return;
+    }
+    // A name that leads here is seen only now.
+    const { remoteAddress: host = '', remotePort: port = 0 } = upstream;
+    if (own.owns({ host, port })) {
+      upstream.destroy();
+      throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
+    }
+    link.socket.write(ESTABLISHED);
+    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, onClosed: onTunnelClosed });
+    link.activity = tunnel;
+    if (links.draining) tunnel.drain();
+  }
+
+  /** Answers, gives the client a moment to read it, and closes. */
+  #refuse(link: Link, error: GatewayError, headers: readonly string[] = []): void {
+    const { socket } = link;
+    if (socket.destroyed) return;
+    const extra = [...headers];
+    const has = (name: string): boolean => headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === name);
+    if (error.status === 407 && !has('proxy-authenticate')) extra.push(...CHALLENGE);
+    if (error.status === 429 && !has('retry-after')) extra.push('Retry-After', '1');
+    const deadline = this.#options.clock.monotonic() + this.#options.limits.lingerMs;
+    link.activity = {
+      drain: () => undefined,
+      sweep: (now) => {
+        if (now > deadline) socket.destroy();
+      },
+    };
+    socket.end(rawErrorReply(error, extra, CONNECT_STATUSES.has(error.status) ? error.status : 503));
+    // Unread bytes would turn the close into a reset, which can overtake the answer.
+    socket.once('end', () => socket.destroySoon());
+    socket.resume();
+  }
+
+  #asRefusal(error: unknown, connect: ConnectRequest): GatewayError {
+    if (error instanceof GatewayError) return error;
+    this.#options.log.error({ err: error, host: connect.authority.host }, 'a CONNECT failed');
+    return new GatewayError('internal', 'The gateway could not open the tunnel.');
+  }
+}

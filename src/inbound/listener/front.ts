@@ -1,0 +1,125 @@
+// The two ports. This is the only file that knows http-mitm-proxy, so that a bare http.Server could stand here tomorrow. Of the library are used: one
+// `onConnect` and one `onRequest` handler whose callbacks are never called, so that it hands over socket and exchange whole; both certificate hooks, which
+// fail closed; a private folder that is thrown away; `httpServer` after `listen`; and `_onError`, replaced because it prints, and answers 504 with the
+// text of internal errors. What must stay unreachable: its certificate store (`CONNECT ca:443` overwrites its authority), its routing by the inner Host,
+// its forwarding (no back-pressure, no aborts), its listening server per host, its WebSocket server.
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import { Proxy } from 'http-mitm-proxy';
+import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
+import type { ListenerLimits } from './limits.ts';
+import { ignore } from './links.ts';
+
+export interface FrontOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly limits: ListenerLimits;
+  onConnection(socket: Socket): void;
+  onConnect(request: IncomingMessage, socket: Socket, head: Buffer): void;
+  /** `rawTarget` is the request target as it was sent; `request.url` is not. `expectsContinue`: the client waits for a 100 before it sends the body. */
+  onRequest(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void;
+  onClientError(error: Error, socket: Duplex): void;
+}
+
+export interface Front {
+  readonly server: Server;
+  readonly port: number;
+}
+
+/**
+ * Makes the library parse the same harmless target for each request. Left alone it reads Host and target itself: it throws out of the event loop for
+ * `Host: http://[::1`, answers a request without Host in HTML, and takes the host out of absolute-form, after which both forms look the same.
+ */
+const PARSED_BY_LIBRARY = 'http://gateway.invalid/';
+
+/** @throws Error of `listen` (EADDRINUSE, EACCES, …) */
+export async function openFront(options: FrontOptions): Promise<Front> {
+  const folder = await privateFolder(options.now);
+  try {
+    const server = await listen(options, folder);
+    const address = server.address();
+    return { server, port: isTcp(address) ? address.port : options.port };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function listen(options: FrontOptions, folder: string): Promise<Server> {
+  const proxy = new Proxy();
+  failClosed(proxy);
+  let rawTarget = '';
+  proxy.onConnect((request, socket, head) => {
+    // Node has taken its own listener off the socket; the one that is there belongs to the library and prints.
+    socket.removeAllListeners('error').on('error', ignore);
+    if (socket instanceof Socket) options.onConnect(request, socket, head);
+    else socket.destroy();
+  });
+  proxy.onRequest((exchange) => {
+    const { clientToProxyRequest: request, proxyToClientResponse: response } = exchange;
+    request.removeAllListeners('error');
+    response.removeAllListeners('error');
+    options.onRequest(request, response, rawTarget, false);
+  });
+  const server = await new Promise<Server>((resolve, reject) => {
+    proxy._onError = (_kind, _context, error) => reject(error);
+    proxy.listen({ host: options.host, port: options.port, sslCaDir: folder, keepAlive: true }, (error) => {
+      if (error) reject(error);
+      else if (proxy.httpServer === undefined) reject(new Error('the proxy library started no server'));
+      else resolve(prepare(proxy.httpServer, options));
+    });
+  });
+  // Without these listeners a plain WebSocket is an ordinary request with an Upgrade field, decided as any other.
+  server.removeAllListeners('upgrade');
+  server.prependListener('request', (request) => {
+    rawTarget = request.url ?? '';
+    request.url = PARSED_BY_LIBRARY;
+  });
+  return server;
+}
+
+function prepare(server: Server, options: FrontOptions): Server {
+  const { limits } = options;
+  server.timeout = 0;
+  server.headersTimeout = limits.headersMs;
+  server.requestTimeout = limits.requestMs;
+  server.keepAliveTimeout = limits.keepAliveMs;
+  server.maxHeadersCount = limits.maxHeaderFields;
+  // Options of the constructor, read again for each connection and request.
+  Object.assign(server, { maxHeaderSize: limits.maxHeaderBytes, requireHostHeader: false });
+  server.on('connection', (socket) => options.onConnection(socket));
+  server.on('clientError', (error, socket) => options.onClientError(error, socket));
+  server.on('checkContinue', (request, response) => options.onRequest(request, response, request.url ?? '', true));
+  return server;
+}
+
+/** Nothing asks for a certificate as long as `onConnect` takes every CONNECT; should that change, there is none. */
+function failClosed(proxy: Proxy): void {
+  const refusal = new Error('certificates are not made here');
+  const nothing = { keyFile: '', certFile: '' };
+  proxy.onCertificateRequired = (_hostname, callback) => callback(refusal, nothing);
+  proxy.onCertificateMissing = (_context, _files, callback) => callback(refusal);
+}
+
+/** The library reads an RSA authority from its folder, or makes one there: give it a worthless one. */
+async function privateFolder(now: number): Promise<string> {
+  const authority = await throwAwayAuthority(now);
+  const folder = await mkdtemp(join(tmpdir(), 'gw-front-'));
+  const mode = 0o600;
+  await mkdir(join(folder, 'certs'), { mode: 0o700 });
+  await mkdir(join(folder, 'keys'), { mode: 0o700 });
+  await writeFile(join(folder, 'certs', 'ca.pem'), authority.certificatePem, { mode });
+  await writeFile(join(folder, 'keys', 'ca.private.key'), authority.privateKeyPem, { mode });
+  await writeFile(join(folder, 'keys', 'ca.public.key'), authority.publicKeyPem, { mode });
+  return folder;
+}
+
+function isTcp(address: string | AddressInfo | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null;
+}

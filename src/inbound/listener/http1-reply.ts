@@ -1,0 +1,185 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ReplySink } from '../../base/model/arrival.ts';
+import type { RequestBody } from './body-source.ts';
+import type { ListenerLimits } from './limits.ts';
+import { ignore, type Link } from './links.ts';
+import { http1Fields, isBodiless, trailerPairs } from './reply-fields.ts';
+
+/** The connection as its replies see it. */
+export interface Http1Owner {
+  /** True while draining: this answer is the connection's last. */
+  readonly closing: boolean;
+  /** The answer has left, or its connection has. */
+  done(reply: Http1Reply): void;
+}
+
+export interface Http1ReplyOptions {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly body: RequestBody;
+  readonly link: Link;
+  readonly owner: Http1Owner;
+  readonly clock: Clock;
+  readonly limits: ListenerLimits;
+}
+
+/** The way back of one HTTP/1 request. */
+export class Http1Reply implements ReplySink {
+  readonly #options: Http1ReplyOptions;
+  #headSent = false;
+  #ended = false;
+  #gone = false;
+  #close = false;
+  #discards = false;
+  #bodiless = false;
+  #length: number | undefined;
+  #written = 0;
+  /** What would complete the answer in the client's eyes waits here for `end`. */
+  #last: Uint8Array | undefined;
+  #goneListeners: (() => void)[] = [];
+
+  constructor(options: Http1ReplyOptions) {
+    this.#options = options;
+    options.response.on('error', ignore);
+    options.response.once('finish', () => options.owner.done(this));
+  }
+
+  get headSent(): boolean {
+    return this.#headSent;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  /** Makes this answer the last one of its connection. */
+  closeAfterwards(): void {
+    this.#close = true;
+  }
+
+  /** The connection was closed, by whichever side. */
+  connectionClosed(): void {
+    this.#options.owner.done(this);
+    if (this.#ended || this.#gone) return;
+    this.#gone = true;
+    for (const listener of this.#goneListeners) listener();
+    this.#goneListeners = [];
+  }
+
+  info(status: number, rawHeaders: readonly string[]): void {
+    const { request, response } = this.#options;
+    if (this.#gone || this.#headSent || request.httpVersion === '1.0' || status === 101) return;
+    if (status !== 103) return;
+    // node:http has no public way to write an arbitrary 1xx; 103 is the only one in use, and its one meaningful field is Link.
+    const links: string[] = [];
+    for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+      if (rawHeaders[i]?.toLowerCase() === 'link') links.push(rawHeaders[i + 1] ?? '');
+    }
+    if (links.length === 0) return;
+    try {
+      response.writeEarlyHints({ link: links });
+    } catch {
+      // An upstream's malformed hint is not worth an answer's failure.
+    }
+  }
+
+  head(status: number, rawHeaders: readonly string[], length?: number): void {
+    this.#writeHead(status, rawHeaders, length);
+    if (this.#gone || this.#bodiless || length === 0) return;
+    // With the first bytes when they are there in this turn; alone when they are not, since clients act on the head of a stream.
+    setImmediate(() => {
+      if (this.#written === 0 && !this.#ended && !this.#gone) this.#options.response.flushHeaders();
+    });
+  }
+
+  write(chunk: Uint8Array): boolean {
+    if (this.#gone || this.#ended || this.#bodiless || chunk.length === 0) return true;
+    this.#written += chunk.length;
+    if (this.#length !== undefined && this.#written >= this.#length) {
+      this.#last = chunk;
+      return true;
+    }
+    return this.#options.response.write(chunk);
+  }
+
+  onDrain(listener: () => void): void {
+    this.#options.response.on('drain', listener);
+  }
+
+  end(trailers?: readonly string[]): void {
+    if (this.#gone || this.#ended) return;
+    const { response } = this.#options;
+    this.#ended = true;
+    if (trailers !== undefined && response.chunkedEncoding) {
+      try {
+        response.addTrailers(trailerPairs(trailers));
+      } catch {
+        // Trailers that cannot be written are left out: the body is whole without them.
+      }
+    }
+    this.#finish(this.#last);
+  }
+
+  sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void {
+    this.#writeHead(status, rawHeaders, body.length);
+    if (this.#gone) return;
+    this.#ended = true;
+    this.#finish(this.#bodiless || body.length === 0 ? undefined : body);
+  }
+
+  reset(): void {
+    if (this.#options.response.writableFinished) return;
+    this.#options.link.reset();
+  }
+
+  onGone(listener: () => void): void {
+    if (this.#gone) listener();
+    else if (!this.#ended) this.#goneListeners.push(listener);
+  }
+
+  #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined): void {
+    if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
+    if (this.#gone) return;
+    const { request, response, body, limits, owner } = this.#options;
+    this.#discards = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);
+    this.#bodiless = isBodiless(request.method ?? '', status);
+    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, this.#discards || this.#close || owner.closing);
+    try {
+      response.writeHead(status, fields);
+    } catch (error) {
+      throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
+    }
+    this.#length = length;
+    this.#headSent = true;
+  }
+
+  /** Completes the answer. Closing at once with unread bytes in the kernel would reset the connection and could take the answer with it. */
+  #finish(last: Uint8Array | undefined): void {
+    const { response } = this.#options;
+    if (!this.#discards || !this.#options.body.isUnread) {
+      response.end(last);
+      return;
+    }
+    if (last === undefined) response.flushHeaders();
+    else response.write(last);
+    this.#discard(() => response.end());
+  }
+
+  #discard(done: () => void): void {
+    const { request, clock, limits } = this.#options;
+    let left = limits.maxDiscardedBytes;
+    const cancel = clock.after(limits.lingerMs, done);
+    const stop = (): void => {
+      cancel();
+      done();
+    };
+    request.on('data', (chunk: Uint8Array) => {
+      left -= chunk.length;
+      if (left < 0) stop();
+    });
+    request.once('end', stop).once('close', cancel);
+    request.resume();
+  }
+}

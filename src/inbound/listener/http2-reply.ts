@@ -1,0 +1,150 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import { constants, type ServerHttp2Stream } from 'node:http2';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ReplySink } from '../../base/model/arrival.ts';
+import type { RequestBody } from './body-source.ts';
+import { http2Fields, http2Trailers, isBodiless } from './reply-fields.ts';
+
+/** The way back of one h2 request. */
+export class Http2Reply implements ReplySink {
+  readonly #stream: ServerHttp2Stream;
+  readonly #method: string;
+  readonly #body: RequestBody;
+  #headSent = false;
+  #ended = false;
+  #gone = false;
+  #bodiless = false;
+  #length: number | undefined;
+  #written = 0;
+  /** A head that would already complete the answer, or the bytes that would, wait here for `end`. */
+  #heldHead: (() => void) | undefined;
+  #last: Uint8Array | undefined;
+  #trailers: readonly string[] = [];
+  #goneListeners: (() => void)[] = [];
+
+  constructor(stream: ServerHttp2Stream, method: string, body: RequestBody) {
+    this.#stream = stream;
+    this.#method = method;
+    this.#body = body;
+    stream.once('close', () => this.#closed());
+  }
+
+  get headSent(): boolean {
+    return this.#headSent;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  info(status: number, rawHeaders: readonly string[]): void {
+    if (!this.#isOpen() || this.#headSent || status === 101) return;
+    try {
+      this.#stream.additionalHeaders(http2Fields(rawHeaders, status, undefined, false));
+    } catch {
+      // An upstream's malformed hint is not worth an answer's failure.
+    }
+  }
+
+  head(status: number, rawHeaders: readonly string[], length?: number): void {
+    this.#writeHead(status, rawHeaders, length, length === 0);
+  }
+
+  write(chunk: Uint8Array): boolean {
+    if (!this.#isOpen() || this.#ended || this.#bodiless || chunk.length === 0) return true;
+    this.#written += chunk.length;
+    if (this.#length !== undefined && this.#written >= this.#length) {
+      this.#last = chunk;
+      return true;
+    }
+    return this.#stream.write(chunk);
+  }
+
+  onDrain(listener: () => void): void {
+    this.#stream.on('drain', listener);
+  }
+
+  end(trailers?: readonly string[]): void {
+    if (this.#gone || this.#ended) return;
+    this.#ended = true;
+    if (trailers !== undefined) this.#trailers = trailers;
+    if (!this.#isOpen()) return;
+    this.#heldHead?.();
+    if (this.#last === undefined) this.#stream.end();
+    else this.#stream.end(this.#last);
+  }
+
+  sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void {
+    this.#writeHead(status, rawHeaders, body.length, true);
+    if (!this.#isOpen()) return;
+    this.#ended = true;
+    this.#heldHead?.();
+    if (this.#bodiless || body.length === 0) this.#stream.end();
+    else this.#stream.end(body);
+  }
+
+  reset(): void {
+    if (!this.#stream.destroyed) this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  }
+
+  onGone(listener: () => void): void {
+    if (this.#gone) listener();
+    else if (!this.#ended) this.#goneListeners.push(listener);
+  }
+
+  #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined, whole: boolean): void {
+    if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
+    if (!this.#isOpen()) return;
+    const stream = this.#stream;
+    this.#bodiless = isBodiless(this.#method, status);
+    const held = whole || this.#bodiless;
+    const fields = this.#fields(rawHeaders, status, length);
+    const send = (): void => {
+      this.#heldHead = undefined;
+      stream.respond(fields, held ? { endStream: this.#bodiless || length === 0 } : { waitForTrailers: true });
+    };
+    if (held) {
+      this.#heldHead = send;
+      stream.once('finish', () => this.#stopUpload());
+    } else {
+      stream.once('wantTrailers', () => this.#sendTrailers());
+      send();
+    }
+    this.#length = length;
+    this.#headSent = true;
+  }
+
+  #fields(rawHeaders: readonly string[], status: number, length: number | undefined): OutgoingHttpHeaders {
+    try {
+      return http2Fields(rawHeaders, status, length, this.#bodiless);
+    } catch (error) {
+      throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
+    }
+  }
+
+  #sendTrailers(): void {
+    try {
+      this.#stream.sendTrailers(http2Trailers(this.#trailers));
+    } catch {
+      // Trailers that cannot be written are left out: the body is whole without them.
+      if (!this.#stream.destroyed) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    }
+    this.#stopUpload();
+  }
+
+  /** After a complete answer a body that nobody reads is stopped without an error (RFC 9113 §8.1). */
+  #stopUpload(): void {
+    if (this.#body.isUnread && !this.#stream.destroyed) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+  }
+
+  #isOpen(): boolean {
+    return !this.#stream.destroyed && !this.#stream.closed;
+  }
+
+  #closed(): void {
+    if (this.#ended || this.#gone) return;
+    this.#gone = true;
+    for (const listener of this.#goneListeners) listener();
+    this.#goneListeners = [];
+  }
+}

@@ -1,0 +1,140 @@
+import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import { RequestBody } from './body-source.ts';
+import { sendError } from './error-reply.ts';
+import type { Arrivals } from './http1.ts';
+import { Http2Reply } from './http2-reply.ts';
+import { type Activity, ignore, type Link } from './links.ts';
+
+export interface Http2ConnectionOptions {
+  readonly link: Link;
+  readonly session: ServerHttp2Session;
+  readonly tunnel: Tunnel;
+  readonly arrivals: Arrivals;
+}
+
+/**
+ * One h2 connection inside a tunnel. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
+ * node:http2 has no deadlines at all, so that all of them are kept here.
+ */
+export class Http2Connection implements Activity {
+  readonly #options: Http2ConnectionOptions;
+  /** Streams whose request has not arrived in full, with the monotonic time at which it began. */
+  readonly #arriving = new Map<ServerHttp2Stream, number>();
+  #open = 0;
+  #idleSince: number;
+
+  constructor(options: Http2ConnectionOptions) {
+    this.#options = options;
+    this.#idleSince = options.arrivals.clock.monotonic();
+    options.session.on('error', ignore);
+    // The types leave out the fourth argument, which is the raw field list.
+    const onStream = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]): void => {
+      this.#accept(stream, headers, flags, more[0]);
+    };
+    options.session.on('stream', onStream);
+  }
+
+  drain(): void {
+    // Sends GOAWAY; the connection closes when its last stream has.
+    this.#options.session.close();
+  }
+
+  sweep(now: number): void {
+    const { session, arrivals } = this.#options;
+    const { keepAliveMs, requestMs } = arrivals.limits;
+    if (this.#open === 0 && now - this.#idleSince > keepAliveMs) session.close();
+    for (const [stream, since] of this.#arriving) {
+      if (now - since > requestMs) stream.close(constants.NGHTTP2_CANCEL);
+    }
+  }
+
+  #accept(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: unknown): void {
+    const { arrivals } = this.#options;
+    const { clock } = arrivals;
+    const hasBody = (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0;
+    const startedAt = clock.monotonic();
+    this.#open++;
+    stream.once('close', () => {
+      this.#open--;
+      this.#idleSince = clock.monotonic();
+      this.#arriving.delete(stream);
+    });
+    if (hasBody) {
+      this.#arriving.set(stream, startedAt);
+      stream.once('end', () => this.#arriving.delete(stream));
+    }
+    const method = headers[':method'] ?? '';
+    const body = new RequestBody({
+      source: stream,
+      declaredLength: hasBody ? declaredLength(headers['content-length']) : 0,
+      // A stream that the client reset ends as well, but then it is closed.
+      isComplete: () => stream.readableEnded && !stream.aborted && !stream.closed && !stream.destroyed,
+      ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
+    });
+    const reply = new Http2Reply(stream, method, body);
+    const refusal = refusalOf(method, headers);
+    if (refusal === undefined) arrivals.onArrival({ head: this.#head(method, headers, rawHeaders, startedAt), body, reply });
+    else sendError(reply, refusal);
+  }
+
+  #head(method: string, headers: IncomingHttpHeaders, rawHeaders: unknown, startedAt: number): ArrivalHead {
+    const { link, tunnel } = this.#options;
+    return {
+      door: 'connect',
+      trafficClass: link.trafficClass,
+      method,
+      rawTarget: headers[':path'] ?? '',
+      rawHeaders: withoutPseudo(rawHeaders),
+      headers: flat(headers),
+      httpVersion: '2',
+      secure: true,
+      remoteAddress: link.remoteAddress,
+      startedAt,
+      tunnel,
+    };
+  }
+}
+
+/** A host that is said twice must be the same twice (decision 3.16); CONNECT, extended or not, opens no tunnel inside a tunnel. */
+function refusalOf(method: string, headers: IncomingHttpHeaders): GatewayError | undefined {
+  if (method === 'CONNECT') return new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+  const authority = headers[':authority'];
+  const host = headers.host;
+  if (authority === undefined && host === undefined) return new GatewayError('bad_framing', 'The request has neither :authority nor Host.');
+  if (authority !== undefined && host !== undefined && authority !== host) {
+    return new GatewayError('bad_framing', 'The request has an :authority and a Host that differ.');
+  }
+  return undefined;
+}
+
+function declaredLength(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function sendContinue(stream: ServerHttp2Stream): void {
+  if (!stream.headersSent && !stream.destroyed && !stream.closed) stream.additionalHeaders({ ':status': 100 });
+}
+
+/** node:http2 gives the raw fields as an untyped flat list; pseudo-headers stand first by protocol. */
+function withoutPseudo(rawHeaders: unknown): string[] {
+  const fields: string[] = [];
+  if (!Array.isArray(rawHeaders)) return fields;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name: unknown = rawHeaders[i];
+    const value: unknown = rawHeaders[i + 1];
+    if (typeof name === 'string' && typeof value === 'string' && !name.startsWith(':')) fields.push(name, value);
+  }
+  return fields;
+}
+
+function flat(headers: IncomingHttpHeaders): Record<string, string | undefined> {
+  const copy: Record<string, string | undefined> = { host: headers[':authority'] ?? headers.host };
+  for (const name in headers) {
+    if (name.startsWith(':') || name === 'host') continue;
+    const value = headers[name];
+    copy[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return copy;
+}

@@ -1,0 +1,90 @@
+import { createServer, type Server } from 'node:http';
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Tunnel } from '../../base/model/arrival.ts';
+import { errorOfClient, rawErrorReply } from './error-reply.ts';
+import { type Arrivals, Http1Connection } from './http1.ts';
+import { Http2Connection } from './http2.ts';
+import { ignore, type Link } from './links.ts';
+
+const MAX_LOCAL_WINDOW = 1_048_576;
+const STREAM_WINDOW = 262_144;
+const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+
+/** The servers that speak HTTP inside tunnels. Neither ever listens: connections are put into them. */
+export class InnerServers {
+  readonly h2: Http2SecureServer;
+  readonly #http1: Server;
+  readonly #arrivals: Arrivals;
+  /** By the socket that HTTP/1 is spoken on. */
+  readonly #connections = new WeakMap<object, Http1Connection>();
+
+  constructor(arrivals: Arrivals) {
+    this.#arrivals = arrivals;
+    this.#http1 = this.#createHttp1();
+    this.h2 = createSecureServer({
+      settings: { maxConcurrentStreams: arrivals.limits.maxStreams, maxHeaderListSize: arrivals.limits.maxHeaderBytes, initialWindowSize: STREAM_WINDOW },
+      maxHeaderListPairs: arrivals.limits.maxHeaderFields,
+    });
+    this.h2.on('sessionError', ignore);
+  }
+
+  /** Speaks HTTP/1 on a connection: plain on the link's own socket, or inside TLS. */
+  acceptHttp1(link: Link, transport: Socket | TLSSocket, tunnel: Tunnel, secure: boolean): void {
+    const connection = new Http1Connection({ link, transport, tunnel, secure, arrivals: this.#arrivals });
+    this.#connections.set(transport, connection);
+    link.activity = connection;
+    this.#http1.emit('connection', transport);
+    transport.resume();
+  }
+
+  /** Speaks h2 inside TLS. */
+  acceptHttp2(link: Link, transport: TLSSocket, tunnel: Tunnel): void {
+    const onSession = (session: ServerHttp2Session): void => {
+      link.activity = new Http2Connection({ link, session, tunnel, arrivals: this.#arrivals });
+      session.setLocalWindowSize(MAX_LOCAL_WINDOW);
+    };
+    // The session is made, and announced, before `emit` returns.
+    this.h2.on('session', onSession);
+    this.h2.emit('secureConnection', transport);
+    this.h2.off('session', onSession);
+  }
+
+  close(): void {
+    this.#http1.close();
+    this.h2.close(ignore);
+  }
+
+  #createHttp1(): Server {
+    const { limits } = this.#arrivals;
+    const server = createServer({
+      maxHeaderSize: limits.maxHeaderBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: Math.min(limits.headersMs, 5_000),
+      requireHostHeader: false,
+    });
+    server.maxHeadersCount = limits.maxHeaderFields;
+    server.on('request', (request, response) => {
+      this.#connections.get(request.socket)?.accept(request, response, request.url ?? '', false);
+    });
+    server.on('checkContinue', (request, response) => {
+      this.#connections.get(request.socket)?.accept(request, response, request.url ?? '', true);
+    });
+    server.on('connect', (_request, socket) => this.#refuse(socket, NESTED_CONNECT));
+    server.on('clientError', (error, socket) => this.#refuse(socket, errorOfClient(error)));
+    // Starts the timer of the deadlines, which only a listening server has.
+    server.emit('listening');
+    return server;
+  }
+
+  #refuse(socket: Duplex, error: GatewayError | undefined): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined) socket.destroy();
+    else connection.refuse(error === undefined ? undefined : rawErrorReply(error));
+  }
+}

@@ -1,0 +1,47 @@
+/** What one client may hold, and for how long. Durations are milliseconds. */
+export interface ListenerLimits {
+  /** Open CONNECTs, intercepted and blind together (`GW_MAX_TUNNELS`). */
+  readonly maxTunnels: number;
+  /** From the 200 of a CONNECT to the end of the TLS handshake, or to the first byte of plain HTTP. */
+  readonly handshakeMs: number;
+  /** For a whole request head. */
+  readonly headersMs: number;
+  /** For a whole request with its body. */
+  readonly requestMs: number;
+  /** A connection without requests is closed after this long. */
+  readonly keepAliveMs: number;
+  /** Of a request head; also the HPACK limit of h2. */
+  readonly maxHeaderBytes: number;
+  readonly maxHeaderFields: number;
+  /** Concurrent streams of one h2 connection. */
+  readonly maxStreams: number;
+  /** Pipelined requests of one HTTP/1.1 connection that may wait for their answers. */
+  readonly maxPipelined: number;
+  /** Of a request body that nobody wants: read and thrown away so that the answer arrives, before the connection is closed. */
+  readonly maxDiscardedBytes: number;
+  /** How long that is done, and how long a refused CONNECT may take to read its answer. */
+  readonly lingerMs: number;
+  /** A tunnel of which one direction has ended is closed when the other stays silent for this long. */
+  readonly halfOpenMs: number;
+  /** While draining, a tunnel without traffic for this long counts as idle. */
+  readonly idleTunnelMs: number;
+  /** How often deadlines are looked at. */
+  readonly sweepMs: number;
+}
+
+export const DEFAULT_LIMITS: ListenerLimits = {
+  maxTunnels: 10_000,
+  handshakeMs: 10_000,
+  headersMs: 30_000,
+  requestMs: 300_000,
+  keepAliveMs: 75_000,
+  maxHeaderBytes: 65_536,
+  maxHeaderFields: 500,
+  maxStreams: 128,
+  maxPipelined: 32,
+  maxDiscardedBytes: 262_144,
+  lingerMs: 2_000,
+  halfOpenMs: 120_000,
+  idleTunnelMs: 2_000,
+  sweepMs: 1_000,
+};

@@ -1,0 +1,87 @@
+import type { Socket } from 'node:net';
+import type { TrafficClass } from '../../base/model/connection.ts';
+
+/** What a client's connection is busy with at the moment. */
+export interface Activity {
+  /** Called once when draining begins: end what is idle at once, the rest when it is done. */
+  drain(): void;
+  /** Called every {@link ListenerLimits.sweepMs} with monotonic milliseconds; ends what is past its deadline. */
+  sweep(now: number): void;
+}
+
+const NOTHING: Activity = { drain: () => undefined, sweep: () => undefined };
+
+/** One TCP connection of a client, from accept to close. */
+export class Link {
+  readonly socket: Socket;
+  readonly trafficClass: TrafficClass;
+  /** TCP peer without port; an IPv4 peer of a dual-stack socket in its IPv4 form. */
+  readonly remoteAddress: string;
+  activity: Activity = NOTHING;
+
+  constructor(socket: Socket, trafficClass: TrafficClass) {
+    const address = socket.remoteAddress ?? '';
+    this.socket = socket;
+    this.trafficClass = trafficClass;
+    this.remoteAddress = address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+  }
+
+  /** Closes with RST, so that nobody takes what was sent for complete. */
+  reset(): void {
+    this.socket.resetAndDestroy();
+  }
+}
+
+/** Every connection that is open. */
+export class Links {
+  readonly #bySocket = new Map<Socket, Link>();
+  #draining = false;
+  #onEmpty: (() => void) | undefined;
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  get size(): number {
+    return this.#bySocket.size;
+  }
+
+  open(socket: Socket, trafficClass: TrafficClass): Link {
+    const link = new Link(socket, trafficClass);
+    this.#bySocket.set(socket, link);
+    // Errors of a client's connection end in `close`; there is nothing else to do about them.
+    socket.on('error', ignore);
+    socket.once('close', () => {
+      this.#bySocket.delete(socket);
+      if (this.#bySocket.size === 0) this.#onEmpty?.();
+    });
+    return link;
+  }
+
+  of(socket: Socket): Link | undefined {
+    return this.#bySocket.get(socket);
+  }
+
+  sweep(now: number): void {
+    for (const link of this.#bySocket.values()) link.activity.sweep(now);
+  }
+
+  /** Lets every connection finish; resolves when none is left. */
+  drain(): Promise<void> {
+    this.#draining = true;
+    const empty = new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+    if (this.#bySocket.size === 0) return Promise.resolve();
+    for (const link of [...this.#bySocket.values()]) link.activity.drain();
+    return empty;
+  }
+
+  destroyAll(): void {
+    this.#draining = true;
+    for (const link of [...this.#bySocket.values()]) link.socket.destroy();
+  }
+}
+
+/** For `error` events that need a listener and no action. */
+export function ignore(): void {}

@@ -1,0 +1,227 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { SecureContext } from 'node:tls';
+import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import type { Arrival, Authority } from '../../base/model/arrival.ts';
+import type { TrafficClass } from '../../base/model/connection.ts';
+import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
+import type { ConnectRequest } from './connect-request.ts';
+import { errorOfClient, rawErrorReply, sendError } from './error-reply.ts';
+import { openFront } from './front.ts';
+import { type Arrivals, Http1Connection } from './http1.ts';
+import { InnerServers } from './inner-servers.ts';
+import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
+import { Links } from './links.ts';
+import { OwnAddresses } from './own-addresses.ts';
+import type { TunnelSummary } from './tunnel.ts';
+
+export interface ListenerOptions {
+  /** Bind address of both ports (`GW_HOST`). */
+  readonly host: string;
+  /** `GW_PORT` and `GW_AMBIENT_PORT`; 0 takes a free one. */
+  readonly port: number;
+  readonly ambientPort: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Ports that CONNECT may name (`GW_CONNECT_PORTS`). */
+  readonly connectPorts: readonly number[];
+  /** Further host names of this gateway (`GW_PUBLIC_NAMES`); CONNECT to them on one of the two ports is refused. */
+  readonly ownNames?: readonly string[];
+  /** Absent when interception is off: an `intercept` verdict is then answered 503. */
+  readonly ca?: { contextFor(host: string): Promise<SecureContext> };
+  readonly limits?: Partial<ListenerLimits>;
+  /** Decides one CONNECT. A GatewayError that it throws is the refusal. */
+  onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
+  /** Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the refusal. */
+  dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  /** Takes every HTTP request of every door and answers it through its sink. */
+  onArrival(arrival: Arrival): void;
+  onTunnelClosed?(summary: TunnelSummary): void;
+}
+
+export interface Listener {
+  /** The ports that were really taken. */
+  readonly port: number;
+  readonly ambientPort: number;
+  /** Open CONNECTs, and connections of clients in all. */
+  readonly openTunnels: number;
+  readonly openConnections: number;
+  /** True when the authority is this gateway: its addresses, every loopback spelling and its names, on one of the two ports. */
+  owns(authority: Authority): boolean;
+  /**
+   * Stops accepting, ends what is idle, lets running requests, streams and tunnels finish, and closes what is left after `timeoutMs`.
+   * @returns true when nothing had to be cut
+   */
+  drain(timeoutMs: number): Promise<boolean>;
+  /** Ends everything at once. */
+  close(): Promise<void>;
+}
+
+const PORTS = ['developer', 'ambient'] as const satisfies readonly TrafficClass[];
+
+/**
+ * Opens both ports.
+ * @throws Error of `listen` (EADDRINUSE, EACCES, …); nothing stays open then
+ */
+export async function openListener(options: ListenerOptions): Promise<Listener> {
+  const doors = new Doors(options);
+  const servers: Server[] = [];
+  const ports: number[] = [];
+  try {
+    for (const trafficClass of PORTS) {
+      const front = await openFront(doors.frontOptions(trafficClass));
+      servers.push(front.server);
+      ports.push(front.port);
+      doors.own.addPort(front.port);
+    }
+  } catch (error) {
+    for (const server of servers) server.close();
+    doors.stop();
+    throw error;
+  }
+  const [port = 0, ambientPort = 0] = ports;
+  return opened(doors, servers, port, ambientPort, options.clock);
+}
+
+function opened(doors: Doors, servers: readonly Server[], port: number, ambientPort: number, clock: Clock): Listener {
+  const stopAccepting = (): Promise<unknown> =>
+    Promise.all(servers.map((server) => new Promise<void>((resolve) => (server.listening ? server.close(() => resolve()) : resolve()))));
+  const close = async (): Promise<void> => {
+    const closed = stopAccepting();
+    doors.links.destroyAll();
+    doors.stop();
+    await closed;
+  };
+  return {
+    port,
+    ambientPort,
+    get openTunnels() {
+      return doors.connect.open;
+    },
+    get openConnections() {
+      return doors.links.size;
+    },
+    owns: (authority) => doors.own.owns(authority),
+    async drain(timeoutMs) {
+      stopAccepting();
+      let cancel: (() => void) | undefined;
+      const expired = new Promise<false>((resolve) => {
+        cancel = clock.after(timeoutMs, () => resolve(false));
+      });
+      const clean = await Promise.race([doors.links.drain().then(() => true), expired]);
+      cancel?.();
+      await close();
+      return clean;
+    },
+    close,
+  };
+}
+
+/** The state that both ports share. */
+class Doors {
+  readonly links = new Links();
+  readonly own: OwnAddresses;
+  readonly connect: ConnectDoor;
+  readonly #options: ListenerOptions;
+  readonly #arrivals: Arrivals;
+  readonly #inner: InnerServers;
+  readonly #http1 = new WeakMap<object, Http1Connection>();
+  #cancelSweep: (() => void) | undefined;
+
+  constructor(options: ListenerOptions) {
+    const { clock, log } = options;
+    const limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#options = options;
+    this.own = new OwnAddresses(options.ownNames ?? []);
+    this.#arrivals = { clock, limits, onArrival: (arrival) => this.#arrive(arrival) };
+    this.#inner = new InnerServers(this.#arrivals);
+    this.connect = new ConnectDoor({
+      clock,
+      log,
+      limits,
+      links: this.links,
+      inner: this.#inner,
+      own: this.own,
+      connectPorts: new Set(options.connectPorts),
+      contextFor: options.ca ? (host) => contextOf(options.ca, host) : undefined,
+      decide: (request) => options.onTunnel(request),
+      dial: (authority, signal) => options.dial(authority, signal),
+      onTunnelClosed: (summary) => options.onTunnelClosed?.(summary),
+    });
+    this.#sweepLater(limits.sweepMs);
+  }
+
+  frontOptions(trafficClass: TrafficClass): Parameters<typeof openFront>[0] {
+    const { host, port, ambientPort, clock } = this.#options;
+    return {
+      host,
+      port: trafficClass === 'developer' ? port : ambientPort,
+      now: clock.now(),
+      limits: this.#arrivals.limits,
+      onConnection: (socket) => this.#connected(socket, trafficClass),
+      onConnect: (request, socket, head) => this.#tunnelled(request, socket, head),
+      onRequest: (request, response, rawTarget, expectsContinue) => this.#requested(request, response, rawTarget, expectsContinue),
+      onClientError: (error, socket) => this.#unreadable(error, socket),
+    };
+  }
+
+  stop(): void {
+    this.#cancelSweep?.();
+    this.#inner.close();
+  }
+
+  #connected(socket: Socket, trafficClass: TrafficClass): void {
+    const link = this.links.open(socket, trafficClass);
+    const connection = new Http1Connection({ link, transport: socket, secure: false, arrivals: this.#arrivals });
+    link.activity = connection;
+    this.#http1.set(socket, connection);
+    if (this.links.draining) connection.drain();
+  }
+
+  #requested(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void {
+    const connection = this.#http1.get(request.socket);
+    if (connection === undefined) request.socket.destroy();
+    else connection.accept(request, response, rawTarget, expectsContinue);
+  }
+
+  #tunnelled(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const link = this.links.of(socket);
+    const before = this.#http1.get(socket);
+    // An answer that is still on its way would end up inside the tunnel.
+    if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
+    else this.connect.accept(request, link, head);
+  }
+
+  #unreadable(error: Error, socket: Duplex): void {
+    const connection = this.#http1.get(socket);
+    const answer = errorOfClient(error);
+    if (connection === undefined) socket.destroy();
+    else connection.refuse(answer === undefined ? undefined : rawErrorReply(answer));
+  }
+
+  #arrive(arrival: Arrival): void {
+    try {
+      this.#options.onArrival(arrival);
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'a request could not be taken in');
+      if (arrival.reply.headSent) arrival.reply.reset();
+      else sendError(arrival.reply, new GatewayError('internal', 'A fault of the gateway; its log has the details.'));
+    }
+  }
+
+  #sweepLater(ms: number): void {
+    const { clock } = this.#options;
+    this.#cancelSweep = clock.after(ms, () => {
+      this.links.sweep(clock.monotonic());
+      this.#sweepLater(ms);
+    });
+  }
+}
+
+async function contextOf(ca: ListenerOptions['ca'], host: string): Promise<SecureContext> {
+  if (ca === undefined) throw new GatewayError('internal', 'Interception is off.');
+  return await ca.contextFor(host);
+}

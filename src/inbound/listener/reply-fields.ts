@@ -1,0 +1,79 @@
+import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
+
+/** Fields that belong to one connection or to the framing, which the sink writes itself. Answers keep `upgrade` on HTTP/1.1 for 426. */
+const FRAMING = new Set(['connection', 'content-length', 'keep-alive', 'proxy-connection', 'transfer-encoding']);
+const FORBIDDEN_ON_H2 = new Set([...FRAMING, 'http2-settings', 'te', 'upgrade']);
+const FORBIDDEN_IN_TRAILERS = new Set([...FORBIDDEN_ON_H2, 'host', 'content-encoding', 'content-type', 'set-cookie', 'trailer']);
+/** node:http2 refuses a second value of these; a client would take the first. */
+const SINGLE_VALUED = new Set([
+  ...['access-control-allow-credentials', 'access-control-max-age', 'age', 'content-encoding', 'content-language', 'content-location', 'content-md5'],
+  ...['content-range', 'content-type', 'date', 'etag', 'expires', 'last-modified', 'location', 'retry-after', 'x-content-type-options'],
+]);
+
+/** True for answers that never have a body: their `Content-Length`, if any, describes what a GET would have brought. */
+export function isBodiless(method: string, status: number): boolean {
+  return method === 'HEAD' || status === 204 || status === 304;
+}
+
+/** The fields of an HTTP/1.1 answer as a flat list, repeated ones kept; `length` undefined leaves the framing to chunks or to the end of the connection. */
+export function http1Fields(rawHeaders: readonly string[], status: number, length: number | undefined, bodiless: boolean, close: boolean): string[] {
+  const fields: string[] = [];
+  let upgrade = false;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    const lower = name.toLowerCase();
+    if (FRAMING.has(lower) && !(lower === 'content-length' && keepsLength(bodiless, status, length))) continue;
+    upgrade ||= lower === 'upgrade';
+    fields.push(name, rawHeaders[i + 1] ?? '');
+  }
+  if (length !== undefined && (!bodiless || (status !== 204 && length > 0))) fields.push('Content-Length', String(length));
+  if (close) fields.push('Connection', upgrade ? 'upgrade, close' : 'close');
+  else if (upgrade) fields.push('Connection', 'upgrade');
+  return fields;
+}
+
+/**
+ * The fields of an h2 answer: connection-specific ones dropped (RFC 9113 §8.2.2), repeated ones as lists.
+ * @throws Error for a status, name or value that HTTP does not have; node:http2 would send it
+ */
+export function http2Fields(rawHeaders: readonly string[], status: number, length: number | undefined, bodiless: boolean): OutgoingHttpHeaders {
+  if (!Number.isInteger(status) || status < 100 || status > 599) throw new RangeError(`no HTTP status: ${status}`);
+  const fields: OutgoingHttpHeaders = { ':status': status };
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    if (name.startsWith(':')) continue;
+    if (FORBIDDEN_ON_H2.has(name) && !(name === 'content-length' && keepsLength(bodiless, status, length))) continue;
+    append(fields, name, rawHeaders[i + 1] ?? '');
+  }
+  if (length !== undefined && (!bodiless || (status !== 204 && length > 0))) fields['content-length'] = String(length);
+  return fields;
+}
+
+/** Trailers as pairs, without those that RFC 9110 §6.5.1 forbids there. */
+export function trailerPairs(trailers: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i + 1 < trailers.length; i += 2) {
+    const name = trailers[i] ?? '';
+    if (!name.startsWith(':') && !FORBIDDEN_IN_TRAILERS.has(name.toLowerCase())) pairs.push([name, trailers[i + 1] ?? '']);
+  }
+  return pairs;
+}
+
+export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders {
+  const fields: OutgoingHttpHeaders = {};
+  for (const [name, value] of trailerPairs(trailers)) append(fields, name.toLowerCase(), value);
+  return fields;
+}
+
+function append(fields: OutgoingHttpHeaders, name: string, value: string): void {
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  const present = fields[name];
+  if (present === undefined) fields[name] = value;
+  else if (Array.isArray(present)) present.push(value);
+  else if (!SINGLE_VALUED.has(name)) fields[name] = [String(present), value];
+}
+
+function keepsLength(bodiless: boolean, status: number, length: number | undefined): boolean {
+  return bodiless && status !== 204 && (length === undefined || length === 0);
+}
