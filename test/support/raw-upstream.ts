@@ -32,6 +32,8 @@ export const MISBEHAVIOUR = {
   cutsLength: (socket) => void socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour'),
   /** Closes in the middle of a chunked body. */
   cutsChunks: (socket) => void socket.end(`${CHUNKED}d\r\ndata: first\n\n\r\n`),
+  /** The same after `Connection: close`. */
+  cutsLastChunks: (socket) => void socket.end(`${CHUNKED.replace('\r\n', '\r\nConnection: close\r\n')}d\r\ndata: first\n\n\r\n`),
   /** Not HTTP at all. */
   garbage: (socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'),
   /** A body without framing that ends with the connection. */
@@ -52,6 +54,7 @@ export async function startRawUpstream(behaviour: RawBehaviour, hosts?: readonly
     connections++;
     let text = '';
     socket.on('error', () => undefined);
+    socket.on('end', () => socket.end());
     socket.on('data', (chunk) => {
       const piece = chunk.toString('latin1');
       received += piece;

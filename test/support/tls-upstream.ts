@@ -47,8 +47,6 @@ export interface TlsUpstreamOptions {
   readonly certificate?: CertificateKind;
   /** Offer h2 beside http/1.1. */
   readonly h2?: boolean;
-  /** Ask for a client certificate and refuse clients without one. */
-  readonly clientCertificate?: boolean;
   readonly handler?: UpstreamHandler;
 }
 
@@ -64,11 +62,7 @@ export const answerOk: UpstreamHandler = (_request, response) => {
 export async function startTlsUpstream(given: UpstreamHandler | TlsUpstreamOptions = {}): Promise<TestUpstream> {
   const options = typeof given === 'function' ? { handler: given } : given;
   const { caPem, certPem, keyPem } = certificateOf(options.certificate ?? 'good', options.hosts ?? DEFAULT_HOSTS);
-  const tls = {
-    cert: certPem,
-    key: keyPem,
-    ...(options.clientCertificate ? { requestCert: true, rejectUnauthorized: true, ca: caPem } : {}),
-  };
+  const tls = { cert: certPem, key: keyPem };
   const server = options.h2 ? createSecureServer({ ...tls, allowHTTP1: true }) : createHttpsServer(tls);
   return listen(server as unknown as Server, 'secureConnection', options.handler ?? answerOk, caPem);
 }

@@ -3,7 +3,7 @@ import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { type CallPhase, callError } from './upstream-error.ts';
+import { type CallPhase, callError, codeOf } from './upstream-error.ts';
 
 /** Counts up slowly; a call remembers the count at each sign of life. */
 export interface SlowCounter {
@@ -41,6 +41,7 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
   readonly #counter: SlowCounter;
   readonly #body: RequestBody | undefined;
   #phase: CallPhase = 'connecting';
+  #status = 0;
   #done = false;
   #paused = false;
   #resumedEarly = false;
@@ -112,6 +113,7 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
         return true;
       }
       this.#phase = 'answering';
+      this.#status = status;
       this.#resumeUpstream = resume;
       this.#events.onHead(status, headers, () => this.#resume());
       return true;
@@ -152,6 +154,11 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     if (this.#done) return;
     this.#done = true;
     this.#body?.stop();
+    // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
+    if (this.#status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
+      this.#events.onEnd(NO_TRAILERS);
+      return;
+    }
     this.#tell(callError(this.request.authority, this.#phase, error));
   }
 

@@ -1,3 +1,5 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+
 /** The reason with which a stopped call ends inside; never seen by its caller. */
 export const STOPPED = new Error('the call was stopped');
 
@@ -21,7 +23,7 @@ export class RequestBody implements AsyncIterableIterator<Uint8Array> {
     const iterator = (this.#iterator ??= this.#source[Symbol.asyncIterator]());
     return new Promise((resolve, reject) => {
       this.#release = reject;
-      iterator.next().then(resolve, reject);
+      iterator.next().then(resolve, (error: unknown) => reject(brokenSource(error)));
     });
   }
 
@@ -37,4 +39,8 @@ export class RequestBody implements AsyncIterableIterator<Uint8Array> {
     this.stop();
     return Promise.resolve({ done: true, value: undefined });
   }
+}
+
+function brokenSource(error: unknown): GatewayError {
+  return error instanceof GatewayError ? error : new GatewayError('client_gone', 'The request body broke off.', { cause: error });
 }

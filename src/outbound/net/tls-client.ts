@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
 import { connect, createSecureContext, rootCertificates, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Authority } from '../../base/model/arrival.ts';
@@ -18,13 +19,13 @@ export class TlsClient {
 
   /**
    * @param extraRoots PEM text, trusted in addition (`GW_UPSTREAM_CA_FILE`)
-   * @throws Error when `extraRoots` is not PEM
+   * @throws Error when `extraRoots` holds no certificate, or one that cannot be read
    */
   constructor(clock: Clock, extraRoots: string | undefined) {
     this.#clock = clock;
     this.#context = createSecureContext({
       minVersion: 'TLSv1.2',
-      ...(extraRoots === undefined ? {} : { ca: [...rootCertificates, extraRoots] }),
+      ...(extraRoots === undefined ? {} : { ca: [...rootCertificates, ...certificatesOf(extraRoots)] }),
     });
   }
 
@@ -79,4 +80,11 @@ export class TlsClient {
   static scopeOf(authority: Authority, operatorOwn: boolean): string {
     return operatorOwn ? `own ${formatAuthority(authority)}` : formatAuthority(authority);
   }
+}
+
+/** OpenSSL passes over what it cannot read; a root that the operator gave must not get lost like that. */
+function certificatesOf(pem: string): string[] {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) throw new Error('no PEM certificate in it');
+  return blocks.map((block) => new X509Certificate(block).toString());
 }

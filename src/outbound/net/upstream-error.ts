@@ -97,8 +97,11 @@ export function callError(authority: Authority, phase: CallPhase, error: unknown
   const code = codeOf(error);
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, error);
   if (code in PROTOCOL_FAULTS) return protocolError(`${name} ${PROTOCOL_FAULTS[code]}.`, error);
-  if (code === 'HPE_INVALID_EOF_STATE' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
-  if (code.startsWith('HPE_')) return protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
+  // undici 7 leaves the code of its parser's errors undefined; llhttp's reason stands in the message.
+  if (error instanceof Error && error.name === 'HTTPParserError') {
+    return error.message.includes('EOF') ? brokenOff(name, error) : protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+  }
   if (code === 'UND_ERR_SOCKET') return socketError(name, phase, error);
   if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') {
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
