@@ -18,7 +18,7 @@ export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
 /** Levels of nesting; the parser recurses. */
 export const MAX_YAML_DEPTH = 64;
 /** Nodes when all aliases are written out: what stops "billion laughs". */
-export const MAX_YAML_NODES = 200_000;
+export const MAX_YAML_NODES = 500_000;
 
 interface Positioned {
   /** From 1. */

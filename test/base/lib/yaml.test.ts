@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import t from 'tap';
 import { MAX_YAML_DEPTH, parseYaml, toPlain, yamlEntry, yamlMember } from '../../../src/base/lib/yaml.ts';
 
@@ -10,6 +11,18 @@ t.test('scalars keep their source text and their place', async (t) => {
   t.match(yamlEntry(budget, 'hex')?.key, { source: 'hex', line: 4, column: 3 });
   t.equal(yamlMember(budget, 'nothing'), undefined);
   t.same(toPlain(root), { version: 1.1, budget: { usd_max: '5.00', hex: 16 }, list: ['a', 2] });
+});
+
+t.test('JSON is YAML: any value that is written as JSON comes back the same', async (t) => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
+      const text = JSON.stringify(value);
+      const { root, errors } = parseYaml(text, 'f');
+      return errors.length === 0 && JSON.stringify(toPlain(root)) === JSON.stringify(JSON.parse(text));
+    }),
+    { numRuns: 300 },
+  );
+  t.pass();
 });
 
 t.test('an empty file is null, a missing value too, and YAML 1.1 words are text', async (t) => {
