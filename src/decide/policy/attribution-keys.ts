@@ -1,5 +1,5 @@
-import type { Attribution } from '../../base/model/attribution.ts';
 import type { YamlNode } from '../../base/lib/yaml.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
 import type { Place, Problems } from './problems.ts';
 
 /** One attribution value by its flat name: `customer_id`, `account_id`, `project_id` or `labels.<key>` (specification, "Policy bundle"). */
@@ -33,7 +33,12 @@ export function readAttributionKey(name: string, node: YamlNode, place: Place, p
   const key = attributionKey(name);
   if (key !== undefined) return key;
   if (name === 'labels') problems.add(place, node, 'unknown_key', 'labels are named one by one', 'write labels.<key>');
-  else problems.unknown(place, node, 'unknown_key', 'attribution key', name, [...IDS, ...IDS.map((id) => `attribution.${id}`), 'labels.<key>']);
+  else
+    problems.unknown(place, node, 'unknown_key', 'attribution key', name, [
+      ...IDS,
+      ...IDS.map((id) => `attribution.${id}`),
+      'labels.<key>',
+    ]);
   return undefined;
 }
 

@@ -47,7 +47,13 @@ export interface BundleShape {
   /** Undefined when the bundle has no `inline_rules`. */
   readonly inline: readonly LayerNode[] | undefined;
   /** Undefined when the bundle has no `files`. */
-  readonly files: readonly { readonly name: string; readonly node: YamlNode; readonly place: Place }[] | undefined;
+  readonly files: FileList | undefined;
+}
+
+export interface FileList {
+  readonly node: YamlNode;
+  readonly place: Place;
+  readonly names: readonly { readonly name: string; readonly node: YamlNode; readonly place: Place }[];
 }
 
 const MAX_FILE_NAME = 256;
@@ -59,7 +65,7 @@ export function readBundle({ text, file }: PolicyText, problems: Problems): Bund
   if (map === undefined) return undefined;
   const header: BundleHeader = {};
   let inline: readonly LayerNode[] | undefined;
-  let files: BundleShape['files'];
+  let files: FileList | undefined;
   problems.members(
     map,
     place,
@@ -73,7 +79,7 @@ export function readBundle({ text, file }: PolicyText, problems: Problems): Bund
         inline = readInlineRules(value, at, problems);
       },
       files: ({ value }, at) => {
-        files = readFileNames(value, at, problems);
+        files = { node: value, place: at, names: readFileNames(value, at, problems) };
       },
     },
     'unknown_key',
@@ -211,12 +217,13 @@ function readLayer(layer: string, node: YamlNode, place: Place, problems: Proble
   return items && { layer, node, place, rules: items.map((item, i) => ({ layer, node: item, place: place.at(i) })) };
 }
 
-function readFileNames(node: YamlNode, place: Place, problems: Problems): NonNullable<BundleShape['files']> {
+function readFileNames(node: YamlNode, place: Place, problems: Problems): FileList['names'] {
   const names: { name: string; node: YamlNode; place: Place }[] = [];
   (problems.items(node, place, 'files') ?? []).forEach((item, i) => {
     const name = problems.scalar(item, place.at(i), 'a file name')?.source;
     if (name === undefined) return;
-    if (!isFileName(name)) problems.add(place.at(i), item, 'bad_value', `"${name}" is not the relative name of a .yaml file inside the policies folder`);
+    if (!isFileName(name))
+      problems.add(place.at(i), item, 'bad_value', `"${name}" is not the relative name of a .yaml file inside the policies folder`);
     else if (names.some((known) => known.name === name)) problems.add(place.at(i), item, 'bad_value', `"${name}" stands twice`);
     else names.push({ name, node: item, place: place.at(i) });
   });

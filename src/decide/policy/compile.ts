@@ -1,13 +1,13 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
-import { type BundleHeader, type BundleShape, type LayerNode, type PolicyText, readBundle, readRuleFile } from './bundle.ts';
+import { type BundleHeader, type BundleShape, type LayerNode, type PolicyText, type RuleNode, readBundle, readRuleFile } from './bundle.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
 import type { Field } from './fields.ts';
 import { compareLayers, GATE_CODES, isCustomLayer, type PlanTier, tierAllows } from './layers.ts';
 import { compileMissingMark, compilePredicate } from './predicate.ts';
-import { Place, Problems } from './problems.ts';
+import { Problems } from './problems.ts';
 import { type Rule, readRule } from './rule.ts';
 import { indexRules } from './rule-index.ts';
 import type { Level } from './verdict.ts';
@@ -48,7 +48,7 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
     connectorId: options.connectorId ?? ((text) => text),
     allowUnsupported: options.allowUnsupported ?? false,
   };
-  const layers = new Map<string, Map<string, Rule>>();
+  const layers: Layers = new Map();
   const header: BundleHeader = {};
   const base = readBundle(input.bundle, problems);
   if (base !== undefined) {
@@ -61,7 +61,8 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
     const overlay = text && readBundle(text, problems);
     if (overlay === undefined) continue;
     Object.assign(header, overlay.header);
-    for (const file of overlay.files ?? []) problems.add(file.place, file.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
+    if (overlay.files !== undefined)
+      problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
     applyLevel(layers, overlay.inline ?? [], level, input.tier, reader);
   }
   if (problems.details.length > 0) return { errors: problems.details };
@@ -71,15 +72,14 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
 function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems): readonly LayerNode[] {
   if (bundle.files !== undefined && input.files === undefined) {
-    const [first] = bundle.files;
-    const place = first?.place ?? new Place(input.bundle.file, 'files');
-    problems.add(place, first?.node, 'files_not_allowed', 'a bundle that is put holds its rules under inline_rules');
+    const { node, place } = bundle.files;
+    problems.add(place, node, 'files_not_allowed', 'a bundle that is put holds its rules under inline_rules');
     return bundle.inline ?? [];
   }
   if (bundle.inline !== undefined) return bundle.inline;
   const texts: PolicyText[] = [];
   if (bundle.files === undefined) texts.push(...(input.addons ?? []));
-  for (const { name, node, place } of bundle.files ?? []) {
+  for (const { name, node, place } of bundle.files?.names ?? []) {
     const text = input.files?.get(name);
     if (text === undefined) problems.add(place, node, 'missing_file', `there is no readable file "${name}" in the policies folder`);
     else texts.push({ text, file: name });
@@ -88,29 +88,46 @@ function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems)
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */
-function applyLevel(layers: Map<string, Map<string, Rule>>, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): void {
-  const { problems } = reader;
+function applyLevel(layers: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): void {
   const here = new Map<string, Rule>();
-  for (const { layer, node, place, rules } of nodes) {
-    if (level === 'base' ? isCustomLayer(layer) && tier !== 'enterprise' : !tierAllows(tier, layer)) {
-      problems.add(place, node, 'tier_not_allowed', `the plan tier ${tier} does not include the layer ${layer}${level === 'base' ? '' : ' in overlays'}`);
-    }
-    const effective = layers.get(layer) ?? new Map<string, Rule>();
-    layers.set(layer, effective);
-    for (const source of rules) {
+  for (const node of nodes) {
+    checkTier(node, level, tier, reader);
+    const effective = layers.get(node.layer) ?? new Map<string, Rule>();
+    layers.set(node.layer, effective);
+    for (const source of node.rules) {
       const rule = readRule(source, level, reader);
-      if (rule === undefined) continue;
-      const first = here.get(`${layer} ${rule.id}`);
-      if (first !== undefined) {
-        const message = `the layer ${layer} already has a rule "${rule.id}", at ${first.file}:${first.line}`;
-        problems.add(source.place.inRule(rule.id), source.node, 'duplicate_rule', message);
-        continue;
-      }
-      here.set(`${layer} ${rule.id}`, rule);
+      if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
       if (rule.disabled) effective.delete(rule.id);
       else effective.set(rule.id, rule);
     }
   }
+}
+
+/** Effective rules by layer and id. */
+type Layers = Map<string, Map<string, Rule>>;
+
+/** The tier limits overlays; custom layers need `enterprise` everywhere (policy.md 2). */
+function checkTier({ layer, node, place }: LayerNode, level: Level, tier: PlanTier, { problems }: EffectReader): void {
+  if (level === 'base' && !isCustomLayer(layer)) return;
+  if (tierAllows(tier, layer)) return;
+  const where = level === 'base' ? '' : ' in overlays';
+  problems.add(place, node, 'tier_not_allowed', `the plan tier ${tier} does not include the layer ${layer}${where}`);
+}
+
+function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Rule>, { problems }: EffectReader): boolean {
+  const key = `${rule.layer} ${rule.id}`;
+  const first = here.get(key);
+  if (first === undefined) {
+    here.set(key, rule);
+    return false;
+  }
+  problems.add(
+    place.inRule(rule.id),
+    node,
+    'duplicate_rule',
+    `the layer ${rule.layer} already has a rule "${rule.id}", at ${first.file}:${first.line}`,
+  );
+  return true;
 }
 
 function assemble(header: BundleHeader, layers: ReadonlyMap<string, ReadonlyMap<string, Rule>>): CompiledPolicy {

@@ -1,5 +1,5 @@
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
-import { type Field, FIELD_NAMES, resolveField } from './fields.ts';
+import { FIELD_NAMES, type Field, resolveField } from './fields.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
 import type { Place, Problems } from './problems.ts';
 
@@ -9,7 +9,13 @@ import type { Place, Problems } from './problems.ts';
  */
 export type Condition =
   | { readonly kind: 'all' | 'any'; readonly parts: readonly Condition[] }
-  | { readonly kind: 'value'; readonly field: Field; readonly operator: string; readonly negated: boolean; readonly compiled: CompiledOperator }
+  | {
+      readonly kind: 'value';
+      readonly field: Field;
+      readonly operator: string;
+      readonly negated: boolean;
+      readonly compiled: CompiledOperator;
+    }
   | { readonly kind: 'exists'; readonly field: Field; readonly present: boolean };
 
 export interface ConditionReader {
@@ -20,14 +26,32 @@ export interface ConditionReader {
 /** Always matches: an `all` of nothing, which no bundle can write. */
 export const ALWAYS: Condition = { kind: 'all', parts: [] };
 
-const GROUPS = ['all', 'any', 'not', 'negate'] as const;
-const CLAUSE_KEYS = ['field', ...GROUPS, 'exists', ...Object.keys(OPERATORS)];
+const GROUPS = ['all', 'any', 'not'] as const;
+type Group = (typeof GROUPS)[number];
+const CLAUSE_KEYS = ['field', 'negate', ...GROUPS, 'exists', ...Object.keys(OPERATORS)];
 const OPERATOR_NAMES = ['exists', ...Object.keys(OPERATORS), 'negate'];
 /** Words of other languages, and what they are called here. */
-const SYNONYMS: Readonly<Record<string, string>> = { eq: 'equals', ne: 'not_equals', neq: 'not_equals', regex: 'matches', and: 'all', or: 'any', ge: 'gte', le: 'lte', prefix: 'starts_with', suffix: 'ends_with', like: 'glob' };
+const SYNONYMS: Readonly<Record<string, string>> = {
+  eq: 'equals',
+  ne: 'not_equals',
+  neq: 'not_equals',
+  regex: 'matches',
+  and: 'all',
+  or: 'any',
+  ge: 'gte',
+  le: 'lte',
+  prefix: 'starts_with',
+  suffix: 'ends_with',
+  like: 'glob',
+};
 
 /** Reads `when` and `conditions` of a rule: both must hold, neither always matches (policy.md 10). */
-export function readRuleCondition(when: YamlNode | undefined, conditions: YamlNode | undefined, place: Place, reader: ConditionReader): Condition {
+export function readRuleCondition(
+  when: YamlNode | undefined,
+  conditions: YamlNode | undefined,
+  place: Place,
+  reader: ConditionReader,
+): Condition {
   const parts: Condition[] = [];
   if (when !== undefined) parts.push(readClause(when, place.at('when'), false, reader));
   if (conditions !== undefined) parts.push(...readConditions(conditions, place.at('conditions'), reader));
@@ -38,35 +62,50 @@ export function readRuleCondition(when: YamlNode | undefined, conditions: YamlNo
 function readClause(node: YamlNode, place: Place, outerNegated: boolean, reader: ConditionReader): Condition {
   const { problems } = reader;
   if (node.kind !== 'map') {
-    problems.add(place, node, 'bad_type', 'a condition must be a map', node.kind === 'seq' ? 'write all: or any: before the list' : undefined);
+    problems.add(
+      place,
+      node,
+      'bad_type',
+      'a condition must be a map',
+      node.kind === 'seq' ? 'write all: or any: before the list' : undefined,
+    );
     return ALWAYS;
   }
   const negated = readNegate(node.entries, place, problems) ? !outerNegated : outerNegated;
   const fieldEntry = node.entries.find(({ key }) => key.source === 'field');
   const field = fieldEntry && readFieldName(fieldEntry.value, place.at('field'), problems);
-  const parts: Condition[] = [];
-  let operators = 0;
-  for (const entry of node.entries) {
-    const name = entry.key.source;
-    const at = place.at(name);
-    if (name === 'field' || name === 'negate') continue;
-    if (name === 'all' || name === 'any') parts.push(readGroup(name, entry.value, at, negated, reader));
-    else if (name === 'not') parts.push(readClause(entry.value, at, !negated, reader));
-    else {
-      operators++;
-      if (name !== 'exists' && !Object.hasOwn(OPERATORS, name)) unknownOperator(at, entry, CLAUSE_KEYS, problems);
-      else if (fieldEntry === undefined) problems.add(at, entry.key, 'missing_key', `"${name}" needs a field beside it`);
-      else if (field !== undefined) parts.push(...readTest(field, entry, at, negated, reader));
-    }
+  const rest = node.entries.filter(({ key }) => key.source !== 'field' && key.source !== 'negate');
+  const operators = rest.filter(({ key }) => !isGroup(key.source));
+  if (rest.length === 0 && fieldEntry === undefined) problems.add(place, node, 'empty', 'the condition is empty');
+  if (fieldEntry !== undefined && operators.length === 0) {
+    problems.add(place, fieldEntry.key, 'missing_key', 'the field is compared with nothing: an operator is missing');
   }
-  if (fieldEntry !== undefined && operators === 0) problems.add(place, fieldEntry.key, 'missing_key', 'the field is compared with nothing: an operator is missing');
-  else if (node.entries.every(({ key }) => key.source === 'negate')) problems.add(place, node, 'empty', 'the condition is empty');
+  const parts = rest.flatMap((entry): readonly Condition[] => {
+    const { source } = entry.key;
+    const at = place.at(source);
+    if (isGroup(source)) return [readGroup(source, entry.value, at, negated, reader)];
+    if (!isOperator(source)) unknownOperator(at, entry, CLAUSE_KEYS, problems);
+    else if (fieldEntry === undefined) problems.add(at, entry.key, 'missing_key', `"${source}" needs a field beside it`);
+    else if (field !== undefined) return readTest(field, entry, at, negated, reader);
+    return [];
+  });
   return group(negated ? 'any' : 'all', parts);
 }
 
-function readGroup(kind: 'all' | 'any', node: YamlNode, place: Place, negated: boolean, reader: ConditionReader): Condition {
+function isGroup(name: string): name is Group {
+  return (GROUPS as readonly string[]).includes(name);
+}
+
+function isOperator(name: string): boolean {
+  return name === 'exists' || Object.hasOwn(OPERATORS, name);
+}
+
+/** `all` and `any` hold a list of clauses, `not` one clause. */
+function readGroup(kind: Group, node: YamlNode, place: Place, negated: boolean, reader: ConditionReader): Condition {
+  if (kind === 'not') return readClause(node, place, !negated, reader);
   const items = reader.problems.items(node, place, kind) ?? [];
-  if (node.kind === 'seq' && items.length === 0) reader.problems.add(place, node, 'empty', `an empty ${kind} would ${kind === 'all' ? 'always' : 'never'} match`);
+  if (node.kind === 'seq' && items.length === 0)
+    reader.problems.add(place, node, 'empty', `an empty ${kind} would ${kind === 'all' ? 'always' : 'never'} match`);
   const parts = items.map((item, i) => readClause(item, place.at(i), negated, reader));
   return group((kind === 'all') === negated ? 'any' : 'all', parts);
 }
@@ -81,8 +120,7 @@ function readConditions(node: YamlNode, place: Place, reader: ConditionReader): 
   for (const entry of map.entries) {
     const name = entry.key.source;
     const at = place.at(name);
-    if (name === 'all' || name === 'any') parts.push(readGroup(name, entry.value, at, false, reader));
-    else if (name === 'not') parts.push(readClause(entry.value, at, true, reader));
+    if (isGroup(name)) parts.push(readGroup(name, entry.value, at, false, reader));
     else {
       const field = readFieldName(entry.key, at, problems);
       if (field !== undefined) parts.push(...readFieldConditions(field, entry, at, reader));
@@ -124,7 +162,13 @@ function readTest(field: Field, entry: YamlEntry, place: Place, negated: boolean
   const operator = OPERATORS[name];
   if (operator === undefined) return [];
   if (!operator.types.has(field.type)) {
-    problems.add(place, entry.key, 'operator_not_for_field', `"${name}" does not apply to ${field.name} (${field.type.replaceAll('_', ' ')})`, fittingOperators(field));
+    problems.add(
+      place,
+      entry.key,
+      'operator_not_for_field',
+      `"${name}" does not apply to ${field.name} (${field.type.replaceAll('_', ' ')})`,
+      fittingOperators(field),
+    );
     return [];
   }
   const compiled = operator.compile(entry.value, { field, place, problems, connectorId: reader.connectorId });

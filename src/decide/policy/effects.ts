@@ -155,10 +155,12 @@ function readSelectCredential(entry: YamlEntry, place: Place, effects: RuleEffec
   const { problems } = reader;
   refuseUnsupported('select_credential', entry.key, place, reader);
   const choice: CredentialChoice = {};
-  const keep = (name: keyof CredentialChoice, convert: (text: string) => string = (text) => text) => ({ value }: YamlEntry, at: Place) => {
-    const text = problems.text(value, at, name, MAX_ID);
-    if (text !== undefined) choice[name] = convert(text);
-  };
+  const keep =
+    (name: keyof CredentialChoice, convert: (text: string) => string = (text) => text) =>
+    ({ value }: YamlEntry, at: Place) => {
+      const text = problems.text(value, at, name, MAX_ID);
+      if (text !== undefined) choice[name] = convert(text);
+    };
   readMembers(entry.value, place, problems, 'select_credential', {
     credential_id: keep('credential_id'),
     provider: keep('provider', (text) => reader.connectorId(text) ?? text),
@@ -209,7 +211,13 @@ function readDefaultAttribution({ value }: YamlEntry, place: Place, effects: Rul
   effects.defaults = defaults;
 }
 
-function readMembers(node: YamlNode, place: Place, problems: Problems, what: string, readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>): void {
+function readMembers(
+  node: YamlNode,
+  place: Place,
+  problems: Problems,
+  what: string,
+  readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>,
+): void {
   const map = problems.map(node, place, what);
   if (map === undefined) return;
   if (map.entries.length === 0) problems.add(place, node, 'empty', `${what} is empty`);

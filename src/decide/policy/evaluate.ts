@@ -1,10 +1,10 @@
 import type { Attribution } from '../../base/model/attribution.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
 import { type AttributionKey, attributionFrom } from './attribution-keys.ts';
-import type { CompiledPolicy, CompiledRule } from './compiled.ts';
+import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
-import { GATE_CODES } from './layers.ts';
 import { type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
+import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
 
@@ -15,6 +15,7 @@ const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
   require_attribution: 'attribution_required',
   quarantine: 'quarantined',
 };
+const NO_CREDENTIAL = 'no_credential_candidate';
 
 /**
  * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8). Pure: no clock, no I/O, no state.
@@ -22,83 +23,124 @@ const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
  *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
-  const defaults = collectDefaults(policy.defaultRules, facts);
-  const context: RunContext = { facts, defaults, rateLimited, strategy: policy.strategy };
+  const context = contextOf(policy, facts, rateLimited);
+  return decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
+}
+
+export function contextOf(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): RunContext {
+  return { facts, defaults: collectDefaults(policy.defaultRules, facts), rateLimited, strategy: policy.strategy };
+}
+
+/** The combined verdict of these layers, undefined when none of them has an opinion. */
+export function decideLayers(policy: CompiledPolicy, layers: readonly CompiledLayer[], context: RunContext): Verdict | undefined {
   const outcomes: LayerOutcome[] = [];
-  let deciding: LayerOutcome | undefined;
+  let deciding: DecidedOutcome | undefined;
   let stoppedAt: string | undefined;
-  for (const layer of policy.layers) {
+  for (const layer of layers) {
     const outcome = runLayer(layer, context);
     outcomes.push(outcome);
-    if (outcome.decision === undefined) continue;
-    if (deciding?.decision === undefined || severityOf(outcome.decision) > severityOf(deciding.decision)) deciding = outcome;
+    if (!isDecided(outcome)) continue;
+    if (deciding === undefined || severityOf(outcome.decision) > severityOf(deciding.decision)) deciding = outcome;
     if (!policy.stopOn.has(outcome.decision)) continue;
     stoppedAt = layer.name;
     break;
   }
-  return conclude(outcomes, deciding, stoppedAt, context);
+  return deciding && conclude(outcomes, deciding, stoppedAt, context);
 }
 
-function conclude(outcomes: readonly LayerOutcome[], deciding: LayerOutcome | undefined, stoppedAt: string | undefined, context: RunContext): Verdict {
+type DecidedOutcome = LayerOutcome & { readonly decision: Decision };
+
+function isDecided(outcome: LayerOutcome): outcome is DecidedOutcome {
+  return outcome.decision !== undefined;
+}
+
+/** Nothing refused and nothing allowed (policy.md 1). */
+function defaultDeny({ facts, defaults }: RunContext): Verdict {
+  const { effects } = mergeEffects([], defaults, facts);
+  return {
+    decision: 'deny',
+    reason: 'no rule allows this request',
+    reason_codes: ['default_deny'],
+    matched: [],
+    stopped_at: undefined,
+    effects,
+  };
+}
+
+function conclude(
+  outcomes: readonly LayerOutcome[],
+  deciding: DecidedOutcome,
+  stoppedAt: string | undefined,
+  context: RunContext,
+): Verdict {
   const { facts, defaults } = context;
-  const decision = deciding?.decision ?? 'deny';
+  const { decision } = deciding;
   const runs = permits(decision);
-  const hits = deciding === undefined ? [] : contributing(outcomes, runs);
-  const rules = hits.map((hit) => hit.rule);
-  const merged = mergeEffects(rules, defaults, facts);
-  const verdict = {
-    decision: decision === 'downgrade' && merged.downgradeChangesNothing ? ('allow' as const) : decision,
-    reason: deciding === undefined ? 'no rule allows this request' : reasonOf(deciding),
-    reason_codes: deciding === undefined ? ['default_deny'] : reasonCodes(outcomes, runs),
+  const hits = contributing(outcomes, runs);
+  const merged = mergeEffects(
+    hits.map((hit) => hit.rule),
+    defaults,
+    facts,
+  );
+  const verdict: Verdict = {
+    decision: decision === 'downgrade' && merged.downgradeChangesNothing ? 'allow' : decision,
+    reason: reasonOf(deciding),
+    reason_codes: reasonCodes(outcomes, runs),
     matched: hits.map((hit) => matchedOf(hit, facts)),
     stopped_at: stoppedAt,
     effects: merged.effects,
   };
-  if (!runs || !merged.noCredentialLeft) return verdict;
-  const code = 'no_credential_candidate';
-  return { ...verdict, decision: 'deny', reason: 'the rules ask for different credentials, so none is left', reason_codes: [...new Set([...verdict.reason_codes, code])] };
+  return runs && merged.noCredentialLeft ? withoutCredential(verdict) : verdict;
 }
 
-/** Hits below the ending rule of their layer count when the request runs, or when they themselves refused it. */
+function withoutCredential(verdict: Verdict): Verdict {
+  const reasonCodes = [...verdict.reason_codes.filter((code) => code !== NO_CREDENTIAL), NO_CREDENTIAL];
+  return { ...verdict, decision: 'deny', reason: 'the rules ask for different credentials, so none is left', reason_codes: reasonCodes };
+}
+
 function contributing(outcomes: readonly LayerOutcome[], runs: boolean): readonly Hit[] {
-  const hits: Hit[] = [];
-  for (const outcome of outcomes) {
-    for (const hit of outcome.hits) {
-      if (!hit.below || runs || hit.lacking.length > 0) hits.push(hit);
-    }
-  }
-  return hits;
+  return outcomes.flatMap((outcome) => outcome.hits.filter((hit) => contributes(hit, runs)));
+}
+
+/** Hits below the ending rule of their layer count when the request runs, or when they themselves refused it (policy.md 7). */
+function contributes(hit: Hit, runs: boolean): boolean {
+  return !hit.below || runs || hit.lacking.length > 0;
 }
 
 function matchedOf({ rule }: Hit, facts: Facts): MatchedRule {
   return rule.missingMark?.(facts) ? rule.matchedMissing : rule.matched;
 }
 
-/** Union in order: the codes that rules state, the missing attribution, the layers' own, and a default for a rule that refused without one. */
+/** Union in order: the codes that rules state, the missing attribution, a default for a rule that refused without one, the layers' own. */
 function reasonCodes(outcomes: readonly LayerOutcome[], runs: boolean): readonly string[] {
   const codes = new Set<string>();
-  for (const { layer, decision, decider, code, hits } of outcomes) {
-    for (const hit of hits) {
-      if (hit.below && !runs && hit.lacking.length === 0) continue;
-      const stated = hit.rule.effects.reasonCodes ?? [];
-      for (const own of stated) codes.add(own);
-      for (const name of hit.lacking) codes.add(`missing:${name}`);
-      if (hit !== decider || decision === undefined || permits(decision) || stated.length > 0 || hit.lacking.length > 0) continue;
-      codes.add(DEFAULT_CODES[decision] ?? GATE_CODES[layer.name] ?? 'policy_denied');
+  for (const outcome of outcomes) {
+    for (const hit of outcome.hits) {
+      if (contributes(hit, runs)) addHitCodes(codes, outcome, hit);
     }
-    if (code !== undefined) codes.add(code);
+    if (outcome.code !== undefined) codes.add(outcome.code);
   }
   return [...codes];
 }
 
+function addHitCodes(codes: Set<string>, { layer, decision, decider }: LayerOutcome, hit: Hit): void {
+  const stated = hit.rule.effects.reasonCodes ?? [];
+  for (const code of stated) codes.add(code);
+  for (const name of hit.lacking) codes.add(`missing:${name}`);
+  if (hit !== decider || decision === undefined || permits(decision) || stated.length + hit.lacking.length > 0) return;
+  codes.add(DEFAULT_CODES[decision] ?? GATE_CODES[layer.name] ?? 'policy_denied');
+}
+
 /** The reason of the rule that decided, else a sentence that says what happened (specification: `require_attribution: project_id required`). */
-function reasonOf({ layer, decision, decider, code }: LayerOutcome): string | undefined {
+function reasonOf({ layer, decision, decider, code }: DecidedOutcome): string | undefined {
   if (decider === undefined) {
-    return code === 'strict_conflict' ? `rules of the ${layer.name} layer disagree` : `no rule of the ${layer.name} layer allows this request`;
+    return code === 'strict_conflict'
+      ? `rules of the ${layer.name} layer disagree`
+      : `no rule of the ${layer.name} layer allows this request`;
   }
   const { rule, lacking } = decider;
   const own = rule.decision === decision ? rule.effects.reason : undefined;
-  if (own !== undefined || decision === undefined || permits(decision)) return own;
+  if (own !== undefined || permits(decision)) return own;
   if (lacking.length > 0) return `require_attribution: ${lacking.join(', ')} required`;
   return `rule "${rule.id}" of the ${layer.name} layer decided ${decision}`;
 }

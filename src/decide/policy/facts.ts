@@ -27,7 +27,7 @@ export interface Facts {
   attribution: Attribution;
   /** The org's last resort (decision 6.11): counts for `enforce_attribution`, after the rules' own defaults. */
   org_attribution: Attribution | undefined;
-  estimates: { tokens_in: number; tokens_out_max: number; /** Integer pico-dollars. */ cost_pico: bigint };
+  estimates: { tokens_in: number; tokens_out_max: number /** Integer pico-dollars. */; cost_pico: bigint };
   risk: { score: number; signals: readonly string[] } | undefined;
   connector_id: string | undefined;
   credential_id: string | undefined;

@@ -1,5 +1,5 @@
-import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { timestamp } from '../../base/lib/clock.ts';
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
 import type { Facts } from './facts.ts';
 
@@ -53,7 +53,12 @@ const FIELDS: readonly Field[] = [
   { name: 'action.method', type: 'method', get: (f) => f.action_method },
   { name: 'action.target_host', type: 'host', get: (f) => f.target_host },
   { name: 'action.target_path', type: 'text', get: (f) => f.target_path, observed: queryNamesOnly },
-  { name: 'action.headers_present', type: 'header_names', get: (f) => f.header_names, observed: (value) => (value instanceof Set ? [...value] : undefined) },
+  {
+    name: 'action.headers_present',
+    type: 'header_names',
+    get: (f) => f.header_names,
+    observed: (value) => (value instanceof Set ? [...value] : undefined),
+  },
   { name: 'attribution.customer_id', type: 'text', get: (f) => f.attribution.customer_id },
   { name: 'attribution.account_id', type: 'text', get: (f) => f.attribution.account_id },
   { name: 'attribution.project_id', type: 'text', get: (f) => f.attribution.project_id },
@@ -87,7 +92,10 @@ const ALIASES: Readonly<Record<string, string>> = { 'workload.workload_id': 'wor
 
 /** Maps with any key behind a fixed root. */
 const OPEN_ROOTS: readonly { readonly root: string; readonly field: (suffix: string) => Field | undefined }[] = [
-  { root: 'labels.', field: (key) => ({ name: `labels.${key}`, type: 'open', get: (f) => (Object.hasOwn(f.labels, key) ? f.labels[key] : undefined) }) },
+  {
+    root: 'labels.',
+    field: (key) => ({ name: `labels.${key}`, type: 'open', get: (f) => (Object.hasOwn(f.labels, key) ? f.labels[key] : undefined) }),
+  },
   { root: 'attribution.labels.', field: attributionLabel },
   { root: 'action.params.', field: paramField },
   { root: 'action.header.', field: headerField },

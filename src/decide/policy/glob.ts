@@ -12,7 +12,7 @@ export function compileGlob(pattern: string): (text: string) => boolean {
   return (text) => simulate(tokens, text);
 }
 
-/** Any single character outside of the code units. */
+/** Outside of the code units. */
 const STAR = -1;
 const STARS = -2;
 const DOT = 0x2e;
@@ -48,26 +48,29 @@ function hasSeparator(text: string, end: number): boolean {
 
 /** All positions of the pattern that the text read so far can have reached, one step per character: no backtracking. */
 function simulate(tokens: readonly number[], text: string): boolean {
-  const end = tokens.length;
-  let now = new Uint8Array(end + 1);
-  let next = new Uint8Array(end + 1);
+  let now = new Uint8Array(tokens.length + 1);
+  let next = new Uint8Array(tokens.length + 1);
   reach(tokens, now, 0);
   for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i);
     next.fill(0);
-    let alive = false;
-    for (let at = 0; at < end; at++) {
-      if (now[at] === 0) continue;
-      const token = tokens[at] ?? 0;
-      if (token === STARS || (token === STAR && char !== DOT && char !== SLASH)) reach(tokens, next, at);
-      else if (token === char) reach(tokens, next, at + 1);
-      else continue;
-      alive = true;
-    }
-    if (!alive) return false;
+    if (!step(tokens, now, next, text.charCodeAt(i))) return false;
     [now, next] = [next, now];
   }
-  return now[end] === 1;
+  return now[tokens.length] === 1;
+}
+
+/** False when no position is left. */
+function step(tokens: readonly number[], now: Uint8Array, next: Uint8Array, char: number): boolean {
+  let alive = false;
+  for (let at = 0; at < tokens.length; at++) {
+    if (now[at] === 0) continue;
+    const token = tokens[at] ?? 0;
+    const stays = token === STARS || (token === STAR && char !== DOT && char !== SLASH);
+    if (!stays && token !== char) continue;
+    reach(tokens, next, stays ? at : at + 1);
+    alive = true;
+  }
+  return alive;
 }
 
 /** Marks a position, and what follows when it is a star, which may stand for nothing. */

@@ -1,9 +1,9 @@
 import type { Attribution } from '../../base/model/attribution.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
-import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { MergeStrategy } from './bundle.ts';
-import type { Positions } from './rule-index.ts';
+import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
+import type { Positions } from './rule-index.ts';
 
 /** Whether the bucket of a rule that decides `rate_limit` is out of tokens (policy.md 2). */
 export type RateLimited = (layer: string, ruleId: string) => boolean;

@@ -15,7 +15,12 @@ export interface MergedEffects {
 }
 
 const NO_NAMES: readonly never[] = [];
-const NO_EFFECTS: Effects = Object.freeze({ rate_limits: NO_NAMES, require_attribution: NO_NAMES, default_attribution: Object.freeze({}), mutations: NO_NAMES });
+const NO_EFFECTS: Effects = Object.freeze({
+  rate_limits: NO_NAMES,
+  require_attribution: NO_NAMES,
+  default_attribution: Object.freeze({}),
+  mutations: NO_NAMES,
+});
 const NOTHING: MergedEffects = { effects: NO_EFFECTS, downgradeChangesNothing: true, noCredentialLeft: false };
 
 /** Merges the effects of the contributing rules, which come in policy order ("Merging effects" of policy.md). */

@@ -13,7 +13,19 @@ export interface CompiledMutation extends Mutation {
 
 /** Header names that no mutation can set: framing, hop-by-hop and what is the gateway's own (decisions 3.21, 8.4). */
 const FIXED_HEADERS: ReadonlySet<string> = new Set([
-  ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'te', 'trailer', 'upgrade', 'expect', 'via', 'http2-settings'],
+  ...[
+    'host',
+    'content-length',
+    'transfer-encoding',
+    'connection',
+    'keep-alive',
+    'te',
+    'trailer',
+    'upgrade',
+    'expect',
+    'via',
+    'http2-settings',
+  ],
   ...['gw-admin-token', 'x-http-method', 'x-http-method-override', 'x-method-override'],
 ]);
 const FIXED_PREFIXES = ['proxy-', 'x-gw-', ':'];
@@ -31,7 +43,8 @@ export function readMutations(node: YamlNode, place: Place, problems: Problems):
   items.forEach((item, i) => {
     const mutation = readMutation(item, place.at(i), problems);
     if (mutation === undefined) return;
-    if (mutations.some(({ key }) => overlaps(key, mutation.key))) problems.add(place.at(i), item, 'bad_value', `"${mutation.key}" is written twice by one rule`);
+    if (mutations.some(({ key }) => overlaps(key, mutation.key)))
+      problems.add(place.at(i), item, 'bad_value', `"${mutation.key}" is written twice by one rule`);
     mutations.push(mutation);
   });
   return mutations;
@@ -69,7 +82,13 @@ function readMutation(node: YamlNode, place: Place, problems: Problems): Compile
   return key === undefined ? undefined : compileMutation(key, keyNode, valueNode, place, problems);
 }
 
-function compileMutation(key: string, keyNode: YamlNode, valueNode: YamlNode, place: Place, problems: Problems): CompiledMutation | undefined {
+function compileMutation(
+  key: string,
+  keyNode: YamlNode,
+  valueNode: YamlNode,
+  place: Place,
+  problems: Problems,
+): CompiledMutation | undefined {
   if (key.startsWith('action.params.')) return paramMutation(key, keyNode, valueNode, place, problems);
   if (key.startsWith('action.headers.')) return headerMutation(key, keyNode, valueNode, place, problems);
   const member = Object.hasOwn(MEMBERS, key) ? MEMBERS[key] : undefined;
@@ -91,8 +110,16 @@ interface MutableMember {
 }
 
 const MEMBERS: Readonly<Record<string, MutableMember>> = {
-  'action.target_host': { convert: canonicalHost, get: (facts) => facts.target_host, expected: 'a host name without scheme, port and path' },
-  'action.target_path': { convert: soundPath, get: (facts) => facts.target_path, expected: 'a path that begins with / and has no dot segments, //, \\, # or spaces' },
+  'action.target_host': {
+    convert: canonicalHost,
+    get: (facts) => facts.target_host,
+    expected: 'a host name without scheme, port and path',
+  },
+  'action.target_path': {
+    convert: soundPath,
+    get: (facts) => facts.target_path,
+    expected: 'a path that begins with / and has no dot segments, //, \\, # or spaces',
+  },
   'action.method': {
     convert: (text) => (METHOD.test(text) && text !== 'TRACE' && text !== 'CONNECT' ? text : undefined),
     get: (facts) => facts.action_method,
@@ -100,7 +127,13 @@ const MEMBERS: Readonly<Record<string, MutableMember>> = {
   },
 };
 
-function paramMutation(key: string, keyNode: YamlNode, valueNode: YamlNode, place: Place, problems: Problems): CompiledMutation | undefined {
+function paramMutation(
+  key: string,
+  keyNode: YamlNode,
+  valueNode: YamlNode,
+  place: Place,
+  problems: Problems,
+): CompiledMutation | undefined {
   const segments = key.split('.').slice(2);
   if (segments.includes('') || segments.includes('__proto__')) {
     problems.add(place.at('key'), keyNode, 'not_mutable', `"${key}" is not a path in the body`);
@@ -114,7 +147,13 @@ function paramMutation(key: string, keyNode: YamlNode, valueNode: YamlNode, plac
   return { key, value, changesNothing: (facts) => sameJson(valueAt(facts.params, segments), value) };
 }
 
-function headerMutation(key: string, keyNode: YamlNode, valueNode: YamlNode, place: Place, problems: Problems): CompiledMutation | undefined {
+function headerMutation(
+  key: string,
+  keyNode: YamlNode,
+  valueNode: YamlNode,
+  place: Place,
+  problems: Problems,
+): CompiledMutation | undefined {
   const name = key.slice('action.headers.'.length).toLowerCase();
   if (!TOKEN.test(name) || FIXED_HEADERS.has(name) || FIXED_PREFIXES.some((prefix) => name.startsWith(prefix))) {
     problems.add(place.at('key'), keyNode, 'not_mutable', `the header "${name}" cannot be set`);
@@ -141,7 +180,9 @@ function soundPath(text: string): string | undefined {
 function isExact(node: YamlNode): boolean {
   if (node.kind === 'seq') return node.items.every(isExact);
   if (node.kind === 'map') return node.entries.every((entry) => isExact(entry.value));
-  return typeof node.value !== 'number' || (Number.isFinite(node.value) && (!Number.isInteger(node.value) || Number.isSafeInteger(node.value)));
+  return (
+    typeof node.value !== 'number' || (Number.isFinite(node.value) && (!Number.isInteger(node.value) || Number.isSafeInteger(node.value)))
+  );
 }
 
 function sameJson(a: unknown, b: unknown): boolean {

@@ -1,10 +1,10 @@
 import { IpSet, parseIp } from '../../base/lib/ip.ts';
 import { compileRegex, RegexSyntaxError } from '../../base/lib/regex.ts';
 import type { YamlNode } from '../../base/lib/yaml.ts';
+import type { FieldType } from './fields.ts';
 import { compileGlob } from './glob.ts';
 import { type Literal, type LiteralContext, readLiteral, readTextPart } from './literals.ts';
 import { readTimeWindow } from './time-window.ts';
-import type { FieldType } from './fields.ts';
 
 /** What a test says about a value that is present. */
 export const NO = 0;
@@ -30,7 +30,19 @@ export interface Operator {
   readonly compile: (node: YamlNode, context: LiteralContext) => CompiledOperator | undefined;
 }
 
-const SCALARS: readonly FieldType[] = ['text', 'host', 'method', 'enum', 'connector', 'integer', 'number', 'money', 'boolean', 'time', 'open'];
+const SCALARS: readonly FieldType[] = [
+  'text',
+  'host',
+  'method',
+  'enum',
+  'connector',
+  'integer',
+  'number',
+  'money',
+  'boolean',
+  'time',
+  'open',
+];
 const LISTS: readonly FieldType[] = ['list', 'connector_list', 'header_names'];
 const TEXTS: readonly FieldType[] = ['text', 'host', 'method', 'enum', 'connector', 'open'];
 const ORDERED: readonly FieldType[] = ['integer', 'number', 'money', 'time', 'open'];
@@ -106,11 +118,20 @@ function ordering(holds: (value: number | bigint, limit: number | bigint) => boo
     const limit = readLiteral(node, context);
     if (limit === undefined) return undefined;
     if (typeof limit !== 'number' && typeof limit !== 'bigint') {
-      context.problems.add(context.place, node, 'bad_type', 'the value must be a number', typeof limit === 'string' ? 'write it without quotes' : undefined);
+      context.problems.add(
+        context.place,
+        node,
+        'bad_type',
+        'the value must be a number',
+        typeof limit === 'string' ? 'write it without quotes' : undefined,
+      );
       return undefined;
     }
     const type = typeof limit;
-    return { check: (value) => (typeof value === type && (typeof value === 'number' || typeof value === 'bigint') ? yes(holds(value, limit)) : OTHER_TYPE) };
+    return {
+      check: (value) =>
+        typeof value === type && (typeof value === 'number' || typeof value === 'bigint') ? yes(holds(value, limit)) : OTHER_TYPE,
+    };
   };
 }
 

@@ -115,7 +115,13 @@ export class Problems {
   }
 
   /** Each entry of a map is handed to the reader of its name; other names are problems. */
-  members(map: YamlMap, place: Place, readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>, code: ProblemCode, what: string): void {
+  members(
+    map: YamlMap,
+    place: Place,
+    readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>,
+    code: ProblemCode,
+    what: string,
+  ): void {
     for (const entry of map.entries) {
       const name = entry.key.source;
       if (Object.hasOwn(readers, name)) readers[name]?.(entry, place.at(name));

@@ -1,6 +1,6 @@
 import type { Condition } from './condition.ts';
-import type { Field } from './fields.ts';
 import type { Facts } from './facts.ts';
+import type { Field } from './fields.ts';
 
 /*
  * Most rules of a large layer ask first for one workload, model or host. The index keeps the positions of such rules by the value they ask for, so that a

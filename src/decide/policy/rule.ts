@@ -2,8 +2,8 @@ import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import type { RuleNode } from './bundle.ts';
 import { type Condition, readRuleCondition } from './condition.ts';
 import { type EffectReader, type RuleEffects, readEffects } from './effects.ts';
-import type { Level } from './verdict.ts';
 import type { Place } from './problems.ts';
+import type { Level } from './verdict.ts';
 
 /** One rule, read and sound, before it is compiled. */
 export interface Rule {

@@ -66,7 +66,7 @@ function readDays(node: YamlNode, place: Place, problems: Problems): ReadonlySet
   items.forEach((item, i) => {
     const name = problems.scalar(item, place.at(i), 'a day')?.source;
     if (name === undefined) return;
-    const day = DAYS.findIndex((known) => known === name);
+    const day = (DAYS as readonly string[]).indexOf(name);
     if (day === -1) problems.unknown(place.at(i), item, 'bad_value', 'day', name, DAYS);
     else days.add(day);
   });

@@ -23,7 +23,12 @@ export interface Effects {
   readonly monthly_usd_max?: string;
   readonly rate_limits: readonly { readonly layer: string; readonly rule_id: string; readonly requests_per_minute: number }[];
   readonly select_connector?: string;
-  readonly select_credential?: { readonly credential_id?: string; readonly provider?: string; readonly mode?: string; readonly billing_owner?: string };
+  readonly select_credential?: {
+    readonly credential_id?: string;
+    readonly provider?: string;
+    readonly mode?: string;
+    readonly billing_owner?: string;
+  };
   readonly require_attribution: readonly string[];
   /** Undefined: unrestricted. */
   readonly allow_overrides?: readonly string[];

@@ -1,0 +1,99 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { sha256Hex } from '../base/lib/sha256.ts';
+import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
+
+/** Everything that a policies folder holds, read once. Names are relative to it. */
+export interface PolicyFolder {
+  readonly dir: string;
+  readonly bundle: PolicyText;
+  /** The rule files that the bundle names and that could be read. */
+  readonly files: ReadonlyMap<string, string>;
+  readonly addons: readonly PolicyText[];
+  readonly overlays: { readonly org: PolicyText | undefined; readonly node: PolicyText | undefined };
+  /** Lower-case hex SHA-256 over all names and texts: changes when the folder's content does (decision 5.5). */
+  readonly hash: string;
+}
+
+const BUNDLE = 'bundle.yaml';
+const ADDONS = 'addons';
+const OVERLAYS = { org: 'overlays/org.yaml', node: 'overlays/node.yaml' };
+
+/**
+ * Reads `bundle.yaml`, the rule files it names, `addons/*.yaml`, `overlays/org.yaml` and `overlays/node.yaml` (decisions, section 2 and 5.6).
+ * @throws GatewayError `invalid_policy` when the folder or the bundle is not there or a file cannot be read
+ */
+export async function readPolicyFolder(dir: string): Promise<PolicyFolder> {
+  const bundleText = await readText(dir, BUNDLE);
+  if (bundleText === undefined) {
+    throw new GatewayError(
+      'invalid_policy',
+      `There is no policy bundle: ${join(dir, BUNDLE)} does not exist (GW_POLICIES_DIR names the folder).`,
+      {
+        details: [{ path: '', file: BUNDLE, code: 'missing_file', message: 'the file does not exist' }],
+      },
+    );
+  }
+  const bundle = { text: bundleText, file: BUNDLE };
+  const files = new Map<string, string>();
+  for (const name of ruleFileNames(bundle)) {
+    const text = await readText(dir, name);
+    if (text !== undefined) files.set(name, text);
+  }
+  const addons: PolicyText[] = [];
+  for (const name of await addonNames(dir)) {
+    const text = await readText(dir, name);
+    if (text !== undefined) addons.push({ text, file: name });
+  }
+  const overlays = { org: await readOverlay(dir, OVERLAYS.org), node: await readOverlay(dir, OVERLAYS.node) };
+  const texts = [bundle, ...[...files].map(([file, text]) => ({ file, text })), ...addons, overlays.org, overlays.node];
+  return { dir, bundle, files, addons, overlays, hash: hashTexts(texts) };
+}
+
+/** SHA-256 over names and texts, in the order given; absent ones count for nothing. */
+export function hashTexts(texts: readonly (PolicyText | undefined)[]): string {
+  return sha256Hex(JSON.stringify(texts.flatMap((text) => (text === undefined ? [] : [[text.file, text.text]]))));
+}
+
+async function readOverlay(dir: string, file: string): Promise<PolicyText | undefined> {
+  const text = await readText(dir, file);
+  return text === undefined ? undefined : { text, file };
+}
+
+/** In the order of their names, so that the content hash does not depend on the file system. */
+async function addonNames(dir: string): Promise<readonly string[]> {
+  try {
+    const entries = await readdir(join(dir, ADDONS), { withFileTypes: true });
+    const names = entries
+      .filter((entry) => !entry.isDirectory() && /^[^.].*\.ya?ml$/.test(entry.name))
+      .map((entry) => `${ADDONS}/${entry.name}`);
+    return names.sort();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw unreadable(ADDONS, error);
+  }
+}
+
+/** The text of a file, undefined when there is none. */
+async function readText(dir: string, file: string): Promise<string | undefined> {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(join(dir, file)));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw unreadable(file, error);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
+}
+
+function unreadable(file: string, cause: unknown): GatewayError {
+  const message =
+    cause instanceof TypeError
+      ? 'the file is not UTF-8 text'
+      : `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
+  const detail: ErrorDetail = { path: '', file, code: 'unreadable', message };
+  return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause });
+}
