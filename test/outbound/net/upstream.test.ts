@@ -232,6 +232,17 @@ t.test('each fault of a certificate has its own message, and nothing was sent', 
   t.match((await collect(open(t), { authority: at({ port }), tls: true })).error, { code: 'upstream_tls', message: /does not speak TLS/ });
 });
 
+t.test('a handshake that does not end is 504 after ten seconds', async (t) => {
+  const clock = fakeClock();
+  const server = createServer((socket) => void socket.on('error', () => undefined).resume());
+  const port = await listenOnFreePort(server);
+  t.teardown(() => server.close());
+  const outcome = collect(open(t, { clock }), { authority: at({ port }), tls: true });
+  await new Promise((resolve) => server.once('connection', (socket) => socket.once('data', resolve)));
+  clock.advance(10_000);
+  t.match((await outcome).error, { code: 'upstream_timeout', message: /TLS handshake within 10 seconds/ });
+});
+
 t.test('sessions are resumed, SNI is the host, and an address literal has none but is checked against the certificate', async (t) => {
   const server = await startTlsUpstream((_request, response) => {
     response.setHeader('Connection', 'close');
