@@ -13,9 +13,11 @@ const MEMBERS = [
   'streaming',
   'error_shape',
   'version_header',
+  'stream_path',
 ] as const;
 const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array'];
-const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral'];
+/** Families of wire formats, told apart by their error bodies. */
+export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral'];
 
 /** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
 export function readDialects(node: YamlNode | undefined, problems: Problems): ReadonlyMap<string, Dialect> {
@@ -33,6 +35,7 @@ export function readDialects(node: YamlNode | undefined, problems: Problems): Re
 
 function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect {
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
+  const streamPath = readStreamPath(row) ?? parent?.streamPath;
   const maxTokens = row.has('max_tokens') ? row.texts('max_tokens') : parent?.maxTokens;
   const promptPaths = row.has('prompt_paths') ? row.texts('prompt_paths') : parent?.promptPaths;
   return {
@@ -46,6 +49,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect
     streaming: readStreamRule(row) ?? parent?.streaming,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
+    ...(streamPath === undefined ? {} : { streamPath }),
   };
 }
 
@@ -125,7 +129,13 @@ function readVersionHeader(row: Row): { name: string; fallback: string } | undef
   return header === undefined ? undefined : { name: header.need('name'), fallback: header.need('fallback') };
 }
 
-function oneOf<T extends string>(row: Row, name: string, allowed: readonly T[]): T | undefined {
+function readStreamPath(row: Row): { from: string; to: string; query: string } | undefined {
+  const path = row.row('stream_path', ['from', 'to', 'query']);
+  return path === undefined ? undefined : { from: path.need('from'), to: path.need('to'), query: path.need('query') };
+}
+
+/** One of a few words. */
+export function oneOf<T extends string>(row: Row, name: string, allowed: readonly T[]): T | undefined {
   const text = row.text(name);
   if (text === undefined) return undefined;
   const found = allowed.find((value) => value === text);

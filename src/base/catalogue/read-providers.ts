@@ -2,6 +2,7 @@ import { canonicalHost } from '../lib/host.ts';
 import type { YamlNode } from '../lib/yaml.ts';
 import { isReservedConnectorId } from './connector-id.ts';
 import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
+import { ERROR_SHAPES, oneOf } from './read-dialects.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type { AuthScheme, Dialect, Provider } from './types.ts';
 
@@ -94,7 +95,10 @@ function readHosts(row: Row, name: string, hostOf: (text: string) => string): re
 }
 
 function readAuth(row: Row): readonly AuthScheme[] {
-  const schemes = row.rows('auth', ['header', 'format']).map((scheme) => ({ header: scheme.need('header'), format: scheme.need('format') }));
+  const schemes = row.rows('auth', ['header', 'format', 'for']).map((scheme) => {
+    const family = oneOf(scheme, 'for', ERROR_SHAPES);
+    return { header: scheme.need('header'), format: scheme.need('format'), ...(family === undefined ? {} : { for: family }) };
+  });
   if (schemes.length === 0) row.problem('auth', 'needs at least one scheme');
   for (const { header, format } of schemes) {
     if (!/^[a-z0-9-]+$/.test(header) || !format.includes('{key}')) row.problem('auth', 'needs a lower-case header name and a format with {key}');

@@ -55,6 +55,8 @@ export interface Dialect {
   readonly errorShape: ErrorShape;
   /** Header that this format needs on every host that speaks it, sent with `fallback` when the caller gave none. */
   readonly versionHeader?: { readonly name: string; readonly fallback: string };
+  /** For a stream switch in the path: the verb that ends the path, what it becomes for a stream, and the query that makes that stream server-sent events. */
+  readonly streamPath?: { readonly from: string; readonly to: string; readonly query: string };
 }
 
 export type ErrorShape = 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';
@@ -64,6 +66,8 @@ export interface AuthScheme {
   readonly header: string;
   /** With `{key}` where the key stands, for example `Bearer {key}`. */
   readonly format: string;
+  /** Injected instead of the first scheme for wire formats of this family. */
+  readonly for?: ErrorShape;
 }
 
 /** What one method and path of a provider means. */

@@ -1,0 +1,48 @@
+import type { Usage } from '../../base/model/usage.ts';
+import { latin1 } from './answer-reader.ts';
+import type { EventReader } from './event-reader.ts';
+import { ELEMENT, type JsonPicker } from './json-picker.ts';
+import type { StreamTap } from './stream-tap.ts';
+
+/**
+ * Taps a stream that is one JSON array of chunks, as Gemini sends it without `alt=sse`. The bracket that closes the array is its terminal event. An error
+ * may come as an array with one element or as a bare object.
+ */
+export class ArrayTap implements StreamTap {
+  readonly #events: EventReader;
+  /** Chosen by the first byte that is no white space. */
+  #picker: JsonPicker | undefined;
+  #closed = false;
+
+  constructor(events: EventReader) {
+    this.#events = events;
+  }
+
+  get outcome(): 'open' | 'complete' | 'error' {
+    if (this.#events.failed) return 'error';
+    return this.#closed ? 'complete' : 'open';
+  }
+
+  get usage(): Usage | undefined {
+    return this.#events.usage;
+  }
+
+  get model(): string | undefined {
+    return this.#events.model;
+  }
+
+  push(chunk: Uint8Array): number {
+    if (this.#closed) return 0;
+    const text = latin1(chunk);
+    if (this.#picker === undefined) {
+      const first = /[^\s]/.exec(text)?.[0];
+      if (first === undefined) return -1;
+      this.#picker = first === '[' ? this.#events.picker([ELEMENT]) : this.#events.picker();
+    }
+    this.#picker.push(text);
+    this.#closed = this.#picker.closedAt !== -1;
+    return this.#picker.closedAt;
+  }
+
+  end(): void {}
+}

@@ -1,0 +1,75 @@
+import type { Dialect, Provider } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+
+/** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
+const COMMON_AUTH_HEADERS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
+const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
+const EMPTY_SCHEME = /^(?:bearer|basic)?\s*$/i;
+
+const namesByProvider = new WeakMap<Provider, ReadonlySet<string>>();
+const GENERIC_NAMES: ReadonlySet<string> = new Set(COMMON_AUTH_HEADERS);
+
+/**
+ * The header that gives the provider this key, as a flat name, value list. Empty without a provider: a generic host's scheme is unknown.
+ * @param dialect of the call: some hosts want another header for another wire format
+ * @throws GatewayError `invalid_request` when the key cannot stand in a header
+ */
+export function injectAuth(provider: Provider | undefined, key: string, dialect?: Dialect): readonly string[] {
+  if (!KEY.test(key)) throw new GatewayError('invalid_request', 'the credential holds characters that no key has');
+  const scheme = provider?.auth.find((candidate) => candidate.for !== undefined && candidate.for === dialect?.errorShape) ?? provider?.auth[0];
+  return scheme === undefined ? [] : [scheme.header, scheme.format.split('{key}').join(key)];
+}
+
+/** Lower-case names of every header that could carry a key to this provider. */
+export function authHeaderNames(provider: Provider | undefined): ReadonlySet<string> {
+  if (provider === undefined) return GENERIC_NAMES;
+  let names = namesByProvider.get(provider);
+  if (names === undefined) {
+    names = new Set([...COMMON_AUTH_HEADERS, ...provider.auth.map((scheme) => scheme.header)]);
+    namesByProvider.set(provider, names);
+  }
+  return names;
+}
+
+/**
+ * Does the client bring a key of its own? A header with a scheme and nothing behind it is none.
+ * @param headers by lower-case name
+ * @param path with its query, where some providers take a key too
+ */
+export function clientKey(provider: Provider | undefined, headers: Readonly<Record<string, string | undefined>>, path = ''): boolean {
+  for (const name of authHeaderNames(provider)) {
+    const value = headers[name];
+    if (value !== undefined && !EMPTY_SCHEME.test(value)) return true;
+  }
+  const names = provider?.authQueryNames ?? [];
+  return names.length > 0 && queryParts(path).some((part) => isAuthPart(part, names) && part.indexOf('=') < part.length - 1);
+}
+
+/** The path without the query parameters that carry a key: for a call that gets a stored credential. Everything else stays byte for byte. */
+export function withoutAuthQuery(provider: Provider | undefined, path: string): string {
+  const names = provider?.authQueryNames ?? [];
+  const parts = names.length === 0 ? [] : queryParts(path);
+  const kept = parts.filter((part) => !isAuthPart(part, names));
+  if (kept.length === parts.length) return path;
+  const bare = path.slice(0, path.indexOf('?'));
+  return kept.length === 0 ? bare : `${bare}?${kept.join('&')}`;
+}
+
+function queryParts(path: string): readonly string[] {
+  const query = path.indexOf('?');
+  return query === -1 ? [] : path.slice(query + 1).split('&');
+}
+
+function isAuthPart(part: string, names: readonly string[]): boolean {
+  const equals = part.indexOf('=');
+  const name = equals === -1 ? part : part.slice(0, equals);
+  return names.includes(name.includes('%') ? decoded(name) : name);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

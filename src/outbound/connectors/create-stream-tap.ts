@@ -1,0 +1,47 @@
+import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
+import { ArrayTap } from './array-tap.ts';
+import { EventReader } from './event-reader.ts';
+import { LineTap } from './line-tap.ts';
+import type { StreamTap } from './stream-tap.ts';
+
+/** What the answer says about its framing counts before what the dialect usually has. */
+const FRAMING_BY_TYPE: readonly (readonly [string, StreamRule['framing']])[] = [
+  ['text/event-stream', 'sse'],
+  ['application/x-ndjson', 'ndjson'],
+  ['application/ndjson', 'ndjson'],
+  ['application/stream+json', 'ndjson'],
+  ['application/jsonl', 'ndjson'],
+  ['application/json', 'json_array'],
+];
+
+/**
+ * A tap for one streamed answer. Without a dialect, or with one that does not stream, nothing is read from the bytes: there is no terminal event, and the
+ * outcome is `complete` when the body ended.
+ * @param contentType of the answer, as received
+ */
+export function createStreamTap(dialect: Dialect | undefined, contentType: string | undefined): StreamTap {
+  const rule = dialect?.streaming;
+  if (dialect === undefined || rule === undefined) return new OpaqueTap();
+  const type = (contentType ?? '').toLowerCase();
+  const framing = FRAMING_BY_TYPE.find(([prefix]) => type.startsWith(prefix))?.[1] ?? rule.framing;
+  const events = new EventReader(dialect, rule);
+  return framing === 'json_array' ? new ArrayTap(events) : new LineTap(events, framing);
+}
+
+class OpaqueTap implements StreamTap {
+  readonly usage = undefined;
+  readonly model = undefined;
+  #ended = false;
+
+  get outcome(): 'open' | 'complete' {
+    return this.#ended ? 'complete' : 'open';
+  }
+
+  push(): number {
+    return -1;
+  }
+
+  end(): void {
+    this.#ended = true;
+  }
+}

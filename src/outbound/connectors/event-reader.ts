@@ -1,0 +1,216 @@
+import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
+import type { Usage } from '../../base/model/usage.ts';
+import { JsonPicker, parsed } from './json-picker.ts';
+import { compilePath, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
+
+/** Members that name an event inside its data, where the format does not name it outside. */
+const TYPE_PATHS: readonly Path[] = [['type'], ['event_type'], ['event']];
+
+/** What a stream rule asks of each event, prepared so that most events are dismissed by a few text searches. */
+interface CompiledRule {
+  readonly doneData: string | undefined;
+  readonly doneEvents: ReadonlySet<string>;
+  readonly errorEvents: ReadonlySet<string>;
+  readonly usageRoots: readonly Path[];
+  readonly errorPaths: readonly Path[];
+  readonly modelPaths: readonly Path[];
+  /** Quoted names: of usage and error members, of the model's members, and of the events that end the stream or say an error. */
+  readonly memberNeedles: readonly string[];
+  readonly modelNeedles: readonly string[];
+  readonly doneNeedles: readonly string[];
+  readonly errorNeedles: readonly string[];
+}
+
+const compiled = new WeakMap<StreamRule, CompiledRule>();
+
+function compileRule(rule: StreamRule): CompiledRule {
+  const known = compiled.get(rule);
+  if (known !== undefined) return known;
+  const usageRoots = rule.usageRoots.map(compilePath);
+  const errorPaths = rule.errorPaths.map(compilePath);
+  const modelPaths = rule.modelPaths.map(compilePath);
+  const made: CompiledRule = {
+    doneData: rule.doneData,
+    doneEvents: new Set(rule.doneEvents),
+    errorEvents: new Set(rule.errorEvents),
+    usageRoots,
+    errorPaths,
+    modelPaths,
+    memberNeedles: lastNames([...usageRoots, ...errorPaths]),
+    modelNeedles: lastNames(modelPaths),
+    doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
+    errorNeedles: rule.errorEvents.map((name) => `"${name}"`),
+  };
+  compiled.set(rule, made);
+  return made;
+}
+
+function lastNames(paths: readonly Path[]): readonly string[] {
+  return [...new Set(paths.map((path) => `"${path.at(-1) ?? ''}"`))];
+}
+
+/** Understands the events of one stream: gathers usage, model, error and end. Knows nothing of framing. */
+export class EventReader {
+  readonly #rule: CompiledRule;
+  readonly #usageReader: UsageReader | undefined;
+  /** Members of all usage objects so far; later values win, null says nothing (the counts are cumulative). */
+  #members: Record<string, unknown> | undefined;
+  #usage: Usage | undefined;
+  #model: string | undefined;
+  #failed = false;
+  #done = false;
+
+  constructor(dialect: Dialect, rule: StreamRule) {
+    this.#rule = compileRule(rule);
+    this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
+  }
+
+  /** True when this format says by an event that it ends. */
+  get hasTerminal(): boolean {
+    return this.#rule.doneData !== undefined || this.#rule.doneEvents.size > 0;
+  }
+
+  get done(): boolean {
+    return this.#done;
+  }
+
+  get failed(): boolean {
+    return this.#failed;
+  }
+
+  get model(): string | undefined {
+    return this.#model;
+  }
+
+  get usage(): Usage | undefined {
+    if (this.#members !== undefined && this.#usage === undefined) this.#usage = this.#usageReader?.read(this.#members);
+    return this.#usage;
+  }
+
+  /** A name that ends the stream, known before the data is there. */
+  endsByName(event: string): boolean {
+    return this.#rule.doneEvents.has(event);
+  }
+
+  /** Whether the text is exactly the prefix, at most one space and the data that ends the stream. */
+  isDoneData(text: string, prefix: string): boolean {
+    const done = this.#rule.doneData;
+    if (done === undefined || text.length < prefix.length + done.length || text.length > prefix.length + 1 + done.length) return false;
+    return text === `${prefix} ${done}` || text === prefix + done;
+  }
+
+  /** Whether this data, perhaps not all of it yet, already ends the stream. Cheap for all other data. */
+  endsByData(data: string): boolean {
+    if (data === this.#rule.doneData) return true;
+    const type = this.#rule.doneEvents.size === 0 ? '' : leadingType(data);
+    if (type !== undefined) return this.#rule.doneEvents.has(type);
+    if (!this.#rule.doneNeedles.some((needle) => data.includes(needle))) return false;
+    return this.#namedIn(parsed(data), this.#rule.doneEvents);
+  }
+
+  /** One whole event. */
+  read(data: string, event: string): void {
+    const rule = this.#rule;
+    if (data === rule.doneData) {
+      this.#done = true;
+      return;
+    }
+    if (event !== '') this.#name(event);
+    const type = rule.doneNeedles.length + rule.errorNeedles.length === 0 ? '' : leadingType(data);
+    if (type !== undefined && type !== event) this.#name(type);
+    if (!this.#worthParsing(data, type === undefined)) return;
+    const value = parsed(data);
+    if (value === undefined) return;
+    if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
+    if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
+    for (const path of rule.usageRoots) this.#addUsage(valueAt(value, path));
+    for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
+    for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
+  }
+
+  /**
+   * For an event, or a whole array of them, that is too large to keep: feed the picker with its data.
+   * @param prefix where an event stands in the text
+   */
+  picker(prefix: Path = []): JsonPicker {
+    const rule = this.#rule;
+    const uses: ((value: unknown) => void)[] = [];
+    const paths: Path[] = [];
+    const add = (list: readonly Path[], use: (value: unknown) => void): void => {
+      for (const path of list) {
+        paths.push([...prefix, ...path]);
+        uses.push(use);
+      }
+    };
+    add(rule.usageRoots, (value) => this.#addUsage(value));
+    add(rule.errorPaths, (value) => this.#addError(value));
+    add(rule.modelPaths, (value) => this.#addModel(value));
+    add(TYPE_PATHS, (value) => this.#name(value));
+    return new JsonPicker(paths, (path, value) => uses[path]?.(value));
+  }
+
+  /** The event's name, outside or inside the data. */
+  #name(event: unknown): void {
+    if (typeof event !== 'string') return;
+    if (this.#rule.doneEvents.has(event)) this.#done = true;
+    if (this.#rule.errorEvents.has(event)) this.#failed = true;
+  }
+
+  #namedIn(value: unknown, names: ReadonlySet<string>): boolean {
+    if (names.size === 0) return false;
+    return TYPE_PATHS.some((path) => {
+      const type = valueAt(value, path);
+      return typeof type === 'string' && names.has(type);
+    });
+  }
+
+  #worthParsing(data: string, typeUnknown: boolean): boolean {
+    const rule = this.#rule;
+    for (const needle of rule.memberNeedles) if (hasMember(data, needle)) return true;
+    if (this.#model === undefined) for (const needle of rule.modelNeedles) if (hasMember(data, needle)) return true;
+    if (!typeUnknown) return false;
+    return rule.doneNeedles.some((needle) => data.includes(needle)) || rule.errorNeedles.some((needle) => data.includes(needle));
+  }
+
+  #addUsage(value: unknown): void {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
+    const members: Record<string, unknown> = this.#members ?? Object.create(null);
+    for (const [name, member] of Object.entries(value)) if (member !== null) members[name] = member;
+    this.#members = members;
+    this.#usage = undefined;
+  }
+
+  #addError(value: unknown): void {
+    if (value !== undefined && value !== null && value !== false && value !== '') this.#failed = true;
+  }
+
+  #addModel(value: unknown): void {
+    this.#model ??= modelName(value);
+  }
+}
+
+const TYPE_FIRST = '{"type":"';
+
+/** The event's name where it stands first in its data, as most providers write it; undefined when one would have to look closer. */
+function leadingType(data: string): string | undefined {
+  if (!data.startsWith(TYPE_FIRST)) return undefined;
+  const end = data.indexOf('"', TYPE_FIRST.length);
+  return end === -1 || end - TYPE_FIRST.length > 64 ? undefined : data.slice(TYPE_FIRST.length, end);
+}
+
+/** Is there a member of this name with a value other than null? A quoted name cannot stand inside a JSON text, there its quotes are escaped. */
+function hasMember(data: string, quotedName: string): boolean {
+  for (let found = data.indexOf(quotedName); found !== -1; found = data.indexOf(quotedName, found + 1)) {
+    let at = skipSpace(data, found + quotedName.length);
+    if (data.charCodeAt(at) !== 0x3a) continue;
+    at = skipSpace(data, at + 1);
+    if (data.charCodeAt(at) !== 0x6e) return true;
+  }
+  return false;
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from;
+  while (text.charCodeAt(at) <= 0x20) at++;
+  return at;
+}

@@ -1,0 +1,198 @@
+import type { Path } from './usage.ts';
+
+/** Stands in a path for "any element of the array". No JSON text of a provider has such a name. */
+export const ELEMENT = '\u0000[]';
+
+/** A picked value longer than this is left out. */
+const MAX_PICK = 64 * 1024;
+const MAX_KEY = 256;
+
+/** What matters below the levels at which anything is picked: strings to step over, brackets to count. */
+const NEXT_BRACKET = /["{}[\]]/g;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/**
+ * Takes the values at a few paths out of a JSON text of any size that comes in pieces, in bounded memory and without building the rest. Made for answers and
+ * events that are too large to parse for a handful of numbers. Malformed text yields nothing or nonsense values, never an exception.
+ */
+export class JsonPicker {
+  readonly #paths: readonly Path[];
+  readonly #onPick: (path: number, value: unknown) => void;
+  readonly #tracked: number;
+  /** Name at each open level up to `#tracked`; `ELEMENT` in arrays. */
+  readonly #names: string[] = [];
+  #depth = 0;
+  #inString = false;
+  /** An odd number of backslashes stands at the end of the last piece, inside a string. */
+  #escaped = false;
+  #readingName = false;
+  #expectName = false;
+  #name = '';
+  /** Index of the path whose value is being read, or -1. */
+  #picking = -1;
+  #pickDepth = 0;
+  #pick = '';
+  #pickStart = 0;
+  #closedAt = -1;
+
+  constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void) {
+    this.#paths = paths;
+    this.#onPick = onPick;
+    this.#tracked = Math.max(0, ...paths.map((path) => path.length));
+  }
+
+  /** Index in the last piece of the bracket that closed the root value; -1 while it is open. */
+  get closedAt(): number {
+    return this.#closedAt;
+  }
+
+  push(text: string): void {
+    this.#pickStart = 0;
+    for (let i = 0; i < text.length; ) {
+      if (this.#inString) i = this.#string(text, i);
+      else i = this.#structure(text, this.#depth > this.#tracked ? nextBracket(text, i) : i);
+    }
+    if (this.#picking !== -1) this.#extend(text.slice(this.#pickStart));
+  }
+
+  /** The text has ended: a number at its end is complete now. */
+  end(): void {
+    if (this.#picking !== -1 && this.#pickDepth === this.#depth && !this.#inString) this.#deliver('');
+  }
+
+  /** Consumes up to and with the closing quote, or to the end of the piece. */
+  #string(text: string, from: number): number {
+    let at = from;
+    for (;;) {
+      const quote = text.indexOf('"', at);
+      const stop = quote === -1 ? text.length : quote;
+      let first = stop;
+      while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first--;
+      const odd = ((stop - first) & 1) === 1;
+      const escaped = first === from && this.#escaped ? !odd : odd;
+      if (quote !== -1 && escaped) {
+        at = quote + 1;
+        continue;
+      }
+      if (this.#readingName && this.#name.length <= MAX_KEY) this.#name += text.slice(from, stop);
+      this.#escaped = quote === -1 && escaped;
+      if (quote === -1) return text.length;
+      this.#inString = false;
+      if (this.#readingName) this.#endName();
+      else if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
+      return quote + 1;
+    }
+  }
+
+  #structure(text: string, from: number): number {
+    const code = text.charCodeAt(from);
+    switch (code) {
+      case QUOTE:
+        this.#openString(from);
+        return from + 1;
+      case 0x7b:
+      case 0x5b:
+        this.#beginValue(from);
+        this.#open(code === 0x7b);
+        return from + 1;
+      case 0x7d:
+      case 0x5d:
+        this.#close(text, from);
+        return from + 1;
+      case 0x2c:
+        this.#endScalar(text, from);
+        this.#expectName = this.#depth <= this.#tracked && this.#names[this.#depth - 1] !== ELEMENT;
+        return from + 1;
+      case 0x3a:
+      case 0x20:
+      case 0x09:
+      case 0x0a:
+      case 0x0d:
+        return from + 1;
+      default:
+        this.#beginValue(from);
+        return from + 1;
+    }
+  }
+
+  #openString(at: number): void {
+    this.#inString = true;
+    this.#escaped = false;
+    this.#readingName = this.#expectName && this.#depth > 0 && this.#depth <= this.#tracked;
+    if (this.#readingName) this.#name = '';
+    else this.#beginValue(at);
+  }
+
+  #endName(): void {
+    this.#readingName = false;
+    this.#expectName = false;
+    this.#names[this.#depth - 1] = this.#name.includes('\\') ? unescaped(this.#name) : this.#name;
+  }
+
+  #open(object: boolean): void {
+    this.#depth++;
+    if (this.#depth > this.#tracked) return;
+    this.#names[this.#depth - 1] = object ? '' : ELEMENT;
+    this.#expectName = object;
+  }
+
+  #close(text: string, at: number): void {
+    this.#endScalar(text, at);
+    if (this.#depth === 0) return;
+    this.#depth--;
+    this.#expectName = false;
+    if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, at + 1));
+    if (this.#depth === 0 && this.#closedAt === -1) this.#closedAt = at;
+  }
+
+  /** A value begins here: is it one of those that are wanted? */
+  #beginValue(at: number): void {
+    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1) return;
+    this.#picking = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
+    if (this.#picking === -1) return;
+    this.#pickDepth = this.#depth;
+    this.#pick = '';
+    this.#pickStart = at;
+  }
+
+  /** A number, true, false or null that is being picked ends before `at`. */
+  #endScalar(text: string, at: number): void {
+    if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, at));
+  }
+
+  #extend(text: string): void {
+    if (this.#pick.length <= MAX_PICK) this.#pick += text;
+  }
+
+  #deliver(last: string): void {
+    const path = this.#picking;
+    this.#extend(last);
+    this.#picking = -1;
+    const text = this.#pick;
+    this.#pick = '';
+    if (text.length > MAX_PICK) return;
+    const value = parsed(text);
+    if (value !== undefined) this.#onPick(path, value);
+  }
+}
+
+function nextBracket(text: string, from: number): number {
+  NEXT_BRACKET.lastIndex = from;
+  return NEXT_BRACKET.test(text) ? NEXT_BRACKET.lastIndex - 1 : text.length - 1;
+}
+
+function unescaped(raw: string): string {
+  const value = parsed(`"${raw}"`);
+  return typeof value === 'string' ? value : raw;
+}
+
+/** JSON.parse, undefined for what is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,188 @@
+import type { Usage } from '../../base/model/usage.ts';
+import { latin1 } from './answer-reader.ts';
+import type { EventReader } from './event-reader.ts';
+import type { JsonPicker } from './json-picker.ts';
+import type { StreamTap } from './stream-tap.ts';
+
+/** Data of an event above this is no longer kept but picked from as it passes. */
+const MAX_KEPT = 256 * 1024;
+const MAX_EVENT_NAME = 128;
+const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
+
+/**
+ * Taps formats whose events are lines: server-sent events as the WHATWG describes them (LF, CR, CRLF in any mix, comments, data of several lines), and one
+ * JSON object per line. The end of the stream is recognised as soon as the line that says it is complete, not at the empty line behind it, because
+ * clients act on that line.
+ */
+export class LineTap implements StreamTap {
+  readonly #events: EventReader;
+  readonly #oneEventPerLine: boolean;
+  /** Bytes of earlier chunks. */
+  #base = 0;
+  /** Where the current line, the current event and the terminal event begin in the stream; -1 for none. */
+  #lineStart = 0;
+  #eventStart = -1;
+  #terminalStart = -1;
+  /** The line so far, when it began in an earlier chunk. */
+  #carry = '';
+  #afterCr = false;
+  #eventName = '';
+  #data: string | undefined;
+  /** Takes the data of an event that became too large. */
+  #picker: JsonPicker | undefined;
+  /** Inside a line that is too large to keep. */
+  #inLongLine = false;
+  #ended = false;
+
+  constructor(events: EventReader, framing: 'sse' | 'ndjson') {
+    this.#events = events;
+    this.#oneEventPerLine = framing === 'ndjson';
+  }
+
+  get outcome(): 'open' | 'complete' | 'error' {
+    if (this.#events.failed) return 'error';
+    return this.#events.done || (this.#ended && !this.#events.hasTerminal) ? 'complete' : 'open';
+  }
+
+  get usage(): Usage | undefined {
+    return this.#events.usage;
+  }
+
+  get model(): string | undefined {
+    return this.#events.model;
+  }
+
+  push(chunk: Uint8Array): number {
+    const text = latin1(chunk);
+    const base = this.#base;
+    let at = 0;
+    if (this.#afterCr && text.length > 0) {
+      this.#afterCr = false;
+      if (text.charCodeAt(0) === 0x0a) at = 1;
+    }
+    // Indexes of the next line ends at or behind `at`, each searched for again only when it was passed.
+    let lf = text.indexOf('\n', at);
+    let cr = text.indexOf('\r', at);
+    while (lf !== -1 || cr !== -1) {
+      const end = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
+      if (this.#carry === '' && !this.#inLongLine) this.#lineStart = base + at;
+      this.#endLine(text.slice(at, end));
+      at = end + 1;
+      if (end === cr) {
+        if (at === text.length) this.#afterCr = true;
+        else if (lf === at) at++;
+        cr = text.indexOf('\r', at);
+      }
+      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
+    }
+    if (at < text.length) {
+      if (this.#carry === '' && !this.#inLongLine) this.#lineStart = base + at;
+      this.#keep(text.slice(at));
+    }
+    this.#base = base + text.length;
+    return this.#terminalStart === -1 ? -1 : Math.max(0, this.#terminalStart - base);
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    // Many servers leave out the last empty line, and clients take the event all the same.
+    if (this.#carry !== '' || this.#inLongLine) this.#endLine('');
+    this.#dispatch();
+    this.#ended = true;
+  }
+
+  #endLine(rest: string): void {
+    if (this.#inLongLine) {
+      this.#picker?.push(rest);
+      this.#inLongLine = false;
+      if (this.#oneEventPerLine) this.#dispatch();
+      return;
+    }
+    const line = this.#carry === '' ? rest : this.#carry + rest;
+    this.#carry = '';
+    this.#line(this.#lineStart === 0 && line.startsWith(BYTE_ORDER_MARK) ? line.slice(BYTE_ORDER_MARK.length) : line);
+  }
+
+  #line(line: string): void {
+    if (line === '') {
+      this.#dispatch();
+      return;
+    }
+    if (this.#eventStart === -1) this.#eventStart = this.#lineStart;
+    if (this.#oneEventPerLine) {
+      this.#addData(line.startsWith('data:') ? fieldValue(line, 5) : line);
+      this.#dispatch();
+    } else if (line.startsWith('data:')) this.#addData(fieldValue(line, 5));
+    else if (line.startsWith('event:')) {
+      this.#eventName = fieldValue(line, 6).slice(0, MAX_EVENT_NAME);
+      if (this.#events.endsByName(this.#eventName)) this.#terminate();
+    } else if (line === 'data') this.#addData('');
+    else if (line === 'event') this.#eventName = '';
+  }
+
+  #addData(value: string): void {
+    if (this.#picker !== undefined) {
+      this.#picker.push(`\n${value}`);
+      return;
+    }
+    const data = this.#data === undefined ? value : `${this.#data}\n${value}`;
+    if (data.length > MAX_KEPT && this.#data !== undefined) {
+      this.#data = undefined;
+      this.#picker = this.#events.picker();
+      this.#picker.push(data);
+      return;
+    }
+    this.#data = data;
+    if (this.#terminalStart === -1 && this.#events.endsByData(data)) this.#terminate();
+  }
+
+  #terminate(): void {
+    if (this.#terminalStart === -1) this.#terminalStart = this.#eventStart;
+  }
+
+  #dispatch(): void {
+    if (this.#picker !== undefined) {
+      this.#picker.end();
+      this.#events.read('', this.#eventName);
+    } else if (this.#data !== undefined) this.#events.read(this.#data, this.#eventName);
+    if (this.#events.done) this.#terminate();
+    this.#picker = undefined;
+    this.#data = undefined;
+    this.#eventName = '';
+    this.#eventStart = -1;
+  }
+
+  /** Keeps the beginning of a line whose end is not here yet; of one that grows too large only its data is looked at. */
+  #keep(piece: string): void {
+    if (this.#inLongLine) {
+      this.#picker?.push(piece);
+      return;
+    }
+    this.#carry += piece;
+    if (this.#carry.length <= MAX_KEPT) {
+      // `data: [DONE]` without its line end may be all that ever comes, and is enough for some clients.
+      if (this.#terminalStart === -1 && this.#data === undefined && this.#events.isDoneData(this.#carry, 'data:')) {
+        this.#terminalStart = this.#eventStart === -1 ? this.#lineStart : this.#eventStart;
+      }
+      return;
+    }
+    const line = this.#carry;
+    this.#carry = '';
+    this.#inLongLine = true;
+    if (this.#eventStart === -1) this.#eventStart = this.#lineStart;
+    const isData = this.#oneEventPerLine || line.startsWith('data:');
+    if (!isData) return;
+    const value = line.startsWith('data:') ? fieldValue(line, 5) : line;
+    if (this.#picker === undefined) {
+      this.#picker = this.#events.picker();
+      if (this.#data !== undefined) this.#picker.push(this.#data);
+      this.#data = undefined;
+    }
+    this.#picker.push(`\n${value}`);
+  }
+}
+
+/** What stands behind the colon, without one leading space. */
+function fieldValue(line: string, from: number): string {
+  return line.slice(line.charCodeAt(from) === 0x20 ? from + 1 : from);
+}

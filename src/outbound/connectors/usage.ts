@@ -1,0 +1,112 @@
+/*
+ * How the gateway speaks each provider's language, by the catalogue's dialects and never by a provider's name: token counts out of answers and streams,
+ * credentials into requests, the structured API's form of a call, the error body that an SDK shows. Nothing here opens a connection, decides about a
+ * request or changes a byte that passes. Bytes are looked at as Latin-1 text: offsets stay byte offsets, UTF-8 may be cut anywhere, and the members that
+ * count (names, numbers) are ASCII.
+ */
+import type { CountRule, Dialect, UsageRule } from '../../base/catalogue/types.ts';
+import type { Usage } from '../../base/model/usage.ts';
+
+export type Path = readonly string[];
+
+/** `usage.details` → its member names; an empty text is the value itself. */
+export function compilePath(text: string): Path {
+  return text === '' ? [] : text.split('.');
+}
+
+/** The value at a path, own members only; undefined when there is none. */
+export function valueAt(root: unknown, path: Path): unknown {
+  let value = root;
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[name];
+  }
+  return value;
+}
+
+interface CompiledCount {
+  readonly how: CountRule['how'];
+  readonly paths: readonly Path[];
+  readonly constant: number;
+}
+
+/** A dialect's rule for token counts, compiled. */
+export class UsageReader {
+  readonly root: Path;
+  readonly #in: CompiledCount;
+  readonly #out: CompiledCount;
+  readonly #cached: CompiledCount;
+  readonly #reasoning: CompiledCount;
+
+  constructor(rule: UsageRule) {
+    this.root = compilePath(rule.root);
+    this.#in = compileCount(rule.tokensIn);
+    this.#out = compileCount(rule.tokensOut);
+    this.#cached = compileCount({ how: 'first', paths: rule.cachedIn });
+    this.#reasoning = compileCount({ how: 'first', paths: rule.reasoningOut });
+  }
+
+  /** @returns undefined when the object holds neither input nor output tokens: absent is not zero (decision 7.5) */
+  read(usage: unknown): Usage | undefined {
+    const tokensIn = count(this.#in, usage);
+    const tokensOut = count(this.#out, usage);
+    const nothing = tokensOut === undefined || this.#out.how === 'constant';
+    if (tokensIn === undefined && nothing) return undefined;
+    const read: Usage = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
+    const cached = count(this.#cached, usage);
+    const reasoning = count(this.#reasoning, usage);
+    if (cached !== undefined) read.cached_tokens_in = cached;
+    if (reasoning !== undefined) read.reasoning_tokens_out = reasoning;
+    return read;
+  }
+}
+
+const readers = new WeakMap<UsageRule, UsageReader>();
+
+/** The compiled form of a rule, made once. */
+export function usageReader(rule: UsageRule): UsageReader {
+  let reader = readers.get(rule);
+  if (reader === undefined) {
+    reader = new UsageReader(rule);
+    readers.set(rule, reader);
+  }
+  return reader;
+}
+
+export interface AnswerFacts {
+  readonly usage?: Usage;
+  /** The model that the answer names. */
+  readonly model?: string;
+}
+
+/** Usage and model of a whole answer that was parsed already. For bytes see `createAnswerReader`. */
+export function readUsage(dialect: Dialect | undefined, json: unknown): AnswerFacts {
+  if (dialect === undefined) return {};
+  const reader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
+  const usage = reader?.read(valueAt(json, reader.root));
+  const model = dialect.modelEcho === undefined ? undefined : modelName(valueAt(json, compilePath(dialect.modelEcho)));
+  return { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
+}
+
+const MAX_MODEL_NAME = 256;
+
+/** A text that can stand in a record as a model's name. */
+export function modelName(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_MODEL_NAME && value.isWellFormed() ? value : undefined;
+}
+
+function compileCount(rule: CountRule): CompiledCount {
+  return { how: rule.how, paths: rule.paths.map(compilePath), constant: rule.constant ?? 0 };
+}
+
+function count(rule: CompiledCount, usage: unknown): number | undefined {
+  if (rule.how === 'constant') return rule.constant;
+  let sum: number | undefined;
+  for (const path of rule.paths) {
+    const value = valueAt(usage, path);
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) continue;
+    if (rule.how === 'first') return value;
+    sum = Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
+  }
+  return sum;
+}
