@@ -1,0 +1,260 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
+import { canonicalConnectorId, GENERIC_HTTP } from '../../../src/base/catalogue/connector-id.ts';
+import type { Provider } from '../../../src/base/catalogue/types.ts';
+import { packageRoot } from '../../../src/base/lib/package-root.ts';
+
+const catalogue = loadCatalogue();
+const shippedProviders = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8');
+
+function provider(id: string): Provider {
+  const found = catalogue.provider(id);
+  if (found === undefined) throw new Error(`no provider ${id}`);
+  return found;
+}
+
+function details(load: () => unknown): readonly string[] {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof CatalogueError) return error.details.map((detail) => `${detail.file}:${detail.line}: ${detail.path} ${detail.message}`);
+    throw error;
+  }
+  return [];
+}
+
+t.test('neutral names and aliases fold to the canonical connector id, without regard to case', async (t) => {
+  const table: readonly [string, string | undefined][] = [
+    ['provider_a', 'openai'],
+    ['provider_b', 'anthropic'],
+    ['provider_c', 'gemini'],
+    ['provider_d', 'azure_openai'],
+    ['provider_e', 'cohere'],
+    ['Provider_A', 'openai'],
+    ['claude', 'anthropic'],
+    ['google', 'gemini'],
+    ['azure', 'azure_openai'],
+    ['mistralai', 'mistral'],
+    ['generic_http', GENERIC_HTTP],
+    ['GENERIC', GENERIC_HTTP],
+    ['custom:abc', 'custom:abc'],
+    ['custom:', undefined],
+    ['nobody', undefined],
+    ['', undefined],
+    ['__proto__', undefined],
+  ];
+  for (const [text, want] of table) t.equal(canonicalConnectorId(catalogue, text), want, text);
+});
+
+t.test('the proxy registry holds the five fixed hosts and not the hosted variant', async (t) => {
+  const hosts = ['openai', 'anthropic', 'gemini', 'cohere', 'mistral'].map((id) => [id, provider(id).inProxyRegistry, provider(id).hosts[0]]);
+  t.strictSame(hosts, [
+    ['openai', true, 'api.openai.com'],
+    ['anthropic', true, 'api.anthropic.com'],
+    ['gemini', true, 'generativelanguage.googleapis.com'],
+    ['cohere', true, 'api.cohere.com'],
+    ['mistral', true, 'api.mistral.ai'],
+  ]);
+  t.equal(provider('azure_openai').inProxyRegistry, false);
+});
+
+t.test('a host belongs to the row that names it or a pattern above it', async (t) => {
+  const table: readonly [string, string | undefined][] = [
+    ['api.openai.com', 'openai'],
+    ['eu.api.openai.com', 'openai'],
+    ['mtls.api.openai.com', undefined],
+    ['openai.com', undefined],
+    ['res.openai.azure.com', 'azure_openai'],
+    ['res.privatelink.openai.azure.com', 'azure_openai'],
+    ['res.services.ai.azure.com', 'azure_openai'],
+    ['res.cognitiveservices.azure.com', 'azure_openai'],
+    ['openai.azure.com', undefined],
+    ['evilopenai.azure.com', undefined],
+    ['api.groq.com', 'groq'],
+    ['api.openai.com.evil.example', undefined],
+    ['127.0.0.1', undefined],
+  ];
+  for (const [host, want] of table) t.equal(catalogue.providerForHost(host)?.id, want, host);
+});
+
+t.test('provider, method and path give the operation', async (t) => {
+  // provider, method, path, action type, dialect, known
+  const table: readonly [string, string, string, string, string | undefined, boolean][] = [
+    ['openai', 'POST', '/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['openai', 'post', '/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['openai', 'POST', '/v1/chat/completions/', 'ai.infer', 'openai_chat', true],
+    ['openai', 'POST', '/v1/chat/completions?x=1', 'ai.infer', 'openai_chat', true],
+    ['openai', 'GET', '/v1/chat/completions', 'http.request', undefined, true],
+    ['openai', 'POST', '/v1/chat/completions/extra', 'ai.infer', undefined, false],
+    ['openai', 'POST', '/v1/responses', 'ai.infer', 'openai_responses', true],
+    ['openai', 'POST', '/v1/responses/input_tokens', 'http.request', undefined, true],
+    ['openai', 'GET', '/v1/responses/resp_1', 'http.request', undefined, true],
+    ['openai', 'DELETE', '/v1/responses/resp_1', 'http.request', undefined, true],
+    ['openai', 'POST', '/v1/embeddings', 'ai.embed', 'openai_embeddings', true],
+    ['openai', 'POST', '/v1/moderations', 'ai.moderate', 'openai_moderations', true],
+    ['openai', 'POST', '/v1/images/edits', 'ai.infer', 'openai_images_form', true],
+    ['openai', 'POST', '/v1/files', 'http.request', undefined, true],
+    ['openai', 'POST', '/v1/batches', 'http.request', undefined, true],
+    ['openai', 'POST', '/v1/batches/b_1/cancel', 'http.request', undefined, true],
+    ['openai', 'GET', '/v1/models', 'http.request', undefined, true],
+    ['openai', 'POST', '/v1/something_new', 'ai.infer', undefined, false],
+    ['openai', 'POST', '/', 'ai.infer', undefined, false],
+    ['anthropic', 'POST', '/v1/messages', 'ai.infer', 'anthropic_messages', true],
+    ['anthropic', 'POST', '/v1/messages?beta=true', 'ai.infer', 'anthropic_messages', true],
+    ['anthropic', 'POST', '/v1/messages/count_tokens', 'http.request', undefined, true],
+    ['anthropic', 'POST', '/v1/messages/batches', 'http.request', undefined, true],
+    ['anthropic', 'HEAD', '/', 'http.request', undefined, true],
+    ['gemini', 'POST', '/v1/models/gemini-2.5-pro:generateContent', 'ai.infer', 'gemini_generate', true],
+    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
+    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro%3AgenerateContent', 'ai.infer', 'gemini_generate', true],
+    ['gemini', 'POST', '/v1beta/models/gemini-embedding-001:batchEmbedContents', 'ai.embed', 'gemini_embed', true],
+    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:countTokens', 'http.request', undefined, true],
+    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:newVerb', 'ai.infer', undefined, false],
+    ['gemini', 'POST', '/v1beta/interactions', 'ai.infer', 'gemini_interactions', true],
+    ['gemini', 'GET', '/v1beta/models/gemini-2.5-pro', 'http.request', undefined, true],
+    ['gemini', 'POST', '/upload/v1beta/files', 'http.request', undefined, true],
+    ['azure_openai', 'POST', '/openai/deployments/dep-1/chat/completions', 'ai.infer', 'azure_chat', true],
+    ['azure_openai', 'POST', '/OpenAI/Deployments/dep-1/Chat/Completions', 'ai.infer', 'azure_chat', true],
+    ['azure_openai', 'POST', '/openai/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['azure_openai', 'POST', '/openai/responses', 'ai.infer', 'openai_responses', true],
+    ['azure_openai', 'POST', '/anthropic/v1/messages', 'ai.infer', 'anthropic_messages', true],
+    ['azure_openai', 'POST', '/openai/deployments/dep-1/embeddings', 'ai.embed', 'azure_embeddings', true],
+    ['cohere', 'POST', '/v2/chat', 'ai.infer', 'cohere_chat', true],
+    ['cohere', 'POST', '/v1/chat', 'ai.infer', 'cohere_chat_v1', true],
+    ['cohere', 'POST', '/v2/embed', 'ai.embed', 'cohere_embed', true],
+    ['cohere', 'POST', '/v1/tokenize', 'http.request', undefined, true],
+    ['mistral', 'POST', '/v1/chat/completions', 'ai.infer', 'mistral_chat', true],
+    ['mistral', 'POST', '/v1/conversations/conv_1', 'ai.infer', 'mistral_conversations', true],
+    ['groq', 'POST', '/openai/v1/chat/completions', 'ai.infer', 'groq_chat', true],
+    ['xai', 'POST', '/v1/chat/completions', 'ai.infer', 'xai_chat', true],
+    ['deepseek', 'POST', '/chat/completions', 'ai.infer', 'deepseek_chat', true],
+    ['deepseek', 'POST', '/v1/chat/completions', 'ai.infer', 'deepseek_chat', true],
+    ['openrouter', 'POST', '/api/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+  ];
+  for (const [id, method, path, type, dialect, known] of table) {
+    const operation = catalogue.operation(provider(id), method, path);
+    t.strictSame([operation.actionType, operation.dialect?.id, operation.known], [type, dialect, known], `${id} ${method} ${path}`);
+  }
+  t.equal(catalogue.operation(provider('openai'), 'POST', '/v1/audio/transcriptions').multipart, true);
+});
+
+t.test('a WebSocket upgrade of a realtime path is inference, the same GET without upgrade is not', async (t) => {
+  const table: readonly [string, string, boolean][] = [
+    ['openai', '/v1/realtime?model=gpt-realtime', true],
+    ['openai', '/v1/responses', true],
+    ['openai', '/v1/models', false],
+    ['gemini', '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent', true],
+    ['azure_openai', '/openai/realtime', true],
+    ['mistral', '/v1/audio/transcriptions/realtime', true],
+  ];
+  for (const [id, path, want] of table) {
+    const operation = catalogue.operation(provider(id), 'GET', path, true);
+    t.strictSame([operation.websocket, operation.actionType === 'ai.infer'], [want, want], `${id} ${path}`);
+    t.equal(catalogue.operation(provider(id), 'GET', path).actionType, 'http.request', `${id} ${path} without upgrade`);
+  }
+});
+
+t.test('model and stream stand where the dialect says', async (t) => {
+  const capture = (id: string, which: 'model' | 'stream', path: string): string | undefined => {
+    const dialect = catalogue.dialect(id);
+    const place = which === 'model' ? dialect?.model[0] : dialect?.stream;
+    return place?.in === 'path' ? place.pattern.exec(path)?.[1] : undefined;
+  };
+  t.equal(capture('gemini_generate', 'model', '/v1beta/models/gemini-2.5-pro:generateContent'), 'gemini-2.5-pro');
+  t.equal(capture('gemini_generate', 'model', '/v1beta/models/gemini-2.5-pro%3agenerateContent'), 'gemini-2.5-pro');
+  t.equal(capture('gemini_generate', 'stream', '/v1/models/m:streamGenerateContent?alt=sse'), 'streamGenerateContent');
+  t.equal(capture('gemini_generate', 'stream', '/v1/models/m:generateContent'), undefined);
+  t.equal(capture('azure_chat', 'model', '/OPENAI/DEPLOYMENTS/my-gpt/chat/completions?api-version=1'), 'my-gpt');
+  t.strictSame(catalogue.dialect('openai_audio_form')?.model, [{ in: 'form', field: 'model' }]);
+});
+
+t.test('the specified pairs hold whoever serves the model, the default is 10 / 30', async (t) => {
+  const table: readonly [string, string, string, readonly string[]][] = [
+    ['gpt-4o', '5', '15', ['openai', 'azure_openai', 'generic_http']],
+    ['gpt-4o-2024-05-13', '5', '15', ['openai']],
+    ['chatgpt-4o-latest', '5', '15', ['openai']],
+    ['gpt-4o-2024-11-20', '2.5', '10', ['openai']],
+    ['gpt-4o-mini', '0.15', '0.6', ['openai', 'azure_openai']],
+    ['gpt-4o-mini-2024-07-18', '0.15', '0.6', ['openai']],
+    ['gpt-4', '30', '60', ['openai']],
+    ['gpt-4-0613', '30', '60', ['openai']],
+    ['claude-3-opus-20240229', '15', '75', ['anthropic', 'azure_openai']],
+    ['claude-3-opus', '15', '75', ['anthropic']],
+    ['claude-3-5-sonnet-20241022', '3', '15', ['anthropic']],
+    ['claude-3-5-sonnet-20240620', '3', '15', ['anthropic']],
+    ['claude-3-5-haiku-20241022', '0.8', '4', ['anthropic']],
+    ['GPT-4o', '5', '15', ['openai']],
+  ];
+  for (const [model, input, output, ids] of table) {
+    for (const id of ids) {
+      const price = catalogue.price(id, model);
+      t.strictSame([price.in, price.out, price.source], [input, output, 'catalogue'], `${id} ${model}`);
+    }
+  }
+  for (const model of ['no-such-model', '', undefined, '__proto__', 'constructor']) {
+    const price = catalogue.price('openai', model);
+    t.strictSame([price.in, price.out, price.source], ['10', '30', 'default'], String(model));
+  }
+  t.equal(catalogue.price('openai', 'gpt-4o').maxOutputTokens, 16384);
+});
+
+t.test('the longest entry of the AI domain list wins', async (t) => {
+  t.equal(catalogue.domain('api.openai.com')?.category, 'api');
+  t.equal(catalogue.domain('www.chatgpt.com')?.vendor, 'OpenAI');
+  t.equal(catalogue.domain('bedrock-runtime.eu-west-1.amazonaws.com')?.vendor, 'Amazon Bedrock');
+  t.equal(catalogue.domain('bedrock-runtime.a.b.amazonaws.com'), undefined, 'a star is one label');
+  t.equal(catalogue.domain('example.com'), undefined);
+  t.equal(catalogue.domain('notchatgpt.com'), undefined);
+});
+
+t.test("an operator's rates lie over the shipped ones", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'catalogue-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'rates.yaml');
+  writeFileSync(
+    file,
+    'rates:\n  - {provider: provider_a, model: gpt-4o, in: 2.50, out: "10.00", cached_in: 1.25, max_output: 100}\n  - {model: my-own, in: 1, out: 2}\n  - {model: gpt-4o-2024-11-20, in: 7, out: 8}\n',
+  );
+  const priced = loadCatalogue({ pricingFile: file });
+  t.strictSame(priced.price('openai', 'gpt-4o'), { in: '2.50', out: '10.00', cachedIn: '1.25', source: 'override', maxOutputTokens: 100 });
+  t.equal(priced.price('azure_openai', 'gpt-4o').in, '5');
+  t.equal(priced.price('groq', 'My-Own').source, 'override');
+  t.equal(priced.price('openai', 'gpt-4o-2024-11-20').in, '7', 'a rate for any provider wins over shipped rates');
+  writeFileSync(file, 'rates:\n  - {provider: nobody, model: m, in: -1, out: 2}\n');
+  const problems = details(() => loadCatalogue({ pricingFile: file }));
+  t.match(problems, [/nobody/, /rate/]);
+  t.match(details(() => loadCatalogue({ pricingFile: join(folder, 'absent.yaml') })), [/cannot be read/]);
+});
+
+t.test('every mistake of a table is named with its place, all at once', async (t) => {
+  const broken = shippedProviders
+    .replace('dialect: openai_chat }', 'dialect: openai_chatt }')
+    .replace('neutral_id: provider_b', 'neutral_id: provider_a')
+    .replace('kind: mistral', 'kindd: mistral')
+    .replace('hosts: [api.x.ai]', 'hosts: [API.x.ai]');
+  const problems = details(() => loadCatalogue({ sources: { providers: broken, prices: 'provider,model,in,out,cached_in,max_output,source,source_date\nopenai,m,x,1,,,a,b\nnobody,m,1,1,,,a,b\n' } }));
+  for (const want of [/providers.yaml:\d+: .*openai_chatt/, /name provider_a is also openai's/, /kindd/, /kind is missing/, /API\.x\.ai/, /prices.csv:2: .*rate/, /prices.csv:3: .*nobody/]) {
+    t.ok(problems.some((problem) => want.test(problem)), `${want} in ${problems.length} problems`);
+  }
+  t.match(details(() => loadCatalogue({ sources: { providers: 'schema: x\n' } })), [/schema/]);
+  t.match(details(() => loadCatalogue({ sources: { domains: 'domain,vendor\n' } })), [/first line/]);
+});
+
+t.test('no host, method or path makes a look-up throw', async () => {
+  const ids = catalogue.providers.map((row) => row.id);
+  fc.assert(
+    fc.property(fc.constantFrom(...ids), fc.string(), fc.webPath(), fc.string(), fc.boolean(), (id, method, path, text, upgrade) => {
+      const operation = catalogue.operation(provider(id), method, path + text, upgrade);
+      catalogue.providerForHost(text);
+      catalogue.domain(text);
+      catalogue.price(text, text);
+      return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer');
+    }),
+    { numRuns: 300 },
+  );
+});

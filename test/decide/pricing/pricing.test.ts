@@ -1,0 +1,125 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import type { Price } from '../../../src/base/catalogue/types.ts';
+import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { usdFromPico } from '../../../src/base/lib/money.ts';
+import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
+import { estimate } from '../../../src/decide/pricing/estimate.ts';
+import { meter } from '../../../src/decide/pricing/meter.ts';
+
+const catalogue = loadCatalogue();
+const gpt4o = catalogue.price('openai', 'gpt-4o');
+const unlisted = catalogue.price('openai', 'nobody-knows');
+const chat = catalogue.dialect('openai_chat');
+const gemini = catalogue.dialect('gemini_generate');
+
+t.test('cost is tokens times rates, exactly', async (t) => {
+  t.equal(usdFromPico(meter({ tokens_in: 1000, tokens_out: 500 }, gpt4o).costPico), '0.0125');
+  t.equal(usdFromPico(meter({ tokens_in: 1, tokens_out: 1 }, catalogue.price('openai', 'gpt-4o-mini')).costPico), '0.00000075');
+  t.strictSame(meter(undefined, unlisted), { costPico: 0n, rateIn: '10', rateOut: '30', rateCachedIn: undefined, rateSource: 'default' });
+});
+
+t.test('cached input has its own rate only when that is switched on and known', async (t) => {
+  const price = catalogue.price('anthropic', 'claude-3-5-sonnet');
+  const usage = { tokens_in: 1_000_000, tokens_out: 0, cached_tokens_in: 900_000 };
+  t.equal(usdFromPico(meter(usage, price).costPico), '3');
+  const cached = meter(usage, price, { cachedRates: true });
+  t.equal(usdFromPico(cached.costPico), '0.57');
+  t.equal(cached.rateCachedIn, '0.3');
+  t.equal(usdFromPico(meter(usage, gpt4o, { cachedRates: true }).costPico), '5', 'no cached rate in the catalogue');
+});
+
+t.test('prompt tokens are bytes of text and names, four to a token, rounded up', async (t) => {
+  t.equal(countTokens([]), 0);
+  t.equal(countTokens(['abcd']), 1);
+  t.equal(countTokens(['abcde']), 2);
+  t.equal(countTokens(['日本']), 2, 'six bytes');
+  t.equal(countTokens([[1, 2, 3]]), 3, 'token ids');
+  t.equal(countTokens([{ role: 'user', content: 'hello' }]), 5, '4+4+7+5 bytes');
+  t.equal(countTokens([null, undefined]), 0);
+});
+
+t.test('an attachment counts 1,024 tokens, whatever its size', async (t) => {
+  const big = 'A'.repeat(1_000_000);
+  t.equal(countTokens([`data:image/png;base64,${big}`]), 1024);
+  t.ok(countTokens([{ type: 'base64', media_type: 'image/png', data: big }]) < 1040);
+  t.ok(countTokens([{ inlineData: { mimeType: 'image/png', data: big } }]) < 1040);
+  t.equal(countTokens([big]), 250_000, 'plain text is not one');
+});
+
+t.test('deep values are walked to a bound and not beyond', async (t) => {
+  let deep: unknown = 'x'.repeat(400);
+  for (let i = 0; i < 100_000; i++) deep = [deep];
+  t.equal(countTokens([deep]), 0);
+});
+
+t.test('the estimate takes the maximum that the call sets, the first present of its dialect', async (t) => {
+  const messages = [{ role: 'user', content: 'hello' }];
+  const table: readonly [string, Record<string, unknown>, number][] = [
+    ['max_tokens', { messages, max_tokens: 100 }, 100],
+    ['the newer name first', { messages, max_tokens: 100, max_completion_tokens: 50 }, 50],
+    ['null is absent', { messages, max_completion_tokens: null, max_tokens: 7 }, 7],
+    ['zero is a value', { messages, max_tokens: 0 }, 0],
+    ['times n', { messages, max_tokens: 100, n: 3 }, 300],
+    ['absent: the model maximum, capped', { messages }, 4096],
+    ['absent, times n', { messages, n: 2 }, 8192],
+    ['beyond all numbers', { messages, max_tokens: Number.MAX_SAFE_INTEGER, n: 1000 }, Number.MAX_SAFE_INTEGER],
+  ];
+  for (const [name, params, want] of table) t.equal(estimate(params, chat, undefined, gpt4o).tokensOutMax, want, name);
+  t.equal(estimate({ messages }, chat, undefined, unlisted).tokensOutMax, 1024, 'unknown model');
+  t.equal(estimate({ contents: [], generationConfig: { maxOutputTokens: 9, candidateCount: 2 } }, gemini, undefined, unlisted).tokensOutMax, 18);
+  t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_embeddings'), undefined, unlisted).tokensOutMax, 0);
+  t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_moderations'), undefined, unlisted).tokensOutMax, 0);
+});
+
+t.test('the estimate prices prompt and maximum at the rates of the model', async (t) => {
+  const made = estimate({ messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 }, chat, undefined, gpt4o);
+  t.equal(made.tokensIn, 5);
+  t.equal(usdFromPico(made.costPico), '0.001525');
+  t.equal(made.reservePico, made.costPico);
+});
+
+t.test('all prompt paths of the dialect count', async (t) => {
+  const params = { system: 'abcd', messages: [], tools: [{ name: 'abcd' }], metadata: { user_id: 'x'.repeat(1000) } };
+  t.equal(estimate(params, catalogue.dialect('anthropic_messages'), undefined, unlisted).tokensIn, 3);
+});
+
+t.test('overrides replace the estimate, the reservation is the larger of both', async (t) => {
+  const params = { messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 };
+  const low = estimate(params, chat, { tokens_in: 1, tokens_out_max: 1 }, gpt4o);
+  t.strictSame([low.tokensIn, low.tokensOutMax], [1, 1]);
+  t.equal(usdFromPico(low.reservePico), '0.001525');
+  const high = estimate(params, chat, { tokens_out_max: 1000 }, gpt4o);
+  t.equal(high.tokensIn, 5);
+  t.equal(high.reservePico, high.costPico);
+});
+
+t.test('a maximum that is no non-negative integer is refused', async (t) => {
+  for (const max_tokens of [-1, 1.5, '100', {}, Number.NaN, 2 ** 60]) {
+    t.throws(() => estimate({ messages: [], max_tokens }, chat, undefined, gpt4o), { code: 'invalid_request' }, String(max_tokens));
+  }
+});
+
+t.test('a call without a dialect costs something only when it looks like inference', async (t) => {
+  const nothing = estimate({ page: 2, max_tokens: 'x' }, undefined, undefined, unlisted);
+  t.strictSame([nothing.tokensIn, nothing.tokensOutMax, nothing.costPico], [0, 0, 0n]);
+  t.equal(estimate({ messages: ['abcd'] }, undefined, undefined, unlisted).tokensOutMax, 1024);
+  t.equal(estimate({ max_tokens: 5 }, undefined, undefined, unlisted).tokensOutMax, 5);
+});
+
+t.test('estimates never throw but for the maximum, and are never negative', async () => {
+  const price: Price = { in: '10', out: '30', cachedIn: undefined, source: 'default', maxOutputTokens: undefined };
+  const dialects = ['openai_chat', 'gemini_generate', 'anthropic_messages', 'cohere_chat', undefined];
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom('messages', 'max_tokens', 'n', 'contents', 'system', '__proto__'), fc.anything()), fc.constantFrom(...dialects), (params, id) => {
+      try {
+        const made = estimate(params, id === undefined ? undefined : catalogue.dialect(id), undefined, price);
+        return made.tokensIn >= 0 && made.tokensOutMax >= 0 && made.costPico >= 0n;
+      } catch (error) {
+        return error instanceof GatewayError;
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
