@@ -4,22 +4,22 @@
  */
 const { floors, pure, adapters, packages, testPackages } = require('./scripts/floors.json');
 
-const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
 /** Rooms that are named in full are not meant by a wildcard. */
 const named = floors.flatMap(({ rooms }) => rooms).filter((room) => !room.endsWith('/*'));
 
 /** A room as a pattern of its path below src/, without groups. `surfaces/*` is every room of surfaces/ that is not named elsewhere. */
 function roomPattern(room) {
-  if (room.endsWith('.ts')) return escape(room);
-  if (!room.endsWith('/*')) return `${escape(room)}/`;
+  if (room.endsWith('.ts')) return escaped(room);
+  if (!room.endsWith('/*')) return `${escaped(room)}/`;
   const parent = room.slice(0, -1);
-  const others = named.filter((other) => other.startsWith(parent)).map((other) => `${escape(other.slice(parent.length))}/`);
-  return `${escape(parent)}${others.length > 0 ? `(?!${others.join('|')})` : ''}[^/]+/`;
+  const others = named.filter((other) => other.startsWith(parent)).map((other) => `${escaped(other.slice(parent.length))}/`);
+  return `${escaped(parent)}${others.length > 0 ? `(?!${others.join('|')})` : ''}[^/]+/`;
 }
 
 const anyOf = (rooms) => `^src/(${rooms.map(roomPattern).join('|')})`;
-const packagePath = (names) => `(^|/)node_modules/(@types/)?(${names.map(escape).join('|')})(/|$)`;
+const packagePath = (names) => `(^|/)node_modules/(@types/)?(${names.map(escaped).join('|')})(/|$)`;
 
 const error = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
 
@@ -37,10 +37,20 @@ module.exports = {
         ),
       ),
     ...floors.map(({ floor, rooms }) =>
-      error('no-neighbours', `Rooms on floor ${floor} do not know each other.`, { path: anyOf(rooms) }, { path: anyOf(rooms), pathNot: '^src/$1' }),
+      error(
+        'no-neighbours',
+        `Rooms on floor ${floor} do not know each other.`,
+        { path: anyOf(rooms) },
+        { path: anyOf(rooms), pathNot: '^src/$1' },
+      ),
     ),
     error('no-cycles', 'Type-only imports count.', { path: '^src/' }, { circular: true }),
-    error('every-file-has-a-room', 'A new room gets its line in scripts/floors.json.', {}, { path: '^src/', pathNot: anyOf(floors.flatMap(({ rooms }) => rooms)) }),
+    error(
+      'every-file-has-a-room',
+      'A new room gets its line in scripts/floors.json.',
+      {},
+      { path: '^src/', pathNot: anyOf(floors.flatMap(({ rooms }) => rooms)) },
+    ),
     error(
       'every-file-has-a-room',
       'A new room gets its line in scripts/floors.json.',
@@ -51,7 +61,7 @@ module.exports = {
       'pure-rooms-touch-no-io',
       'They take what they need as arguments.',
       { path: anyOf(pure.rooms) },
-      { dependencyTypes: ['core'], pathNot: `^(node:)?(${pure.builtins.map(escape).join('|')})$` },
+      { dependencyTypes: ['core'], pathNot: `^(node:)?(${pure.builtins.map(escaped).join('|')})$` },
     ),
     error(
       'adapters-only-from-app',
@@ -60,7 +70,12 @@ module.exports = {
       { path: anyOf(adapters.rooms) },
     ),
     ...Object.entries(packages).map(([room, names]) =>
-      error('one-package-one-room', `Only ${room} imports ${names.join(', ')}.`, { path: '^src/', pathNot: anyOf([room]) }, { path: packagePath(names) }),
+      error(
+        'one-package-one-room',
+        `Only ${room} imports ${names.join(', ')}.`,
+        { path: '^src/', pathNot: anyOf([room]) },
+        { path: packagePath(names) },
+      ),
     ),
     error(
       'every-package-has-a-room',
@@ -69,14 +84,23 @@ module.exports = {
       { path: '(^|/)node_modules/', pathNot: packagePath(['node', ...Object.values(packages).flat()]) },
     ),
     error('test-packages-stay-in-test', 'The product does not need them.', { path: '^src/' }, { path: packagePath(testPackages) }),
-    error('src-stands-alone', 'The product never imports its tests, scripts or benchmarks.', { path: '^src/' }, { path: '^(test|scripts|bench)/' }),
+    error(
+      'src-stands-alone',
+      'The product never imports its tests, scripts or benchmarks.',
+      { path: '^src/' },
+      { path: '^(test|scripts|bench)/' },
+    ),
     error('imports-resolve', 'What the linter cannot resolve, it cannot judge.', { path: '^src/' }, { couldNotResolve: true }),
   ],
   options: {
     doNotFollow: { path: ['(^|/)node_modules/', '^(test|scripts|bench)/'] },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default', 'types'], mainFields: ['module', 'main', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      mainFields: ['module', 'main', 'types'],
+    },
     skipAnalysisNotInRules: true,
   },
 };

@@ -19,7 +19,11 @@ const clockAndChance = {
   ],
 };
 
-const exit = { object: 'process', property: 'exit', message: 'Only main.ts and the command line end the process; everybody else lets it drain.' };
+const exit = {
+  object: 'process',
+  property: 'exit',
+  message: 'Only main.ts and the command line end the process; everybody else lets it drain.',
+};
 
 export default tseslint.config(
   { ignores: ['node_modules/', 'build/', '.build/', '.tap/', 'coverage/', '**/*.js', '**/*.mjs', '**/*.cjs'] },

@@ -9,7 +9,10 @@ import { filesBelow, projectRoot, setUp } from './setup.mjs';
 const bin = (packageName, ...path) => join(projectRoot, 'node_modules', packageName, ...path);
 
 const CHECKS = [
-  { name: 'format and lint (biome)', run: () => node(bin('@biomejs/biome', 'bin', 'biome'), 'ci', '--colors=off', '--max-diagnostics=50', '.') },
+  {
+    name: 'format and lint (biome)',
+    run: () => node(bin('@biomejs/biome', 'bin', 'biome'), 'ci', '--colors=off', '--max-diagnostics=50', '.'),
+  },
   { name: 'types in use (eslint)', run: () => node(bin('eslint', 'bin', 'eslint.js'), '--max-warnings=0', '.') },
   { name: 'rule of imports (dependency-cruiser)', run: floors },
   { name: 'reference pages', run: () => node(join(projectRoot, 'scripts', 'reference.mjs'), '--check'), needs: 'scripts/reference.mjs' },
@@ -19,8 +22,22 @@ const CHECKS = [
 ];
 
 /** What a published package must hold, and what must never slip into it. */
-const PACKAGE_MUST_HOLD = ['LICENSE', 'NOTICE', 'README.md', 'SECURITY.md', 'build/src/main.js', 'policies/bundle.yaml', 'systemd/ai-request-gateway.service'];
-const PACKAGE_MUST_NOT_HOLD = [/(^|\/)node_modules\//, /^(test|scripts|bench|data|credentials)\//, /^build\/(?!src\/)/, /\.(key|pem|p12|tsbuildinfo|log)$/, /(^|\/)\.env/];
+const PACKAGE_MUST_HOLD = [
+  'LICENSE',
+  'NOTICE',
+  'README.md',
+  'SECURITY.md',
+  'build/src/main.js',
+  'policies/bundle.yaml',
+  'systemd/ai-request-gateway.service',
+];
+const PACKAGE_MUST_NOT_HOLD = [
+  /(^|\/)node_modules\//,
+  /^(test|scripts|bench|data|credentials)\//,
+  /^build\/(?!src\/)/,
+  /\.(key|pem|p12|tsbuildinfo|log)$/,
+  /(^|\/)\.env/,
+];
 
 try {
   await setUp();
@@ -34,7 +51,9 @@ const results = await Promise.all(
   applicable.map(async ({ name, run }) => {
     const started = performance.now();
     const { ok, output } = await run();
-    process.stdout.write(`${ok ? 'ok    ' : 'FAILED'} ${name}, ${((performance.now() - started) / 1000).toFixed(1)} s\n${ok ? '' : `${output}\n`}`);
+    process.stdout.write(
+      `${ok ? 'ok    ' : 'FAILED'} ${name}, ${((performance.now() - started) / 1000).toFixed(1)} s\n${ok ? '' : `${output}\n`}`,
+    );
     return ok;
   }),
 );
@@ -44,7 +63,14 @@ process.exitCode = failed > 0 ? 1 : 0;
 
 /** An empty or unparsable tree passes the linter silently, so the files that it saw are counted. */
 async function floors() {
-  const result = await node(bin('dependency-cruiser', 'bin', 'dependency-cruise.mjs'), 'src', '--config', '.dependency-cruiser.cjs', '--output-type', 'err-long');
+  const result = await node(
+    bin('dependency-cruiser', 'bin', 'dependency-cruise.mjs'),
+    'src',
+    '--config',
+    '.dependency-cruiser.cjs',
+    '--output-type',
+    'err-long',
+  );
   const cruised = Number(/(\d+) modules/.exec(result.output)?.[1] ?? 0);
   const files = filesBelow(join(projectRoot, 'src')).filter((file) => file.endsWith('.ts')).length;
   if (cruised >= files) return result;

@@ -3,7 +3,8 @@
  */
 
 /** Set in a developer's shell so that tools find the gateway; a gateway that obeyed them would call itself. */
-const PROXY_VARIABLES = /^(https?_proxy|all_proxy|no_proxy|node_use_env_proxy|npm_config_(https?_?)?-?proxy|npm_config_noproxy|global_agent_.*)$/i;
+const PROXY_VARIABLES =
+  /^(https?_proxy|all_proxy|no_proxy|node_use_env_proxy|npm_config_(https?_?)?-?proxy|npm_config_noproxy|global_agent_.*)$/i;
 
 /** A copy without any variable that redirects HTTP traffic. */
 export function withoutProxies(environment) {

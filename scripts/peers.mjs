@@ -5,7 +5,18 @@
  * then skip what they cannot judge.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 
@@ -32,7 +43,10 @@ function install() {
     run(...command([...root, 'apt-get', 'update', '-qq']), environment);
     if (packages.length > 0) {
       process.stdout.write(`peers: installing ${packages.join(' ')}\n`);
-      check('apt-get install', run(...command([...root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', ...packages]), environment));
+      check(
+        'apt-get install',
+        run(...command([...root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', ...packages]), environment),
+      );
     }
     for (const [name, peer] of missing) if (peer.package && peer.extract) extractDebian(name, peer);
   } else if (fromDebian) {
@@ -58,7 +72,21 @@ function extractNode(name, peer) {
   process.stdout.write(`peers: fetching Node ${peer.npm}\n`);
   inTemporaryFolder(name, (folder) => {
     const packageName = `node-${platform}-${process.arch}`;
-    check(name, run('npm', ['install', '--prefix', folder, '--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', `${packageName}@${peer.npm}`]));
+    check(
+      name,
+      run('npm', [
+        'install',
+        '--prefix',
+        folder,
+        '--no-save',
+        '--no-package-lock',
+        '--ignore-scripts',
+        '--no-audit',
+        '--no-fund',
+        '--loglevel=error',
+        `${packageName}@${peer.npm}`,
+      ]),
+    );
     return join(folder, 'node_modules', packageName, ...peer.extract.split('/'));
   });
 }

@@ -31,7 +31,9 @@ function installed() {
   const present = readJson(join(projectRoot, 'node_modules', '.package-lock.json'))?.packages;
   if (wanted === undefined) throw new Error('package-lock.json is missing');
   if (present === undefined) return false;
-  return Object.entries(wanted).every(([path, entry]) => path === '' || entry.optional === true || present[path]?.version === entry.version);
+  return Object.entries(wanted).every(
+    ([path, entry]) => path === '' || entry.optional === true || present[path]?.version === entry.version,
+  );
 }
 
 function readJson(file) {

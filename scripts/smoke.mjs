@@ -84,7 +84,11 @@ async function startGateway(upstream) {
     HTTPS_PROXY: 'http://127.0.0.1:9',
   };
   const npm = process.env.npm_execpath ? [process.execPath, process.env.npm_execpath] : ['npm'];
-  const child = spawn(npm[0], [...npm.slice(1), 'start', '--silent'], { cwd: projectRoot, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(npm[0], [...npm.slice(1), 'start', '--silent'], {
+    cwd: projectRoot,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let text = '';
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part) => (text += part));
   const ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve({ code, signal })));
@@ -188,7 +192,20 @@ async function throughEachDoor(gateway, upstream) {
 async function byCurl(gateway, proxy, trafficClass) {
   const headerFile = join(folder, `headers-${trafficClass}`);
   const { stdout } = await promisify(execFile)('curl', [
-    ...['--silent', '--show-error', '--max-time', '20', '--noproxy', '', '--proxy', proxy, '--cacert', gateway.ca, '--dump-header', headerFile],
+    ...[
+      '--silent',
+      '--show-error',
+      '--max-time',
+      '20',
+      '--noproxy',
+      '',
+      '--proxy',
+      proxy,
+      '--cacert',
+      gateway.ca,
+      '--dump-header',
+      headerFile,
+    ],
     ...['--header', 'Content-Type: application/json', '--header', `Authorization: Bearer ${KEY}`, '--data', JSON.stringify(CHAT)],
     'https://api.openai.com/v1/chat/completions',
   ]);
@@ -222,6 +239,8 @@ async function check(name, run) {
 
 function equal(what, actual, expected, context = undefined) {
   if (actual !== expected) {
-    throw new Error(`${what} is ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}${context === undefined ? '' : `: ${JSON.stringify(context)}`}`);
+    throw new Error(
+      `${what} is ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}${context === undefined ? '' : `: ${JSON.stringify(context)}`}`,
+    );
   }
 }

@@ -41,7 +41,9 @@ async function runAll(patterns) {
   const root = join(projectRoot, 'build', 'test');
   const files = filesBelow(root)
     .filter((file) => file.endsWith('.test.js'))
-    .filter((file) => patterns.length === 0 || patterns.some((pattern) => relative(projectRoot, file).includes(pattern.replace(/\.ts$/, '.js'))));
+    .filter(
+      (file) => patterns.length === 0 || patterns.some((pattern) => relative(projectRoot, file).includes(pattern.replace(/\.ts$/, '.js'))),
+    );
   const times = readTimes();
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
   files.sort((a, b) => (times[nameOf(b)] ?? Number.MAX_VALUE) - (times[nameOf(a)] ?? Number.MAX_VALUE) || a.localeCompare(b));

@@ -15,7 +15,10 @@ interface Floors {
 
 interface CruiseResult {
   readonly modules: readonly { readonly source: string }[];
-  readonly summary: { readonly totalCruised: number; readonly violations: readonly { readonly from: string; readonly rule: { readonly name: string } }[] };
+  readonly summary: {
+    readonly totalCruised: number;
+    readonly violations: readonly { readonly from: string; readonly rule: { readonly name: string } }[];
+  };
 }
 
 const root = packageRoot();
@@ -39,7 +42,11 @@ function sourceFiles(): string[] {
 }
 
 /** One room of each line of the table that a wildcard stands for, so that planted files land in real rooms. */
-const WILDCARD_ROOMS: Readonly<Record<string, string>> = { 'surfaces/*': 'surfaces/api', 'control-plane/*': 'control-plane/client', 'decide/*': 'decide/policy' };
+const WILDCARD_ROOMS: Readonly<Record<string, string>> = {
+  'surfaces/*': 'surfaces/api',
+  'control-plane/*': 'control-plane/client',
+  'decide/*': 'decide/policy',
+};
 
 interface Plant {
   readonly rule: string;
@@ -57,7 +64,11 @@ const named = (name: string): string => `import * as planted from '${name}';\nex
 const PLANTS: readonly Plant[] = [
   { rule: 'looks-down', room: 'decide/policy', text: value('../../services/planted-target.ts') },
   { rule: 'looks-down', room: 'decide/policy', text: typeOnly('../../services/planted-target.ts') },
-  { rule: 'looks-down', room: 'pipeline', text: `export const used: Promise<unknown> = import('../inbound/listener/planted-target.ts');\n` },
+  {
+    rule: 'looks-down',
+    room: 'pipeline',
+    text: `export const used: Promise<unknown> = import('../inbound/listener/planted-target.ts');\n`,
+  },
   { rule: 'looks-down', room: 'services', text: `export { target } from '../pipeline/planted-target.ts';\n` },
   { rule: 'looks-down', room: 'base/model', text: value('../lib/planted-target.ts') },
   { rule: 'looks-down', room: 'cli', text: value('../main.ts') },
@@ -78,7 +89,11 @@ const PLANTS: readonly Plant[] = [
   { rule: 'every-file-has-a-room', room: 'utils', text: value('../base/lib/planted-target.ts') },
   { rule: 'imports-resolve', room: 'app', text: value('./not-there.ts') },
   ...Object.entries(floors.packages).flatMap(([room, names]) =>
-    names.map((name) => ({ rule: 'one-package-one-room', room: room === 'outbound/net' ? 'surfaces/http' : 'outbound/net', text: named(name) })),
+    names.map((name) => ({
+      rule: 'one-package-one-room',
+      room: room === 'outbound/net' ? 'surfaces/http' : 'outbound/net',
+      text: named(name),
+    })),
   ),
 ];
 
@@ -101,7 +116,8 @@ t.test('the tree keeps to the floors, and the linter has really seen it', async 
 t.test('every kind of violation is caught where it is planted', async (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'gw-floors-'));
   t.teardown(() => rmSync(copy, { recursive: true, force: true }));
-  for (const name of ['src', 'tsconfig.json', 'package.json', '.dependency-cruiser.cjs', 'scripts']) cpSync(join(root, name), join(copy, name), { recursive: true });
+  for (const name of ['src', 'tsconfig.json', 'package.json', '.dependency-cruiser.cjs', 'scripts'])
+    cpSync(join(root, name), join(copy, name), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   const write = (file: string, text: string): void => {
     mkdirSync(dirname(join(copy, file)), { recursive: true });
@@ -109,7 +125,8 @@ t.test('every kind of violation is caught where it is planted', async (t) => {
   };
 
   const rooms = floors.floors.flatMap((floor) => floor.rooms).map((room) => WILDCARD_ROOMS[room] ?? room);
-  for (const room of [...rooms, 'decide/pricing', 'surfaces/metrics']) if (!room.endsWith('.ts')) write(`src/${room}/planted-target.ts`, TARGET);
+  for (const room of [...rooms, 'decide/pricing', 'surfaces/metrics'])
+    if (!room.endsWith('.ts')) write(`src/${room}/planted-target.ts`, TARGET);
   for (const folder of ['test', 'bench']) write(`${folder}/planted-target.ts`, TARGET);
   write('src/main.ts', TARGET);
   const planted = PLANTS.map((plant, index) => ({ ...plant, file: `src/${plant.room}/planted-${index}.ts` }));

@@ -1,0 +1,111 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { LATER_SETTINGS } from '../../src/base/config/later-settings.ts';
+import { SETTINGS } from '../../src/base/config/settings.ts';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { compilePolicy } from '../../src/decide/policy/compile.ts';
+import { requirePeer, skipWithout } from '../support/peers.ts';
+
+const root = packageRoot();
+
+function documents(): { readonly file: string; readonly text: string }[] {
+  const written = ['README.md', 'ARCHITECTURE.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'ca/README.md'];
+  const below = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => join('docs', file));
+  return [...written, ...below].map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
+}
+
+function matches(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map((match) => match[1] ?? '');
+}
+
+t.test('the README stays short enough to be read', async (t) => {
+  t.ok(readFileSync(join(root, 'README.md'), 'utf8').split('\n').length <= 151);
+});
+
+t.test('every relative link of every document leads to a file', async (t) => {
+  const broken = documents().flatMap(({ file, text }) =>
+    matches(text, /\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)/g)
+      .filter((target) => !existsSync(join(root, dirname(file), target)))
+      .map((target) => `${file}: ${target}`),
+  );
+  t.strictSame(broken, []);
+});
+
+t.test('every path of the project that a document names in its text exists', async (t) => {
+  const broken = documents().flatMap(({ file, text }) =>
+    matches(text, /`((?:src|scripts|policies|docs|systemd)\/[\w./-]+\.(?:ts|mjs|cjs|json|ya?ml|md|csv|service))`/g)
+      .filter((path) => !existsSync(join(root, path)))
+      .map((path) => `${file}: ${path}`),
+  );
+  t.strictSame(broken, []);
+});
+
+t.test('every GW_ variable that a document or the unit names is a setting', async (t) => {
+  const known = new Set([
+    ...Object.values(SETTINGS).map((setting) => setting.variable),
+    ...LATER_SETTINGS.map((setting) => setting.variable),
+  ]);
+  const unit = { file: 'systemd/ai-request-gateway.service', text: readFileSync(join(root, 'systemd/ai-request-gateway.service'), 'utf8') };
+  const unknown = [...documents(), unit].flatMap(({ file, text }) =>
+    matches(text, /\b(GW_[A-Z][A-Z0-9_]*[A-Z0-9])\b(?!_?\*)/g)
+      .filter((name) => !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
+      .map((name) => `${file}: ${name}`),
+  );
+  t.strictSame(unknown, []);
+});
+
+t.test('every npm script that a document names exists', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
+  const unknown = documents().flatMap(({ file, text }) =>
+    matches(text, /\bnpm run ([\w:-]+)/g).flatMap((name) => (name in scripts ? [] : [`${file}: ${name}`])),
+  );
+  t.strictSame(unknown, []);
+});
+
+t.test('every bundle that a document shows compiles', async (t) => {
+  const bundles = documents().flatMap(({ file, text }) =>
+    matches(text, /```yaml\n([\s\S]*?)```/g)
+      .filter((yaml) => yaml.includes('gw.policy_bundle.v1'))
+      .map((yaml) => ({ file, yaml })),
+  );
+  t.ok(bundles.length > 0);
+  for (const { file, yaml } of bundles)
+    t.strictSame(compilePolicy({ bundle: { file, text: yaml }, tier: 'enterprise' }).errors ?? [], [], file);
+});
+
+t.test('systemd accepts the unit', { skip: skipWithout(['systemd-analyze']) }, async (t) => {
+  const { status, stderr } = spawnSync(requirePeer('systemd-analyze'), ['verify', join(root, 'systemd', 'ai-request-gateway.service')], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
+  t.equal(
+    stderr
+      .split('\n')
+      .filter((line) => line.includes('ai-request-gateway'))
+      .join('\n'),
+    '',
+  );
+});
+
+t.test('the preload of the guide makes the fetch of this Node obey HTTPS_PROXY', async (t) => {
+  const asked: (string | undefined)[] = [];
+  const proxy = createServer().on('connect', (request, socket) => {
+    asked.push(request.url);
+    socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => proxy.close());
+  const preload = join(root, 'docs', 'examples', 'node20-proxy.mjs');
+  const child = spawn(process.execPath, ['--import', preload, '--eval', `fetch('https://api.openai.com/v1/models').catch(() => {})`], {
+    env: { ...process.env, HTTPS_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` },
+    stdio: 'ignore',
+  });
+  await new Promise((resolve) => child.on('exit', resolve));
+  t.strictSame(asked, ['api.openai.com:443']);
+});
