@@ -34,25 +34,31 @@ for (const [name, peer] of Object.entries(peers)) {
 process.exitCode = failures.length > 0 ? 1 : 0;
 
 function install() {
-  const packages = [...new Set(missing.filter(([, peer]) => peer.package && !peer.extract).map(([, peer]) => peer.package))];
-  const fromDebian = missing.some(([, peer]) => peer.package);
-  if (fromDebian && run('apt-get', ['--version']).status === 0) {
-    const root = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
-    const environment = { DEBIAN_FRONTEND: 'noninteractive' };
-    process.stdout.write('peers: reading the package lists\n');
-    run(...command([...root, 'apt-get', 'update', '-qq']), environment);
-    if (packages.length > 0) {
-      process.stdout.write(`peers: installing ${packages.join(' ')}\n`);
-      check(
-        'apt-get install',
-        run(...command([...root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', ...packages]), environment),
-      );
-    }
-    for (const [name, peer] of missing) if (peer.package && peer.extract) extractDebian(name, peer);
-  } else if (fromDebian) {
-    process.stdout.write(`peers: no apt-get here, please install by hand: ${packages.join(' ')}\n`);
-  }
+  const debian = missing.filter(([, peer]) => peer.package);
+  if (debian.length > 0) installDebian(debian);
   for (const [name, peer] of missing) if (peer.npm) extractNode(name, peer);
+}
+
+function installDebian(wanted) {
+  const packages = [...new Set(wanted.filter(([, peer]) => !peer.extract).map(([, peer]) => peer.package))];
+  if (run('apt-get', ['--version']).status !== 0) {
+    process.stdout.write(`peers: no apt-get here, please install by hand: ${packages.join(' ')}\n`);
+    return;
+  }
+  const [program, ...options] = process.getuid?.() === 0 ? ['apt-get'] : ['sudo', '-n', 'apt-get'];
+  const environment = { DEBIAN_FRONTEND: 'noninteractive' };
+  process.stdout.write('peers: reading the package lists\n');
+  run(program, [...options, 'update', '-qq'], environment);
+  if (packages.length > 0) {
+    process.stdout.write(`peers: installing ${packages.join(' ')}\n`);
+    const { status, error, stderr } = run(
+      program,
+      [...options, 'install', '-y', '-qq', '--no-install-recommends', ...packages],
+      environment,
+    );
+    if (status !== 0) process.stdout.write(`peers: apt-get install failed: ${lastLines(error?.message ?? stderr)}\n`);
+  }
+  for (const [name, peer] of wanted) if (peer.extract) extractDebian(name, peer);
 }
 
 /** Only the program itself: installing the package would register, and on most machines start, a service. */
@@ -131,17 +137,14 @@ function onPath(name) {
   });
 }
 
-function command([program, ...args]) {
-  return [program, args];
-}
-
 function run(program, args, environment = {}, cwd = undefined) {
   return spawnSync(program, args, { cwd, encoding: 'utf8', env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-function check(what, result) {
-  if (result.status === 0) return;
-  const text = `${what} failed: ${(result.error?.message ?? `${result.stderr}${result.stdout}`).trim().split('\n').slice(-5).join('\n')}`;
-  if (what === 'apt-get install') process.stdout.write(`peers: ${text}\n`);
-  else throw new Error(text);
+function check(what, { status, error, stderr, stdout }) {
+  if (status !== 0) throw new Error(`${what} failed: ${error?.message ?? lastLines(`${stderr}${stdout}`)}`);
+}
+
+function lastLines(text) {
+  return text.trim().split('\n').slice(-5).join('\n');
 }
