@@ -20,13 +20,15 @@ export interface AnswerMeter {
   readonly model: string | undefined;
 }
 
+/** An answer that decodes to more is not looked at any further (decision 3.22). */
+const MAX_DECODED_BYTES = 64 * 1024 * 1024;
+
 /** The meter for the answer to an `ai.*` call; undefined when there is nothing to meter. */
 export function createAnswerMeter(exchange: Exchange, head: AnswerHead): AnswerMeter | undefined {
   const dialect = exchange.operation?.dialect;
   if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream)) return undefined;
   const watcher = head.eventStream ? createStreamTap(dialect, head.mediaType) : new WholeAnswer(createAnswerReader(dialect));
-  const decoder = head.contentEncoding === undefined ? undefined : createDecoder(head.contentEncoding);
-  return new Meter(watcher, decoder);
+  return new Meter(watcher, head.contentEncoding);
 }
 
 /** An answer that is no stream, seen as one: it has no terminal event. */
@@ -55,27 +57,40 @@ class WholeAnswer implements StreamTap {
 
 class Meter implements AnswerMeter {
   readonly #watcher: StreamTap;
+  /** Undefined for identity, and for an encoding that cannot be decoded: such an answer passes unmetered. */
   readonly #decoder: Decoder | undefined;
-  readonly asynchronous: boolean;
+  readonly #blind: boolean;
+  #terminal = false;
 
-  constructor(watcher: StreamTap, decoder: Decoder | undefined) {
+  constructor(watcher: StreamTap, contentEncoding: string | undefined) {
     this.#watcher = watcher;
-    this.#decoder = decoder;
-    this.asynchronous = decoder !== undefined;
+    this.#decoder =
+      contentEncoding === undefined
+        ? undefined
+        : createDecoder(contentEncoding, {
+            maxBytes: MAX_DECODED_BYTES,
+            onData: (plain) => {
+              this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
+            },
+          });
+    this.#blind = contentEncoding !== undefined && this.#decoder === undefined;
+  }
+
+  get asynchronous(): boolean {
+    return this.#decoder !== undefined;
   }
 
   push(chunk: Uint8Array): number {
-    return this.#watcher.push(chunk);
+    return this.#blind ? -1 : this.#watcher.push(chunk);
   }
 
   async pushEncoded(chunk: Uint8Array): Promise<number> {
-    if (!this.#decoder) return this.push(chunk);
-    let terminal = false;
-    for (const plain of await this.#decoder.push(chunk)) terminal = this.#watcher.push(plain) >= 0 || terminal;
-    return terminal ? 0 : -1;
+    await this.#decoder?.push(chunk);
+    return this.#terminal ? 0 : -1;
   }
 
   end(): void {
+    this.#decoder?.abort();
     this.#watcher.end();
   }
 

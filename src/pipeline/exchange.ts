@@ -83,6 +83,8 @@ export class Exchange {
   attribution: Attribution = {};
   connectorId: string | undefined;
   credentialId: string | undefined;
+  /** Connectors that could take the call. */
+  candidates: readonly string[] = [];
   price: Price | undefined;
   estimate: { tokensIn: number; tokensOutMax: number; costPico: bigint } | undefined;
   /** The snapshot that this request started with. */

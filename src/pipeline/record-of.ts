@@ -2,7 +2,7 @@ import { timestamp } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
 import { observe } from '../decide/policy/observe.ts';
-import { meterCall } from '../decide/pricing/meter.ts';
+import { meter } from '../decide/pricing/meter.ts';
 import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import type { Exchange } from './exchange.ts';
@@ -103,7 +103,7 @@ function meteringOf(exchange: Exchange): Metering | undefined {
   const { price, usage, delivery, operation } = exchange;
   if (!price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request') return undefined;
   const model = exchange.answeredModel ?? exchange.sendModel;
-  const metered = meterCall(usage, price);
+  const metered = meter(usage, price);
   return {
     tokens_in: usage?.tokens_in ?? 0,
     tokens_out: usage?.tokens_out ?? 0,
@@ -112,9 +112,9 @@ function meteringOf(exchange: Exchange): Metering | undefined {
     ...(usage?.reasoning_tokens_out === undefined ? {} : { reasoning_tokens_out: usage.reasoning_tokens_out }),
     ...(model === undefined ? {} : { model }),
     usage_reported: usage !== undefined,
-    rate_in: price.in,
-    rate_out: price.out,
-    rate_source: price.source,
+    rate_in: metered.rateIn,
+    rate_out: metered.rateOut,
+    rate_source: metered.rateSource,
   };
 }
 

@@ -138,6 +138,10 @@ class Snapshot implements Catalogue {
     return this.#registry.dialects.get(id);
   }
 
+  get domains(): Catalogue['domains'] {
+    return this.#domains.all;
+  }
+
   domain(host: string): AiDomain | undefined {
     return this.#domains.find(host);
   }

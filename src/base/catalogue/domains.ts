@@ -17,6 +17,7 @@ export class AiDomains {
   readonly #exact = new Map<string, AiDomain>();
   readonly #suffixes = new Map<string, AiDomain>();
   readonly #globs: Glob[] = [];
+  readonly all: (AiDomain & { readonly match: string })[] = [];
 
   static parse(text: string, problems: Problems): AiDomains {
     const domains = new AiDomains();
@@ -45,6 +46,7 @@ export class AiDomains {
   }
 
   #add(entry: AiDomain, match: string, line: number, problems: Problems): void {
+    this.all.push(Object.freeze({ ...entry, match }));
     if (match === 'glob') {
       const [head = '', tail = ''] = entry.domain.split('*');
       this.#globs.push({ tail, regex: new RegExp(`^${escapeDots(head)}[a-z0-9-]+${escapeDots(tail)}$`), domain: entry });

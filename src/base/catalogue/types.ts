@@ -136,6 +136,8 @@ export interface Catalogue {
    */
   operation(provider: Provider, method: string, path: string, upgrade?: boolean): Operation;
   dialect(id: string): Dialect | undefined;
+  /** The whole AI domain list; `match` says whether an entry covers one host, everything below it, or a pattern. */
+  readonly domains: readonly (AiDomain & { readonly match: string })[];
   /** Longest match of the AI domain list. */
   domain(host: string): AiDomain | undefined;
   /** Never undefined: an unlisted model has the default 10.00 / 30.00. */

@@ -6,7 +6,8 @@ export type DecodeOutcome = 'complete' | 'capped' | 'broken';
 
 /** Decodes a copy of an answer for metering; the bytes that pass are never touched. Works beside the event loop, so what it yields comes later. */
 export interface Decoder {
-  push(chunk: Uint8Array): void;
+  /** Resolves, never rejects, when all that could be decoded of these bytes was handed on. */
+  push(chunk: Uint8Array): Promise<void>;
   /** All bytes were given. Resolves, never rejects, when all that is wanted of them was decoded. */
   end(): Promise<DecodeOutcome>;
   /** The answer does not matter any more. */
@@ -72,7 +73,7 @@ class PlainDecoder implements Decoder {
     this.#gate = new Gate(options);
   }
 
-  push(chunk: Uint8Array): void {
+  async push(chunk: Uint8Array): Promise<void> {
     this.#gate.pass(chunk);
   }
 
@@ -99,11 +100,11 @@ class ZlibDecoder implements Decoder {
     });
   }
 
-  push(chunk: Uint8Array): void {
+  async push(chunk: Uint8Array): Promise<void> {
     if (this.#over || chunk.length === 0) return;
-    this.#stream ??= this.#open(chunk[0] ?? 0);
-    if (this.#stream.writableLength > MAX_WAITING) this.#finish('capped');
-    else this.#stream.write(chunk);
+    const stream = (this.#stream ??= this.#open(chunk[0] ?? 0));
+    if (stream.writableLength > MAX_WAITING) this.#finish('capped');
+    else await new Promise<void>((resolve) => stream.write(chunk, () => resolve()));
   }
 
   end(): Promise<DecodeOutcome> {

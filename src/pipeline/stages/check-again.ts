@@ -1,9 +1,8 @@
-import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
-import { pathOnly } from '../../inbound/normalise/path.ts';
 import { recheck } from '../../decide/policy/recheck.ts';
 import type { Stage } from '../stage.ts';
 import { factsOf, refusalFrom } from './decide.ts';
 import { estimateCall } from './estimate.ts';
+import { takePrice, takeRoute } from './resolve.ts';
 
 /**
  * What was selected or mutated is not what policy first saw: connector, operation, price and estimate are settled anew, and the connectors, credentials
@@ -12,17 +11,13 @@ import { estimateCall } from './estimate.ts';
 export const checkAgain: Stage = {
   name: 'check again',
   run(exchange, pipeline) {
-    const { active, facts, provider } = exchange;
+    const { active, facts } = exchange;
     const asItWas = facts?.connector_id === exchange.connectorId && facts?.target_host === exchange.host && !exchange.changedByPolicy;
     if (asItWas || !active) return undefined;
-    exchange.connectorId = provider?.id ?? GENERIC_HTTP;
-    if (provider) {
-      exchange.operation = pipeline.catalogue.operation(provider, exchange.method, pathOnly(exchange.path));
-      if (!exchange.request) exchange.actionType = exchange.operation.actionType;
-      exchange.price = pipeline.catalogue.price(provider.id, exchange.sendModel);
-    }
+    if (facts?.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
+    takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
-    const verdict = recheck(active.policy, factsOf(exchange, pipeline));
+    const verdict = recheck(active.policy, factsOf(exchange));
     return verdict && refusalFrom(verdict);
   },
 };

@@ -3,7 +3,7 @@ import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
-import type { Pipeline, Stage } from '../stage.ts';
+import type { Stage } from '../stage.ts';
 
 /** Asks the policy snapshot that this request started with. */
 export const decidePolicy: Stage = {
@@ -11,7 +11,7 @@ export const decidePolicy: Stage = {
   run(exchange, pipeline) {
     const active = pipeline.policies.current();
     exchange.active = active;
-    exchange.facts = factsOf(exchange, pipeline);
+    exchange.facts = factsOf(exchange);
     const verdict = decide(active.policy, exchange.facts);
     exchange.verdict = verdict;
     if (permits(verdict.decision)) {
@@ -41,7 +41,7 @@ function defaultReason(verdict: Verdict): string {
 }
 
 /** Everything a rule may ask about this request (see the field table of the policy language). */
-export function factsOf(exchange: Exchange, pipeline: Pipeline): Facts {
+export function factsOf(exchange: Exchange): Facts {
   const { estimate, request } = exchange;
   return {
     org_id: exchange.orgId,
@@ -66,7 +66,7 @@ export function factsOf(exchange: Exchange, pipeline: Pipeline): Facts {
     risk: undefined,
     connector_id: exchange.connectorId,
     credential_id: exchange.credentialId,
-    candidates: { connectors: candidateConnectors(exchange, pipeline), credentials: [] },
+    candidates: { connectors: exchange.candidates, credentials: [] },
     delegation: undefined,
   };
 }
@@ -75,10 +75,4 @@ function headerNames(flat: readonly string[]): ReadonlySet<string> {
   const names = new Set<string>();
   for (let at = 0; at < flat.length; at += 2) names.add((flat[at] ?? '').toLowerCase());
   return names;
-}
-
-function candidateConnectors(exchange: Exchange, { catalogue }: Pipeline): readonly string[] {
-  if (exchange.request?.connector_hint !== undefined) return exchange.connectorId === undefined ? [] : [exchange.connectorId];
-  const byHost = catalogue.providerForHost(exchange.host);
-  return byHost ? [byHost.id] : exchange.connectorId === undefined ? [] : [exchange.connectorId];
 }

@@ -1,4 +1,4 @@
-import { estimateTokens } from '../../decide/pricing/estimate.ts';
+import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Stage } from '../stage.ts';
 
@@ -14,5 +14,5 @@ export const estimate: Stage = {
 export function estimateCall(exchange: Exchange): Exchange['estimate'] {
   const { price, operation, request } = exchange;
   if (!price || !operation) return undefined;
-  return estimateTokens({ params: exchange.params, dialect: operation.dialect, overrides: request?.context?.estimates, price });
+  return estimateTokens(exchange.params, operation.dialect, request?.context?.estimates, price);
 }

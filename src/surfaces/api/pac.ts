@@ -14,6 +14,7 @@ export function pacFile(input: PacInput): string {
   if (input.all) return `function FindProxyForURL(url, host) {\n  return "PROXY ${proxy}";\n}\n`;
   const exact = new Set<string>();
   const suffixes = new Set<string>();
+  const globs: string[] = [];
   for (const provider of input.providers) {
     for (const host of provider.hosts) exact.add(host);
     for (const pattern of provider.hostPatterns) suffixes.add(pattern.replace(/^\*\./, ''));
@@ -21,14 +22,16 @@ export function pacFile(input: PacInput): string {
   for (const { domain, match } of input.domains) {
     if (match === 'exact') exact.add(domain);
     else if (match === 'suffix') suffixes.add(domain);
-    else suffixes.add(domain.replace(/^\*\./, ''));
+    else globs.push(domain);
   }
   const table = (names: Set<string>) => JSON.stringify(Object.fromEntries([...names].sort().map((name) => [name, 1])));
   return `var exact = ${table(exact)};
 var suffixes = ${table(suffixes)};
+var globs = ${JSON.stringify(globs)};
 function FindProxyForURL(url, host) {
   host = host.toLowerCase().replace(/\\.$/, "");
   if (exact.hasOwnProperty(host)) return "PROXY ${proxy}";
+  for (var at = 0; at < globs.length; at++) if (shExpMatch(host, globs[at])) return "PROXY ${proxy}";
   for (var rest = host; ; rest = rest.slice(rest.indexOf(".") + 1)) {
     if (suffixes.hasOwnProperty(rest)) return "PROXY ${proxy}";
     if (rest.indexOf(".") < 0) return "DIRECT";
