@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import { bracketHost } from '../../base/lib/host.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
@@ -54,7 +55,9 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     this.seenAt = counter.tick;
     const { body, bodyLength } = request;
     this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
-    const headers = this.#body !== undefined && bodyLength !== undefined ? [...request.headers, 'Content-Length', String(bodyLength)] : [...request.headers];
+    // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.
+    const headers = ['Host', hostHeader(request), ...request.headers];
+    if (this.#body !== undefined && bodyLength !== undefined) headers.push('Content-Length', String(bodyLength));
     this.options = {
       path: request.path,
       method: request.method,
@@ -191,3 +194,9 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
 }
 
 const NO_TRAILERS: readonly string[] = [];
+
+/** The default port of the scheme is left out, as every client does. */
+function hostHeader({ authority, tls }: UpstreamCall): string {
+  const host = bracketHost(authority.host);
+  return authority.port === (tls ? 443 : 80) ? host : `${host}:${authority.port}`;
+}

@@ -44,6 +44,18 @@ const REQUEST_DROPS: ReadonlySet<string> = new Set([
 /** Decision 3.22. */
 const RESPONSE_DROPS: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'alt-svc']);
 
+/** What the filters know about one spelling of a field name. */
+interface KnownName {
+  readonly lower: string;
+  readonly leavesRequest: boolean;
+  readonly leavesResponse: boolean;
+}
+
+/** Spellings met before: folding a name costs more than finding it. Emptied when it is full, so that made-up names cannot fill it for good. */
+const KNOWN_NAMES = new Map<string, KnownName>();
+const MAX_KNOWN_NAMES = 2_048;
+const MAX_KNOWN_LENGTH = 64;
+
 /** Tokens of this gateway (decision 3.21): four characters and `_`, told apart by the first one. */
 const OWN_TOKENS = ['gwk_', 'gwt_', 'mgk_', 'mcpk_'];
 
@@ -84,9 +96,8 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const lower = name.toLowerCase();
-    if (REQUEST_DROPS.has(lower) || lower.startsWith('proxy-') || lower.startsWith('x-gw-')) continue;
-    if (drop?.has(lower) || nominated?.has(lower)) continue;
+    const { lower, leavesRequest } = knownName(name);
+    if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
     if (holdsOwnSecret(value, adminToken)) continue;
     kept.push(name, value);
@@ -107,9 +118,8 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const lower = name.toLowerCase();
-    if (RESPONSE_DROPS.has(lower) || lower.startsWith('x-gw-') || lower.startsWith('proxy-')) continue;
-    if (nominated?.has(lower)) continue;
+    const { lower, leavesResponse } = knownName(name);
+    if (leavesResponse || nominated?.has(lower)) continue;
     if (lower === 'content-length') {
       contentLength = lengthOf(value);
       if (!keepLength) continue;
@@ -121,6 +131,19 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
     headers.push(name, value);
   }
   return { headers, contentLength, contentType, contentEncoding };
+}
+
+function knownName(name: string): KnownName {
+  const known = KNOWN_NAMES.get(name);
+  if (known !== undefined) return known;
+  const lower = name.toLowerCase();
+  const ours = lower.startsWith('proxy-') || lower.startsWith('x-gw-');
+  const fresh = { lower, leavesRequest: ours || REQUEST_DROPS.has(lower), leavesResponse: ours || RESPONSE_DROPS.has(lower) };
+  if (name.length <= MAX_KNOWN_LENGTH) {
+    if (KNOWN_NAMES.size >= MAX_KNOWN_NAMES) KNOWN_NAMES.clear();
+    KNOWN_NAMES.set(name, fresh);
+  }
+  return fresh;
 }
 
 /** Lower-case names that `Connection` fields nominate; undefined in the usual case that there are none. */

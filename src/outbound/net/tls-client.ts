@@ -76,7 +76,7 @@ export class TlsClient {
     });
   }
 
-  /** What {@link formatAuthority} and the way taken make of a session's key. */
+  /** Key of the sessions of one authority; the operator's own way there is apart from the guarded one. */
   static scopeOf(authority: Authority, operatorOwn: boolean): string {
     return operatorOwn ? `own ${formatAuthority(authority)}` : formatAuthority(authority);
   }

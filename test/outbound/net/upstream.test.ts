@@ -477,7 +477,7 @@ t.test('what cannot be sent is refused after the call has returned', async (t) =
   const server = await startPlainUpstream();
   t.teardown(() => server.close());
   const upstream = open(t);
-  for (const bad of [{ path: 'no-slash' }, { headers: ['X-Bad', 'a\r\nb'] }, { method: 'GE T' }, { path: '/a b' }, { headers: ['Bad Name', 'x'] }]) {
+  for (const bad of [{ path: 'no-slash' }, { headers: ['X-Bad', 'a\r\nb'] }, { method: 'GE T' }, { path: '/a b' }, { headers: ['Bad Name', 'x'] }, { headers: ['host', 'evil.example'] }]) {
     let returned = false;
     const error = await new Promise<GatewayError>((resolve) => {
       upstream.call(fill({ authority: at(server), ...bad }), events({ onError: (failure) => (t.ok(returned), resolve(failure)) }));
