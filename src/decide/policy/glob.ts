@@ -6,8 +6,8 @@ export function compileGlob(pattern: string): (text: string) => boolean {
   const tokens = tokenize(pattern);
   const stars = tokens.filter((token) => token === STAR || token === STARS).length;
   if (stars === 0) return (text) => text === pattern;
-  if (stars === 1 && tokens[0] === STARS) return endsWith(pattern.slice(2));
-  if (stars === 1 && tokens.at(-1) === STARS) return startsWith(pattern.slice(0, -2));
+  if (stars === 1 && tokens[0] === STARS) return endsWith(pattern.replace(/^\*+/, ''));
+  if (stars === 1 && tokens.at(-1) === STARS) return startsWith(pattern.replace(/\*+$/, ''));
   if (stars === 1 && tokens[0] === STAR) return oneSegmentThen(pattern.slice(1));
   return (text) => simulate(tokens, text);
 }
