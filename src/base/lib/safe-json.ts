@@ -1,4 +1,5 @@
 import { GatewayError } from './gateway-error.ts';
+import { endOfString, jsonMembers, nameOf, skipSpace } from './json-members.ts';
 
 /** Most levels of nesting that are parsed (decision 3.20). */
 export const MAX_JSON_DEPTH = 64;
@@ -34,7 +35,6 @@ export interface SafeJsonOptions {
 }
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const OPEN_BRACKET = 0x5b;
@@ -61,6 +61,7 @@ export function parseSafeJson(bytes: Uint8Array, options: SafeJsonOptions = NO_O
   try {
     text = utf8.decode(bytes);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the decoder's error says nothing more
     throw new GatewayError(malformed, 'The body is not valid UTF-8.');
   }
   return parseSafeJsonText(text, options);
@@ -74,6 +75,7 @@ export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OP
   try {
     value = JSON.parse(text);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the parser's message quotes the body, which must reach no log
     throw new GatewayError(options.malformed ?? 'ambiguous_body', 'The body is not valid JSON.');
   }
   return { value, text, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
@@ -86,6 +88,7 @@ interface Scan {
 }
 
 /** Never throws but for depth and tokens. What it counts is right for valid JSON; everything else is refused by the parser behind it. */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every character of every body; a call per character would double its cost
 function scanJson(text: string, chain: readonly string[], exactIntegers: boolean): Scan {
   const length = text.length;
   const names: number[] = new Array<number>(chain.length + 1).fill(0);
@@ -146,18 +149,6 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
   return { names, doubt };
 }
 
-/** Position behind the closing quote of the string that opens at `start`; the end of the text when it never closes. */
-export function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (end !== -1) {
-    let slashes = end - 1;
-    while (text.charCodeAt(slashes) === BACKSLASH && slashes > start) slashes--;
-    if ((end - slashes) % 2 === 1) return end + 1;
-    end = text.indexOf('"', end + 1);
-  }
-  return text.length;
-}
-
 function isNumberStart(c: number): boolean {
   return (c >= 0x30 && c <= 0x39) || c === 0x2d;
 }
@@ -172,18 +163,6 @@ function numberDoubt(literal: string, exactIntegers: boolean): JsonDoubt | undef
     return { kind: 'integer_too_large', path: '', message: `The integer ${shown} is beyond 2^53 and would lose digits.` };
   }
   return undefined;
-}
-
-/** A name between its quotes, unescaped; undefined when its escapes are broken (the parser then refuses the text). */
-export function nameOf(text: string, start: number, end: number): string | undefined {
-  const raw = text.slice(start + 1, end - 1);
-  if (!raw.includes('\\')) return raw;
-  try {
-    const value: unknown = JSON.parse(text.slice(start, end));
-    return typeof value === 'string' ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** An object that was built from more names than it has members had a duplicate. */
@@ -206,30 +185,18 @@ function duplicateName(text: string, value: unknown, names: readonly number[], c
 
 /** The first repeated name of the object at `prefix`, only looked for to name it in the error. */
 function firstDuplicate(text: string, prefix: readonly string[]): string {
-  const seen = new Set<string>();
-  const path: (string | undefined)[] = [];
-  let depth = 0;
-  let lastStart = 0;
-  let lastEnd = 0;
-  for (let i = 0; i < text.length; ) {
-    const c = text.charCodeAt(i);
-    if (c === QUOTE) {
-      lastStart = i;
-      i = endOfString(text, i);
-      lastEnd = i;
-      continue;
+  let open = skipSpace(text, 0);
+  for (const name of prefix) {
+    for (const member of jsonMembers(text, open)) {
+      if (member.name !== name) continue;
+      open = member.valueStart;
+      break;
     }
-    if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
-    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) path.length = Math.max(0, --depth - 1);
-    else if (c === COLON) {
-      const name = nameOf(text, lastStart, lastEnd) ?? '';
-      if (depth === prefix.length + 1 && prefix.every((part, level) => path[level] === part)) {
-        if (seen.has(name)) return name;
-        seen.add(name);
-      }
-      path[depth - 1] = name;
-    }
-    i++;
+  }
+  const seen = new Set<string | undefined>();
+  for (const { name } of jsonMembers(text, open)) {
+    if (seen.has(name)) return name ?? '';
+    seen.add(name);
   }
   return '';
 }

@@ -1,8 +1,8 @@
 import type { Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
-import { isMap } from './envelope-shape.ts';
-import { type Form, fieldText, parseMediaType, parseMultipart, parseUrlencoded } from './form.ts';
+import { emptyMap, isMap } from './envelope-shape.ts';
+import { type Form, type FormField, fieldText, parseMediaType, parseMultipart, parseUrlencoded } from './form.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
 
 /** Longest text field of a form that becomes a param (decision 3.19). */
@@ -63,7 +63,8 @@ export function readAiBody(input: AiBodyInput): AiBody {
     return finish(input, 'form', '', params, form);
   }
   const { value, text, doubt } = parseSafeJson(bytes);
-  if (doubt !== undefined) throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
+  if (doubt !== undefined)
+    throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
   refuseForeignCharset(input.contentType, text.length === bytes.length);
   refuseLookalikes(Object.keys(value), governed);
@@ -94,28 +95,35 @@ function readForm({ operation, contentType, bytes }: AiBodyInput): Form | undefi
  * a file or too long to look into.
  */
 function formParams(form: Form, bytes: Uint8Array, governed: GovernedNames): Record<string, unknown> {
-  const params: Record<string, unknown> = Object.create(null);
+  const params: Record<string, unknown> = emptyMap();
   const files = new Set<string>();
   for (const field of form.fields) {
-    const base = field.name.replace(/\[.*$/s, '');
-    const isGoverned = governed.exact.has(field.name);
-    if (field.name === '_charset_') throw ambiguous('The form changes its character set.');
-    if (base !== field.name && governed.exact.has(base)) throw ambiguous(`The form field "${base}" is written as a list.`);
-    if (Object.hasOwn(params, field.name) && !field.name.endsWith('[]')) throw ambiguous(`The form has the field "${field.name}" twice.`);
-    if (field.file || field.end - field.start > MAX_FIELD_TEXT) {
-      if (isGoverned) throw ambiguous(`The form field "${field.name}" is a file or longer than ${MAX_FIELD_TEXT} bytes.`);
-      files.add(field.name);
-      continue;
-    }
-    if (files.has(field.name) && !field.name.endsWith('[]')) throw ambiguous(`The form has the field "${field.name}" twice.`);
-    const text = fieldText(form, bytes, field);
-    const before = params[field.name];
-    if (!field.name.endsWith('[]')) params[field.name] = text;
-    else if (Array.isArray(before)) before.push(text);
-    else params[field.name] = [text];
+    const { name } = field;
+    refuseOddField(field, governed);
+    const isText = !field.file && field.end - field.start <= MAX_FIELD_TEXT;
+    const isList = name.endsWith('[]');
+    if (!isList && (Object.hasOwn(params, name) || (isText && files.has(name)))) throw ambiguous(`The form has the field "${name}" twice.`);
+    if (!isText) files.add(name);
+    else if (isList) params[name] = [...listOf(params[name]), fieldText(form, bytes, field)];
+    else params[name] = fieldText(form, bytes, field);
   }
   refuseLookalikes([...Object.keys(params), ...files], governed);
   return params;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** A governed field must be one text; `_charset_` would make the others mean something else. */
+function refuseOddField(field: FormField, governed: GovernedNames): void {
+  const base = field.name.replace(/\[.*$/s, '');
+  if (field.name === '_charset_') throw ambiguous('The form changes its character set.');
+  if (!governed.exact.has(base)) return;
+  if (base !== field.name) throw ambiguous(`The form field "${base}" is written as a list.`);
+  if (field.file || field.end - field.start > MAX_FIELD_TEXT) {
+    throw ambiguous(`The form field "${base}" is a file or longer than ${MAX_FIELD_TEXT} bytes.`);
+  }
 }
 
 /** A body that declares a charset in which its bytes mean something else could carry names that policy does not see. */

@@ -4,7 +4,7 @@ import { type JsonDoubt, parseSafeJson } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest } from '../../base/model/action-request.ts';
 import { actionMethod, isForbiddenHeader, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
-import { isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
+import { emptyMap, isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
 /** A validated call of the structured API. */
@@ -43,7 +43,8 @@ const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
  */
 export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): DirectRequest {
   const { value, text, doubt } = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
-  if (!isMap(value)) throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
+  if (!isMap(value))
+    throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
   const problems = new Problems();
   if (/\\u[dD][89a-fA-F]/.test(text)) findIllFormed(value, '', problems);
   const envelope = readEnvelope(value, problems);
@@ -78,7 +79,8 @@ function readAction(map: Members, options: DirectOptions, problems: Problems): A
   }
   const methodText = requiredText(map, 'method', problems);
   const method = methodText === undefined ? undefined : actionMethod(methodText);
-  if (methodText !== undefined && method === undefined) problems.add('action.method', 'must be an HTTP method other than TRACE and CONNECT');
+  if (methodText !== undefined && method === undefined)
+    problems.add('action.method', 'must be an HTTP method other than TRACE and CONNECT');
   const params = map['params'];
   if (!isMap(params)) problems.add('action.params', params === undefined ? 'is required' : 'must be an object');
   const headers = readHeaders(map['headers'], problems);
@@ -109,9 +111,7 @@ interface Target {
 
 /** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
 function readTarget(map: Members, options: DirectOptions, problems: Problems): Target | undefined {
-  const hostText = requiredText(map, 'target_host', problems);
-  const host = hostText === undefined ? undefined : canonicalHost(hostText);
-  if (hostText !== undefined && host === undefined) problems.add('action.target_host', 'must be a host name only, without scheme, port or path');
+  const host = readHost(map, problems);
   const pathText = optionalText(map, 'target_path', problems);
   const url = optionalText(map, 'target', problems);
   if (host === undefined) return undefined;
@@ -125,10 +125,19 @@ function readTarget(map: Members, options: DirectOptions, problems: Problems): T
     return undefined;
   }
   if (authority.host !== host) problems.add('action.target', 'must name the same host as action.target_host');
-  const rest = parts[3] ?? '';
-  const urlPath = rest === '' ? undefined : readPath(rest, 'action.target', host, options, problems);
-  if (path !== undefined && urlPath !== undefined && path !== urlPath) problems.add('action.target', 'must have the same path as action.target_path');
+  const urlPath = parts[3] ? readPath(parts[3], 'action.target', host, options, problems) : path;
+  if (path !== undefined && urlPath !== undefined && path !== urlPath) {
+    problems.add('action.target', 'must have the same path as action.target_path');
+  }
   return { host, path: path ?? urlPath, url, port: authority.port, tls };
+}
+
+function readHost(map: Members, problems: Problems): string | undefined {
+  const text = requiredText(map, 'target_host', problems);
+  if (text === undefined) return undefined;
+  const host = canonicalHost(text);
+  if (host === undefined) problems.add('action.target_host', 'must be a host name only, without scheme, port or path');
+  return host;
 }
 
 function readPath(text: string, member: string, host: string, options: DirectOptions, problems: Problems): string | undefined {
@@ -167,7 +176,7 @@ function readHeaders(value: Member, problems: Problems): Readonly<Record<string,
 
 /** Every value was checked to be a string; this only tells the compiler so without copying names such as `__proto__` into an ordinary object. */
 function stringMap(map: OpenMap): Readonly<Record<string, string>> {
-  const result: Record<string, string> = Object.create(null);
+  const result: Record<string, string> = emptyMap();
   for (const [name, value] of Object.entries(map)) {
     if (typeof value === 'string') result[name] = value;
   }

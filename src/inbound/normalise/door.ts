@@ -92,5 +92,8 @@ function originAuthority(origin: string): Authority | undefined {
 }
 
 function foreignOrigin(): GatewayError {
-  return new GatewayError('origin_not_allowed', 'A browser page of another origin sent this request; GW_ALLOWED_ORIGINS lists the ones that may.');
+  return new GatewayError(
+    'origin_not_allowed',
+    'A browser page of another origin sent this request; GW_ALLOWED_ORIGINS lists the ones that may.',
+  );
 }

@@ -93,3 +93,10 @@ export class Problems {
     return this.#details;
   }
 }
+
+/** An object with one member, or with none when the value is absent, for spreading into another. */
+export function member<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
+  const result: { [P in K]?: V } = {};
+  if (value !== undefined) result[key] = value;
+  return result;
+}

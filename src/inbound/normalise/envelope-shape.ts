@@ -1,12 +1,19 @@
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { ID_RULE, isId, MAX_LABELS, MAX_TEXT, type Problems, TEXT_RULE } from './envelope-rules.ts';
+import { ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, type Problems, TEXT_RULE } from './envelope-rules.ts';
 
 /** A parsed JSON object; read it by own properties only (decision 4.7). */
 export type OpenMap = Readonly<Record<string, unknown>>;
 export type Member = unknown;
 /** Own properties of a JSON object whose names were checked, without a prototype. */
 export type Members = Readonly<Record<string, Member>>;
+
+/** An object without a prototype, in which `__proto__` is a name like any other. */
+export function emptyMap<T>(): Record<string, T> {
+  const map: Record<string, T> = {};
+  Object.setPrototypeOf(map, null);
+  return map;
+}
 
 export function isMap(value: unknown): value is OpenMap {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -53,23 +60,16 @@ export function readEnvelope(body: OpenMap, problems: Problems): Envelope {
   const rest = {
     org_id: textOf(top['org_id']) ?? '',
     workload_id: textOf(top['workload_id']) ?? '',
-    ...optional('caller_id', textOf(top['caller_id'])),
-    ...optional('context', context),
+    ...member('caller_id', textOf(top['caller_id'])),
+    ...member('context', context),
     attribution,
-    ...optional('credential_hint', textOf(top['credential_hint'])),
-    ...optional('connector_hint', textOf(top['connector_hint'])),
-    ...optional('idempotency_key', textOf(top['idempotency_key'])),
-    ...optional('delegation_id', textOf(top['delegation_id'])),
-    ...optional('delegation_token', textOf(top['delegation_token'])),
+    ...member('credential_hint', textOf(top['credential_hint'])),
+    ...member('connector_hint', textOf(top['connector_hint'])),
+    ...member('idempotency_key', textOf(top['idempotency_key'])),
+    ...member('delegation_id', textOf(top['delegation_id'])),
+    ...member('delegation_token', textOf(top['delegation_token'])),
   };
   return { requestId: textOf(top['request_id']), rest, action: readActionNames(top['action'], problems) };
-}
-
-function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
-  if (value === undefined) return {};
-  const member: { [P in K]?: V } = {};
-  member[key] = value;
-  return member;
 }
 
 function textOf(value: Member): string | undefined {
@@ -78,7 +78,7 @@ function textOf(value: Member): string | undefined {
 
 /** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
 function readMembers(map: OpenMap, prefix: string, rules: Readonly<Record<string, string>>, problems: Problems): Members {
-  const result: Record<string, Member> = Object.create(null);
+  const result: Record<string, Member> = emptyMap();
   for (const name of Object.keys(map)) {
     if (!Object.hasOwn(rules, name)) problems.add(prefix + name, 'is not a known member');
   }
@@ -113,13 +113,16 @@ function readContext(value: Member, problems: Problems): ActionRequest['context'
   const labels = readLabels(members['labels'], 'context.labels', problems);
   const estimates = isMap(members['estimates']) ? readMembers(members['estimates'], 'context.estimates.', ESTIMATES, problems) : undefined;
   return {
-    ...optional('purpose', textOf(members['purpose'])),
-    ...optional('labels', labels),
-    ...optional(
+    ...member('purpose', textOf(members['purpose'])),
+    ...member('labels', labels),
+    ...member(
       'estimates',
       estimates === undefined
         ? undefined
-        : { ...optional('tokens_in', countOf(estimates['tokens_in'])), ...optional('tokens_out_max', countOf(estimates['tokens_out_max'])) },
+        : {
+            ...member('tokens_in', countOf(estimates['tokens_in'])),
+            ...member('tokens_out_max', countOf(estimates['tokens_out_max'])),
+          },
     ),
   };
 }
@@ -132,10 +135,10 @@ function readAttribution(value: Member, problems: Problems): Attribution {
   if (!isMap(value)) return {};
   const members = readMembers(value, 'attribution.', ATTRIBUTION, problems);
   return {
-    ...optional('customer_id', textOf(members['customer_id'])),
-    ...optional('account_id', textOf(members['account_id'])),
-    ...optional('project_id', textOf(members['project_id'])),
-    ...optional('labels', readLabels(members['labels'], 'attribution.labels', problems)),
+    ...member('customer_id', textOf(members['customer_id'])),
+    ...member('account_id', textOf(members['account_id'])),
+    ...member('project_id', textOf(members['project_id'])),
+    ...member('labels', readLabels(members['labels'], 'attribution.labels', problems)),
   };
 }
 
@@ -144,11 +147,12 @@ function readLabels(value: Member, path: string, problems: Problems): Readonly<R
   if (!isMap(value)) return undefined;
   const names = Object.keys(value);
   if (names.length > MAX_LABELS) problems.add(path, `must have at most ${MAX_LABELS} members`);
-  const labels: Record<string, string> = Object.create(null);
+  const labels: Record<string, string> = emptyMap();
   for (const name of names.slice(0, MAX_LABELS)) {
     const text = value[name];
     if (name === '' || name.length > MAX_TEXT) problems.add(path, `has a name that is empty or longer than ${MAX_TEXT} characters`);
-    else if (typeof text !== 'string' || text.length > MAX_TEXT) problems.add(`${path}.${name}`, `must be a string of at most ${MAX_TEXT} characters`);
+    else if (typeof text !== 'string' || text.length > MAX_TEXT)
+      problems.add(`${path}.${name}`, `must be a string of at most ${MAX_TEXT} characters`);
     else labels[name] = text;
   }
   return labels;
@@ -156,7 +160,7 @@ function readLabels(value: Member, path: string, problems: Problems): Readonly<R
 
 function readActionNames(value: Member, problems: Problems): Members | undefined {
   if (!isMap(value)) return undefined;
-  const members: Record<string, Member> = Object.create(null);
+  const members: Record<string, Member> = emptyMap();
   for (const name of Object.keys(value)) {
     if (ACTION.has(name)) members[name] = value[name];
     else problems.add(`action.${name}`, 'is not a known member');

@@ -85,7 +85,8 @@ export function parseMultipart(bytes: Uint8Array, boundary: string | undefined):
     at = end + 2 + delimiter.length;
   }
   const epilogue = body.subarray(at + 2);
-  if (epilogue.length > 0 && !(epilogue.length === 2 && epilogue[0] === CR && epilogue[1] === LF)) throw ambiguous('Something follows the end of the form.');
+  if (epilogue.length > 0 && !(epilogue.length === 2 && epilogue[0] === CR && epilogue[1] === LF))
+    throw ambiguous('Something follows the end of the form.');
   return { kind: 'multipart', fields, boundary, closing: Math.max(0, at - delimiter.length - 2) };
 }
 
@@ -93,14 +94,13 @@ function isClosing(body: Buffer, at: number): boolean {
   return body[at] === DASH && body[at + 1] === DASH;
 }
 
-/** Start of the CRLF before the next delimiter. A delimiter behind a bare line feed is one for lenient parsers only. */
+/** Start of the CRLF before the next delimiter. Some parsers take the boundary for one wherever it stands, so nowhere else may it be. */
 function nextDelimiter(body: Buffer, delimiter: Buffer, from: number): number {
-  for (let at = body.indexOf(delimiter, from); at !== -1; at = body.indexOf(delimiter, at + 1)) {
-    const before = body[at - 1];
-    if (before === LF && body[at - 2] === CR && at - 2 >= from) return at - 2;
-    if (before === LF || before === CR || at === from) throw ambiguous('A boundary of the form is not at the start of a line of its own.');
-  }
-  throw ambiguous('The form has no end.');
+  const at = body.indexOf(delimiter, from);
+  if (at === -1) throw ambiguous('The form has no end.');
+  if (at - 2 < from || body[at - 2] !== CR || body[at - 1] !== LF)
+    throw ambiguous('The boundary of the form stands in the middle of a part.');
+  return at - 2;
 }
 
 interface PartHead {
@@ -114,20 +114,19 @@ function readPartHead(body: Buffer, start: number): PartHead {
   if (end === -1 || end - start > MAX_PART_HEAD) throw ambiguous('A part of the form has no end of its header, or a very long one.');
   const lines = decode(body.subarray(start, end)).split('\r\n');
   if (lines.length > MAX_PART_HEADERS) throw ambiguous('A part of the form has too many header lines.');
-  let disposition: string | undefined;
-  for (const line of lines) {
-    const match = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)$/.exec(line);
-    if (match === null) throw ambiguous('A part of the form has a malformed header line.');
-    const name = (match[1] ?? '').toLowerCase();
-    const value = (match[2] ?? '').trim();
-    if (name === 'content-disposition') {
-      if (disposition !== undefined) throw ambiguous('A part of the form has two Content-Disposition lines.');
-      disposition = value;
-    } else if (name === 'content-transfer-encoding' && !PLAIN_ENCODINGS.has(value.toLowerCase())) {
-      throw ambiguous('A part of the form has a transfer encoding.');
-    }
+  const fields = lines.map(readHeaderLine);
+  const dispositions = fields.filter(([name]) => name === 'content-disposition');
+  if (dispositions.length > 1) throw ambiguous('A part of the form has two Content-Disposition lines.');
+  if (fields.some(([name, value]) => name === 'content-transfer-encoding' && !PLAIN_ENCODINGS.has(value.toLowerCase()))) {
+    throw ambiguous('A part of the form has a transfer encoding.');
   }
-  return { ...readDisposition(disposition), valueStart: end + 4 };
+  return { ...readDisposition(dispositions[0]?.[1]), valueStart: end + 4 };
+}
+
+function readHeaderLine(line: string): readonly [lowerName: string, value: string] {
+  const match = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)$/.exec(line);
+  if (match === null) throw ambiguous('A part of the form has a malformed header line.');
+  return [(match[1] ?? '').toLowerCase(), (match[2] ?? '').trim()];
 }
 
 function readDisposition(disposition: string | undefined): { name: string; file: boolean } {
@@ -145,21 +144,23 @@ function readDisposition(disposition: string | undefined): { name: string; file:
 
 /** Parses `application/x-www-form-urlencoded`. @throws GatewayError `ambiguous_body` */
 export function parseUrlencoded(bytes: Uint8Array): Form {
+  if (bytes.includes(0x3b)) throw ambiguous('The form holds a raw ";", which some parsers take for a separator.');
   const fields: FormField[] = [];
   let start = 0;
-  for (let at = 0; at <= bytes.length; at++) {
-    const c = bytes[at];
-    if (c === 0x3b) throw ambiguous('The form holds a raw ";", which some parsers take for a separator.');
-    if (c !== 0x26 && c !== undefined) continue;
-    if (at > start) {
-      if (fields.length >= MAX_FIELDS) throw ambiguous(`The form has more than ${MAX_FIELDS} fields.`);
-      const equals = bytes.subarray(start, at).indexOf(0x3d);
-      const nameEnd = equals === -1 ? at : start + equals;
-      fields.push({ name: decodeUrlencoded(bytes.subarray(start, nameEnd)), file: false, start: equals === -1 ? at : nameEnd + 1, end: at });
-    }
-    start = at + 1;
+  while (start < bytes.length) {
+    const ampersand = bytes.indexOf(0x26, start);
+    const end = ampersand === -1 ? bytes.length : ampersand;
+    if (end > start) fields.push(urlencodedField(bytes, start, end));
+    if (fields.length > MAX_FIELDS) throw ambiguous(`The form has more than ${MAX_FIELDS} fields.`);
+    start = end + 1;
   }
   return { kind: 'urlencoded', fields, boundary: '', closing: bytes.length };
+}
+
+function urlencodedField(bytes: Uint8Array, start: number, end: number): FormField {
+  const equals = bytes.subarray(start, end).indexOf(0x3d);
+  const nameEnd = equals === -1 ? end : start + equals;
+  return { name: decodeUrlencoded(bytes.subarray(start, nameEnd)), file: false, start: Math.min(nameEnd + 1, end), end };
 }
 
 /** Text of a field's value. @throws GatewayError `ambiguous_body` when it is not UTF-8 or has a malformed escape */
@@ -172,6 +173,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the decoder's error says nothing more
     throw ambiguous('The form holds text that is not UTF-8.');
   }
 }
@@ -182,6 +184,7 @@ function decodeUrlencoded(bytes: Uint8Array): string {
   try {
     return decodeURIComponent(text);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the URI error says nothing more
     throw ambiguous('The form holds a malformed percent-escape.');
   }
 }

@@ -2,7 +2,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { headerText, ID_RULE, isId, MAX_TEXT, Problems, TEXT_RULE } from './envelope-rules.ts';
+import { headerText, ID_RULE, isId, MAX_TEXT, member, Problems, TEXT_RULE } from './envelope-rules.ts';
 
 /** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
 export interface ProxiedIdentity {
@@ -51,30 +51,35 @@ export function readIdentity(head: ArrivalHead): ProxiedIdentity {
   const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
   const proxy = proxyCredentials(head);
   const orgId = read('org');
-  const named = read('workload');
-  const proxyUser = proxy?.user;
-  if (named === undefined && proxyUser !== undefined && !isId(proxyUser)) problems.add('Proxy-Authorization', `the user name ${ID_RULE}`);
-  const workloadId = named ?? proxyUser;
+  const workload = readWorkload(read('workload'), proxy?.user, problems);
   const callerId = read('caller');
   const attribution = readAttribution(read('project'), read('customer'), read('account'));
   const delegationId = read('delegation');
-  const workloadToken = read('token');
-  const apiKey = read('apiKey');
-  const fixedWorkload = head.tunnel?.fixedWorkload;
   if (problems.found) throw new GatewayError('invalid_request', 'The identity headers are not valid.', { details: problems.details });
   return {
-    ...(orgId === undefined ? {} : { orgId }),
-    ...(workloadId === undefined ? {} : { workloadId }),
-    workloadSource: named !== undefined ? 'header' : workloadId !== undefined ? 'proxy_user' : 'none',
-    ...(fixedWorkload === undefined ? {} : { fixedWorkload }),
-    ...(callerId === undefined ? {} : { callerId }),
+    ...member('orgId', orgId),
+    ...workload,
+    ...member('fixedWorkload', head.tunnel?.fixedWorkload),
+    ...member('callerId', callerId),
     attribution,
-    ...(delegationId === undefined ? {} : { delegationId }),
-    ...(workloadToken === undefined ? {} : { workloadToken }),
-    ...(apiKey === undefined ? {} : { apiKey }),
-    ...(proxyUser === undefined ? {} : { proxyUser }),
-    ...(proxy?.password === undefined ? {} : { proxyPassword: proxy.password }),
+    ...member('delegationId', delegationId),
+    ...member('workloadToken', read('token')),
+    ...member('apiKey', read('apiKey')),
+    ...member('proxyUser', proxy?.user),
+    ...member('proxyPassword', proxy?.password),
   };
+}
+
+/** First that is present: the header, the user name of the proxy (decision 4.4). */
+function readWorkload(
+  named: string | undefined,
+  proxyUser: string | undefined,
+  problems: Problems,
+): Pick<ProxiedIdentity, 'workloadId' | 'workloadSource'> {
+  if (named !== undefined) return { workloadId: named, workloadSource: 'header' };
+  if (proxyUser === undefined) return { workloadSource: 'none' };
+  if (!isId(proxyUser)) problems.add('Proxy-Authorization', `the user name ${ID_RULE}`);
+  return { workloadId: proxyUser, workloadSource: 'proxy_user' };
 }
 
 /**
@@ -118,11 +123,7 @@ function readHeader(head: ArrivalHead, [lower, shown, kind]: readonly [string, s
 
 function readAttribution(project: string | undefined, customer: string | undefined, account: string | undefined): Attribution {
   if (project === undefined && customer === undefined && account === undefined) return NO_ATTRIBUTION;
-  return {
-    ...(customer === undefined ? {} : { customer_id: customer }),
-    ...(account === undefined ? {} : { account_id: account }),
-    ...(project === undefined ? {} : { project_id: project }),
-  };
+  return { ...member('customer_id', customer), ...member('account_id', account), ...member('project_id', project) };
 }
 
 function proxyCredentials(head: ArrivalHead): { user: string | undefined; password: string | undefined } | undefined {

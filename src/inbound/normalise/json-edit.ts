@@ -1,12 +1,7 @@
-import { endOfString, nameOf } from '../../base/lib/safe-json.ts';
+import { jsonElements, jsonMembers, skipSpace, type ValueRange } from '../../base/lib/json-members.ts';
 
-const QUOTE = 0x22;
-const COLON = 0x3a;
 const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const COMMA = 0x2c;
 
 interface Edit {
   readonly start: number;
@@ -30,7 +25,7 @@ export function setJsonMember(text: string, path: readonly string[], value: unkn
 /** The value that the outermost object gives a name, the last one as every common reader takes it; undefined when there is none. */
 export function jsonMember(text: string, name: string): unknown {
   let value: unknown;
-  for (const member of members(text, skipSpace(text, 0))) {
+  for (const member of jsonMembers(text, skipSpace(text, 0))) {
     if (member.name === name) value = JSON.parse(text.slice(member.valueStart, member.end));
   }
   return value;
@@ -41,7 +36,7 @@ export function removeJsonMember(text: string, name: string): string {
   const edits: Edit[] = [];
   let behindComma = -1;
   let kept = false;
-  for (const member of members(text, skipSpace(text, 0))) {
+  for (const member of jsonMembers(text, skipSpace(text, 0))) {
     if (member.name === name) {
       // With a member kept before it, the comma before goes; otherwise the comma behind.
       if (kept) edits.push({ start: behindComma - 1, end: member.end, text: '' });
@@ -70,7 +65,7 @@ function collect(text: string, at: number, path: readonly string[], value: strin
   let found = false;
   let end = at + 1;
   let empty = true;
-  for (const member of members(text, at)) {
+  for (const member of jsonMembers(text, at)) {
     empty = false;
     end = member.end;
     if (member.name !== name) continue;
@@ -84,7 +79,7 @@ function collect(text: string, at: number, path: readonly string[], value: strin
 function collectElement(text: string, at: number, path: readonly string[], value: string, edits: Edit[]): boolean {
   const [index = '', ...inner] = path;
   let position = 0;
-  for (const element of elements(text, at)) {
+  for (const element of jsonElements(text, at)) {
     if (String(position++) === index) return setValue(text, element, inner, value, edits);
   }
   return false;
@@ -100,76 +95,4 @@ function setValue(text: string, range: ValueRange, inner: readonly string[], val
 
 function nest(path: readonly string[], value: string): string {
   return path.reduceRight((inner, name) => `{${JSON.stringify(name)}:${inner}}`, value);
-}
-
-interface ValueRange {
-  readonly valueStart: number;
-  /** Behind the value. */
-  readonly end: number;
-}
-
-interface MemberRange extends ValueRange {
-  readonly name: string | undefined;
-  /** Start of the name. */
-  readonly start: number;
-  /** Behind the comma that follows, or at the closing brace. */
-  readonly next: number;
-}
-
-function* members(text: string, open: number): Generator<MemberRange> {
-  let at = skipSpace(text, open + 1);
-  while (text.charCodeAt(at) === QUOTE) {
-    const start = at;
-    const nameEnd = endOfString(text, at);
-    at = skipSpace(text, nameEnd);
-    if (text.charCodeAt(at) !== COLON) return;
-    const valueStart = skipSpace(text, at + 1);
-    const end = endOfValue(text, valueStart);
-    at = skipSpace(text, end);
-    const next = text.charCodeAt(at) === COMMA ? at + 1 : at;
-    yield { name: nameOf(text, start, nameEnd), start, valueStart, end, next };
-    at = skipSpace(text, next);
-  }
-}
-
-function* elements(text: string, open: number): Generator<ValueRange> {
-  let at = skipSpace(text, open + 1);
-  while (at < text.length && text.charCodeAt(at) !== CLOSE_BRACKET) {
-    const end = endOfValue(text, at);
-    yield { valueStart: at, end };
-    at = skipSpace(text, end);
-    if (text.charCodeAt(at) !== COMMA) return;
-    at = skipSpace(text, at + 1);
-  }
-}
-
-function skipSpace(text: string, from: number): number {
-  let at = from;
-  for (; at < text.length; at++) {
-    const c = text.charCodeAt(at);
-    if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) break;
-  }
-  return at;
-}
-
-function endOfValue(text: string, start: number): number {
-  const first = text.charCodeAt(start);
-  if (first === QUOTE) return endOfString(text, start);
-  const container = first === OPEN_BRACE || first === OPEN_BRACKET;
-  let depth = 0;
-  let at = start;
-  while (at < text.length) {
-    const c = text.charCodeAt(at);
-    if (c === QUOTE) {
-      at = endOfString(text, at);
-      continue;
-    }
-    if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
-    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-      if (!container) return at;
-      if (--depth === 0) return at + 1;
-    } else if (!container && (c === COMMA || c <= 0x20)) return at;
-    at++;
-  }
-  return at;
 }

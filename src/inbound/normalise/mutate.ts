@@ -1,4 +1,4 @@
-import type { Operation } from '../../base/catalogue/types.ts';
+import type { Operation, Place } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { type AiBody, readAiBody } from './body.ts';
@@ -7,7 +7,7 @@ import { rewriteForm } from './form.ts';
 import { jsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { replaceInPath, setQuery, switchStreamVerb } from './place-edit.ts';
-import { dottedValue, isDeploymentPlace, placesOfModel, readPlace } from './places.ts';
+import { BODY_MODEL, dottedValue, isDeploymentPlace, placesOfModel, readPlace } from './places.ts';
 
 /** What a request is before and after its mutations. */
 export interface Mutable {
@@ -103,7 +103,18 @@ class Draft {
       result.headers = [...this.#headers, 'Content-Type', 'application/json'];
     }
     const contentType = headerValue(result.headers, 'content-type');
-    return { ...result, body: readAiBody({ operation, contentType, contentEncoding: undefined, bytes, path: this.#path }) };
+    const read = readAiBody({ operation, contentType, contentEncoding: undefined, bytes, path: this.#path });
+    this.#requireEffect(read);
+    return { ...result, body: read };
+  }
+
+  /** Nothing goes out with a change that policy asked for and that is not there. */
+  #requireEffect(body: AiBody): void {
+    for (const { key, to } of this.#changed) {
+      if (!key.startsWith(PARAMS)) continue;
+      const now = dottedValue(body.params, key.slice(PARAMS.length));
+      if (!sameValue(now, to) && !(body.form !== undefined && now === formText(to))) throw misfit(key, 'has no place in this request');
+    }
   }
 
   #bytes(body: AiBody): Uint8Array {
@@ -132,24 +143,31 @@ class Draft {
 
   #setModel(key: string, value: unknown, body: AiBody): void {
     if (typeof value !== 'string' || value === '') throw misfit(key, 'needs a non-empty text');
-    const dialect = body.operation.dialect;
-    if (dialect === undefined) return this.#setMember(key, 'model', value, body);
-    const places = placesOfModel(dialect).filter((place) => typeof readPlace(place, body.params, this.#path) === 'string');
-    const [first] = places;
-    // `params.model` of a model in the path is filled in by us: its body has none to rewrite, and Azure ignores the one it has.
-    const written = body.kind === 'json' ? jsonMember(this.#text, 'model') : undefined;
-    for (const place of first !== undefined && isDeploymentPlace(first, this.#path) ? [first] : places) {
-      if (place.in === 'path') this.#path = replaceInPath(this.#path, place.pattern, value) ?? this.#path;
-      else if (place.in === 'query') this.#path = setQuery(this.#path, place.name, value);
-      else if (place.in === 'form') this.#setMember(key, place.field, value, body);
-      else if (place.path !== 'model') this.#setMember(key, place.path, value, body);
-      else if (written !== undefined) this.#setMember(key, 'model', inCollection(written) ? `models/${value}` : value, body);
-    }
-    if (first !== undefined) return;
-    const home = dialect.model.find((place) => place.in !== 'path');
-    if (home === undefined) throw misfit(key, 'has no place in this request');
-    if (home.in === 'query') this.#path = setQuery(this.#path, home.name, value);
-    else this.#setMember(key, home.in === 'form' ? home.field : home.path, value, body);
+    for (const place of this.#placesToSet(body)) this.#setPlace(key, place, value, body);
+  }
+
+  /** Every place that names the model now, of an Azure deployment only the path; when none does, the first one that a value can be put into. */
+  #placesToSet({ operation: { dialect }, params }: AiBody): readonly Place[] {
+    if (dialect === undefined) return [BODY_MODEL];
+    const present = placesOfModel(dialect).filter((place) => typeof readPlace(place, params, this.#path) === 'string');
+    const [first] = present;
+    if (first === undefined) return [dialect.model.find((place) => place.in !== 'path') ?? BODY_MODEL];
+    return isDeploymentPlace(first, this.#path) ? [first] : present;
+  }
+
+  #setPlace(key: string, place: Place, value: string, body: AiBody): void {
+    if (place.in === 'path') this.#path = canonicalPath(replaceInPath(this.#path, place.pattern, value) ?? this.#path, true);
+    else if (place.in === 'query') this.#path = setQuery(this.#path, place.name, value);
+    else if (place.in === 'form') this.#setMember(key, place.field, value, body);
+    else this.#setBodyModel(key, place.path, value, body);
+  }
+
+  #setBodyModel(key: string, name: string, value: string, body: AiBody): void {
+    const written = body.kind === 'json' && !name.includes('.') ? jsonMember(this.#text, name) : undefined;
+    // `params.model` of a model in the path was filled in by us: a body without one stays without.
+    const filledIn =
+      written === undefined && body.form === undefined && body.operation.dialect?.model.every((place) => place.in !== 'body');
+    if (filledIn !== true) this.#setMember(key, name, inCollection(written) ? `models/${value}` : value, body);
   }
 
   #setStream(key: string, value: unknown, body: AiBody): void {
@@ -165,7 +183,7 @@ class Draft {
 
   #setMember(key: string, name: string, value: unknown, body: AiBody): void {
     if (body.form !== undefined) {
-      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      const text = formText(value);
       if (name.includes('.') || text === undefined) throw misfit(key, 'does not fit a form');
       this.#fields.set(name, text);
       return;
@@ -226,6 +244,11 @@ function headerValue(headers: readonly string[], lowerName: string): string | un
     if (headers[i]?.toLowerCase() === lowerName) value = value === undefined ? (headers[i + 1] ?? '') : `${value}, ${headers[i + 1] ?? ''}`;
   }
   return value;
+}
+
+/** A value as a form field holds it. */
+function formText(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** Google writes a model as `models/x` in a body. */

@@ -72,6 +72,7 @@ export function recordedPath(path: string): string {
 }
 
 /** Refuses what no AI host may be sent. @returns whether there is an escape to look at */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every path of every request, without a call per character
 function scan(path: string): boolean {
   const length = path.length;
   let inQuery = false;

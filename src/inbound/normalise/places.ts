@@ -111,7 +111,8 @@ export function placesOfModel(dialect: Dialect): readonly Place[] {
   return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
 }
 
-const BODY_MODEL: Place = { in: 'body', path: 'model' };
+/** Where nearly every dialect keeps the model. */
+export const BODY_MODEL: Place = { in: 'body', path: 'model' };
 
 /** True when the model was taken from an Azure deployment's path: other places are then ignored, as Azure ignores them. */
 export function isDeploymentPlace(place: Place | undefined, path: string): boolean {
@@ -149,7 +150,7 @@ export function readPlace(place: Place, params: Readonly<Record<string, unknown>
       return ownValue(params, place.field);
     case 'path': {
       const captured = place.pattern.exec(pathOnly(path))?.[1];
-      return captured === undefined ? undefined : unescape(captured);
+      return captured === undefined ? undefined : decodeEscapes(captured);
     }
     case 'query':
       return queryValue(path, place.name);
@@ -160,18 +161,19 @@ function queryValue(path: string, name: string): string | undefined {
   let found: string | undefined;
   for (const pair of queryOf(path).split('&')) {
     const equals = pair.indexOf('=');
-    if (unescape(equals === -1 ? pair : pair.slice(0, equals)) !== name) continue;
+    if (decodeEscapes(equals === -1 ? pair : pair.slice(0, equals)) !== name) continue;
     if (found !== undefined) throw ambiguous(`The query has "${name}" twice.`);
-    found = equals === -1 ? '' : unescape(pair.slice(equals + 1).replaceAll('+', ' '));
+    found = equals === -1 ? '' : decodeEscapes(pair.slice(equals + 1).replaceAll('+', ' '));
   }
   return found;
 }
 
-function unescape(text: string): string {
+function decodeEscapes(text: string): string {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the URI error says nothing more
     throw ambiguous('The path or query holds an escape that is not UTF-8.');
   }
 }

@@ -21,6 +21,7 @@ export interface ProxiedTarget {
 
 const HTTPS_PORT = 443;
 const HTTP_PORT = 80;
+const SLASH = 0x2f;
 const PREFIX = '/proxy/';
 const ABSOLUTE_FORM = /^(https?):\/\/([^/?#]*)(.*)$/is;
 
@@ -52,18 +53,18 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   // The usual spelling needs no parsing.
   const same = host === authority.host && authority.port === defaultPort;
   if (!same && !isAuthority(host, authority, defaultPort)) throw misdirected();
-  let rawPath = head.rawTarget;
-  if (rawPath.charCodeAt(0) !== 0x2f) {
-    const url = ABSOLUTE_FORM.exec(rawPath);
-    if (url !== null) {
-      // RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name another.
-      if (!isAuthority(url[2], authority, url[1]?.toLowerCase() === 'https' ? HTTPS_PORT : HTTP_PORT)) throw misdirected();
-      rawPath = url[3] ?? '';
-    }
-  }
+  const rawPath = head.rawTarget.charCodeAt(0) === SLASH ? head.rawTarget : pathInTunnel(head.rawTarget, authority);
   // Plain HTTP stays plain on port 80 only; on every other port the upstream is spoken to over TLS.
   const tls = head.secure || authority.port !== HTTP_PORT;
   return { ...authorityTarget(head, authority, rawPath, catalogue), connectionType: 'connect_proxy', tls };
+}
+
+/** RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name another. */
+function pathInTunnel(rawTarget: string, authority: Authority): string {
+  const url = ABSOLUTE_FORM.exec(rawTarget);
+  if (url === null) return rawTarget;
+  if (!isAuthority(url[2], authority, url[1]?.toLowerCase() === 'https' ? HTTPS_PORT : HTTP_PORT)) throw misdirected();
+  return url[3] ?? '';
 }
 
 function isAuthority(text: string | undefined, authority: Authority, defaultPort: number): boolean {

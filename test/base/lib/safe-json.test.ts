@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
-import { MAX_JSON_DEPTH, MAX_JSON_TOKENS, parseSafeJson, parseSafeJsonText, type SafeJsonOptions } from '../../../src/base/lib/safe-json.ts';
+import {
+  MAX_JSON_DEPTH,
+  MAX_JSON_TOKENS,
+  parseSafeJson,
+  parseSafeJsonText,
+  type SafeJsonOptions,
+} from '../../../src/base/lib/safe-json.ts';
 
 const encoder = new TextEncoder();
 
@@ -122,8 +128,34 @@ t.test('any bytes end in a value or in a GatewayError, and valid is what JSON.pa
     }
   };
   t.doesNotThrow(() => fc.assert(fc.property(fc.json({ maxDepth: 5 }), check), { numRuns: 300 }));
-  const piece = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '\\', '"a"', '"b"', '\\u0061', '1', '-', 'e', '9e999', 'true', 'null', ' ', '\n', 'é');
-  t.doesNotThrow(() => fc.assert(fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => check(pieces.join(''))), { numRuns: 2000 }));
+  const piece = fc.constantFrom(
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    ':',
+    '"',
+    '\\',
+    '"a"',
+    '"b"',
+    '\\u0061',
+    '1',
+    '-',
+    'e',
+    '9e999',
+    'true',
+    'null',
+    ' ',
+    '\n',
+    'é',
+  );
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => check(pieces.join(''))),
+      { numRuns: 2000 },
+    ),
+  );
   const bytes = fc.property(fc.uint8Array({ maxLength: 60 }), (input) => typeof outcome(input) === 'string');
   t.doesNotThrow(() => fc.assert(bytes, { numRuns: 500 }));
 });
@@ -132,9 +164,9 @@ t.test('a duplicate is found exactly where a list of names has one', async (t) =
   const name = fc.constantFrom('a', 'b', 'c', 'action', '__proto__', 'é');
   const escaped = (text: string) => `"${[...text].map((c) => `\\u${(c.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`).join('')}"`;
   const property = fc.property(fc.array(fc.tuple(name, fc.boolean(), fc.jsonValue({ maxDepth: 2 })), { maxLength: 6 }), (members) => {
-      const text = `{${members.map(([key, spell, value]) => `${spell ? escaped(key) : JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`;
-      const unique = new Set(members.map(([key]) => key)).size === members.length;
-      return outcome(text, { chain: ['action'] }).startsWith('duplicate_name:') === !unique;
-    });
+    const text = `{${members.map(([key, spell, value]) => `${spell ? escaped(key) : JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`;
+    const unique = new Set(members.map(([key]) => key)).size === members.length;
+    return outcome(text, { chain: ['action'] }).startsWith('duplicate_name:') === !unique;
+  });
   t.doesNotThrow(() => fc.assert(property, { numRuns: 500 }));
 });

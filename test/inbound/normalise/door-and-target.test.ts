@@ -10,13 +10,17 @@ const ownsPath = (path: string) => path === '/v1/actions:execute' || path === '/
 
 function resolved(members: Parameters<typeof head>[0]): unknown {
   const target = codeOr(() => resolveTarget(head(members), catalogue));
-  return typeof target === 'string' ? target : `${target.connectionType} ${target.tls ? 'https' : 'http'}://${target.host}:${target.port}${target.path} ${target.provider?.id ?? '-'}`;
+  return typeof target === 'string'
+    ? target
+    : `${target.connectionType} ${target.tls ? 'https' : 'http'}://${target.host}:${target.port}${target.path} ${target.provider?.id ?? '-'}`;
 }
 
 function tunnelled(authority: string, port: number, host: string | undefined, more: Partial<Omit<ArrivalHead, 'headers'>> = {}): unknown {
   const base = head({ door: 'connect', secure: true, rawTarget: '/v1/x', ...more, tunnel: { authority: { host: authority, port } } });
   const target = codeOr(() => resolveTarget({ ...base, headers: { ...base.headers, host } }, catalogue));
-  return typeof target === 'string' ? target : `${target.connectionType} ${target.tls ? 'https' : 'http'}://${target.host}:${target.port}${target.path} ${target.provider?.id ?? '-'}`;
+  return typeof target === 'string'
+    ? target
+    : `${target.connectionType} ${target.tls ? 'https' : 'http'}://${target.host}:${target.port}${target.path} ${target.provider?.id ?? '-'}`;
 }
 
 t.test('origin-form requests are told apart by Host, route, header and prefix', async (t) => {
@@ -50,8 +54,16 @@ t.test('redirect mode takes the header, then a known Host, then the prefix', asy
     ['sdk_redirect https://api.mistral.ai:443/ mistral', '/proxy/mistral/', {}],
     ['sdk_redirect https://api.openai.com:443/v1/x openai', '/v1/x', { host: 'api.openai.com:7080' }],
     ['sdk_redirect https://api.cohere.com:443/v2/chat cohere', '/v2/chat', { 'x-gw-target-host': 'API.cohere.com' }],
-    ['sdk_redirect https://api.cohere.com:443/v2/chat cohere', '/proxy/openai/v2/chat', { 'x-gw-target-host': 'api.cohere.com', host: 'api.openai.com' }],
-    ['sdk_redirect https://me.openai.azure.com:443/openai/v1/x azure_openai', '/proxy/azure_openai/openai/v1/x', { 'x-gw-target-host': 'me.openai.azure.com' }],
+    [
+      'sdk_redirect https://api.cohere.com:443/v2/chat cohere',
+      '/proxy/openai/v2/chat',
+      { 'x-gw-target-host': 'api.cohere.com', host: 'api.openai.com' },
+    ],
+    [
+      'sdk_redirect https://me.openai.azure.com:443/openai/v1/x azure_openai',
+      '/proxy/azure_openai/openai/v1/x',
+      { 'x-gw-target-host': 'me.openai.azure.com' },
+    ],
     ['sdk_redirect https://internal.test:8443//a/../b -', '//a/../b', { 'x-gw-target-host': 'internal.test:8443' }],
     ['no_target_host', '/proxy/azure_openai/openai/v1/x', {}],
     ['no_target_host', '/proxy/provider_d/openai/v1/x', {}],
@@ -67,7 +79,8 @@ t.test('redirect mode takes the header, then a known Host, then the prefix', asy
     ['invalid_target', '/proxy/openai/../v1', {}],
     ['invalid_target', '/proxy/openai/v1/%2e%2e/x', {}],
   ];
-  for (const [expected, rawTarget, headers] of table) t.equal(resolved({ rawTarget, headers }), expected, `${rawTarget} ${JSON.stringify(headers)}`);
+  for (const [expected, rawTarget, headers] of table)
+    t.equal(resolved({ rawTarget, headers }), expected, `${rawTarget} ${JSON.stringify(headers)}`);
 });
 
 t.test('absolute-form names its own upstream and never a user', async (t) => {
@@ -103,7 +116,15 @@ t.test('inside a tunnel Host must be the authority of the CONNECT', async (t) =>
   t.equal(tunnelled('api.openai.com', 443, 'x', { rawTarget: 'https://api.openai.com/v1/x' }), 'misdirected_request');
   t.equal(tunnelled('api.openai.com', 443, 'api.openai.com', { rawTarget: 'https://API.openai.com/v1/x' }), https);
   t.equal(tunnelled('x.test', 443, 'x.test', { rawTarget: '*', method: 'OPTIONS' }), 'connect_proxy https://x.test:443* -');
-  for (const host of ['evil.test', 'api.openai.com:80', 'api.openai.com.evil.test', 'u@api.openai.com', '', 'api.openai.com, api.openai.com', undefined]) {
+  for (const host of [
+    'evil.test',
+    'api.openai.com:80',
+    'api.openai.com.evil.test',
+    'u@api.openai.com',
+    '',
+    'api.openai.com, api.openai.com',
+    undefined,
+  ]) {
     t.equal(tunnelled('api.openai.com', 443, host), 'misdirected_request', String(host));
   }
   t.equal(tunnelled('x.test', 8443, 'x.test'), 'misdirected_request', 'a missing port is the scheme’s own');
@@ -125,23 +146,53 @@ function guarded(headers: Record<string, string>, members: Partial<OriginGuard> 
 }
 
 t.test('a web page of another origin is kept off the gateway’s port', async (t) => {
-  const foreign = ['https://evil.test', 'null', 'http://localhost:3000', 'http://127.0.0.1', 'http://localhost:7080.evil.test', 'http://u@localhost:7080', 'file://', ''];
+  const foreign = [
+    'https://evil.test',
+    'null',
+    'http://localhost:3000',
+    'http://127.0.0.1',
+    'http://localhost:7080.evil.test',
+    'http://u@localhost:7080',
+    'file://',
+    '',
+  ];
   for (const origin of foreign) t.equal(guarded({ origin }), 'origin_not_allowed', origin);
-  for (const origin of ['https://app.example', 'http://localhost:7080', 'http://127.0.0.1:7081', 'http://[::1]:7080', 'https://gw.corp.example', 'http://console.localhost:7080']) {
+  for (const origin of [
+    'https://app.example',
+    'http://localhost:7080',
+    'http://127.0.0.1:7081',
+    'http://[::1]:7080',
+    'https://gw.corp.example',
+    'http://console.localhost:7080',
+  ]) {
     t.equal(guarded({ origin }), 'ok', origin);
   }
   t.equal(guarded({ 'sec-fetch-site': 'cross-site' }), 'origin_not_allowed');
   t.equal(guarded({ 'sec-fetch-site': 'same-origin' }), 'ok');
   t.equal(guarded({ origin: 'https://app.example', 'sec-fetch-site': 'cross-site' }), 'ok', 'an allowed origin is cross-site by nature');
-  t.equal(guarded({ origin: 'http://evil.test:7080', host: 'evil.test:7080' }, { loopbackBind: false }), 'origin_not_allowed', 'a name can be rebound');
+  t.equal(
+    guarded({ origin: 'http://evil.test:7080', host: 'evil.test:7080' }, { loopbackBind: false }),
+    'origin_not_allowed',
+    'a name can be rebound',
+  );
   t.equal(guarded({ origin: 'http://10.0.0.5:7080', host: '10.0.0.5:7080' }, { loopbackBind: false }), 'ok', 'an address cannot');
 });
 
 t.test('on a loopback bind Host must be loopback, a public name or a provider', async (t) => {
-  for (const host of ['localhost:7080', '127.0.0.1', '127.9.9.9:1', '[::1]:7080', 'a.localhost', 'gw.corp.example', 'api.openai.com', '[::ffff:127.0.0.1]:7080']) {
+  for (const host of [
+    'localhost:7080',
+    '127.0.0.1',
+    '127.9.9.9:1',
+    '[::1]:7080',
+    'a.localhost',
+    'gw.corp.example',
+    'api.openai.com',
+    '[::ffff:127.0.0.1]:7080',
+  ]) {
     t.equal(guarded({ host }), 'ok', host);
   }
-  for (const host of ['evil.test', '10.0.0.1', 'localhost.evil.test', '128.0.0.1', 'not a host', '']) t.equal(guarded({ host }), 'misdirected_request', host);
+  for (const host of ['evil.test', '10.0.0.1', 'localhost.evil.test', '128.0.0.1', 'not a host', ''])
+    t.equal(guarded({ host }), 'misdirected_request', host);
   t.equal(guarded({ host: 'gateway:7080' }, { loopbackBind: false }), 'ok');
   const inside = head({ door: 'connect', headers: { origin: 'https://evil.test', host: 'evil.test' } });
   t.equal(guardOrigin(inside, guard), undefined, 'tunnels are exempt');

@@ -1,5 +1,5 @@
-import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
 
 /** A head as the listener hands it over; every member can be replaced. */
 export function head(members: Partial<ArrivalHead> & { readonly headers?: Record<string, string> } = {}): ArrivalHead {

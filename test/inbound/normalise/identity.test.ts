@@ -49,7 +49,11 @@ t.test('the user name of the proxy is the workload unless a header names one', a
     proxyPassword: 'gwt_a',
     fixedWorkload: 'ci-runner',
   });
-  t.match(readIdentity(head({ door: 'connect', tunnel, headers: { 'x-gw-workload-id': 'other' } })), { workloadId: 'other', workloadSource: 'header', fixedWorkload: 'ci-runner' });
+  t.match(readIdentity(head({ door: 'connect', tunnel, headers: { 'x-gw-workload-id': 'other' } })), {
+    workloadId: 'other',
+    workloadSource: 'header',
+    fixedWorkload: 'ci-runner',
+  });
   const absolute = head({ door: 'absolute', headers: { 'proxy-authorization': basic('w:a:b') } });
   t.match(readIdentity(absolute), { workloadId: 'w', workloadSource: 'proxy_user', proxyPassword: 'a:b' });
   const origin = head({ headers: { 'proxy-authorization': basic('w:p') } });
@@ -57,14 +61,23 @@ t.test('the user name of the proxy is the workload unless a header names one', a
 });
 
 t.test('every header that breaks a rule is named', async (t) => {
-  const headers = { 'x-gw-org-id': 'a b', 'x-gw-workload-id': 'x'.repeat(129), 'x-gw-delegation-id': 'é', 'x-gw-project-id': 'p'.repeat(257), 'x-gw-caller-id': 'c'.repeat(256) };
+  const headers = {
+    'x-gw-org-id': 'a b',
+    'x-gw-workload-id': 'x'.repeat(129),
+    'x-gw-delegation-id': 'é',
+    'x-gw-project-id': 'p'.repeat(257),
+    'x-gw-caller-id': 'c'.repeat(256),
+  };
   try {
     readIdentity(head({ headers }));
     t.fail('must be refused');
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     t.equal(error.code, 'invalid_request');
-    t.same(error.details?.map((detail) => detail.path), ['X-GW-Org-ID', 'X-GW-Workload-ID', 'X-GW-Project-ID', 'X-GW-Delegation-ID']);
+    t.same(
+      error.details?.map((detail) => detail.path),
+      ['X-GW-Org-ID', 'X-GW-Workload-ID', 'X-GW-Project-ID', 'X-GW-Delegation-ID'],
+    );
   }
   t.throws(() => readIdentity(head({ door: 'absolute', headers: { 'proxy-authorization': basic('a b:c') } })), { code: 'invalid_request' });
 });
@@ -73,7 +86,8 @@ t.test('Basic credentials are read strictly', async (t) => {
   t.strictSame(parseBasic(basic('u:p')), { user: 'u', password: 'p' });
   t.strictSame(parseBasic(basic(':gwk_1')), { user: undefined, password: 'gwk_1' });
   t.strictSame(parseBasic(`basic   ${Buffer.from('ü:').toString('base64')}`), { user: 'ü', password: undefined });
-  for (const value of ['', 'Basic', 'Bearer abc', 'Basic !!!', basic('nocolon'), `Basic ${'A'.repeat(10_000)}`]) t.equal(parseBasic(value), undefined, value.slice(0, 20));
+  for (const value of ['', 'Basic', 'Bearer abc', 'Basic !!!', basic('nocolon'), `Basic ${'A'.repeat(10_000)}`])
+    t.equal(parseBasic(value), undefined, value.slice(0, 20));
 });
 
 t.test('the caller’s address is the first forwarded one, and only a trusted peer may forward', async (t) => {
