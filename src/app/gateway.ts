@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadCatalogue } from '../base/catalogue/catalogue.ts';
+import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { isLoopbackHost } from '../base/config/config.ts';
 import { fanOut } from '../base/events/execution-event.ts';
@@ -64,7 +65,8 @@ async function open(config: Config, replacements: Replacements, opened: (() => P
   opened.push(() => store.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const catalogue = loadCatalogue();
-  const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log });
+  const connectorId = (text: string) => canonicalConnectorId(catalogue, text);
+  const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log, connectorId });
   const workloads = await WorkloadService.open(store);
   /** The unspecified address stands for every address of this machine. */
   const ownAddresses: { address: string; port: number }[] = [];

@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { systemClock } from '../src/base/lib/clock.ts';
+import { silentLogger } from '../src/base/lib/log.ts';
+import { sha256Hex } from '../src/base/lib/sha256.ts';
+import { uuidv7 } from '../src/base/lib/uuidv7.ts';
+import { compilePolicy } from '../src/decide/policy/compile.ts';
+import { decide } from '../src/decide/policy/evaluate.ts';
+import type { Facts } from '../src/decide/policy/facts.ts';
+import { openCertificateAuthority } from '../src/inbound/ca/certificate-authority.ts';
+import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
+import { bundleOf, CHAT } from './systems.ts';
+import { table } from './table.ts';
+
+const FACTS: Facts = {
+  org_id: 'default', workload_id: 'default', caller_id: undefined, caller_ip: '127.0.0.1', connection_type: 'connect_proxy', traffic_class: 'developer',
+  time: 0, purpose: undefined, labels: {}, action_type: 'ai.infer', action_method: 'POST', target_host: 'api.openai.com', target_path: '/v1/chat/completions',
+  params: CHAT, stream: false, header_names: new Set(['authorization', 'content-type']), attribution: {}, org_attribution: undefined,
+  estimates: { tokens_in: 200, tokens_out_max: 1024, cost_pico: 0n }, risk: undefined, connector_id: 'openai', credential_id: undefined,
+  candidates: { connectors: ['openai'], credentials: [] }, delegation: undefined,
+};
+
+/** Times `count` calls one by one. */
+function times(count: number, call: (at: number) => void): { p50: number; p99: number } {
+  const took = Array.from({ length: count }, (_, at) => {
+    const start = performance.now();
+    call(at);
+    return (performance.now() - start) * 1000;
+  }).sort((a, b) => a - b);
+  return { p50: took[Math.floor(count / 2)] ?? 0, p99: took[Math.floor(count * 0.99)] ?? 0 };
+}
+
+function policyRows(): string[][] {
+  return [10, 100, 1_000, 10_000].map((rules) => {
+    const { policy } = compilePolicy({ bundle: { text: bundleOf(rules), file: 'bundle.yaml' }, tier: 'enterprise' });
+    if (!policy) throw new Error('the benchmark bundle does not compile');
+    for (let at = 0; at < 20_000; at += 1) decide(policy, FACTS);
+    const { p50, p99 } = times(20_000, () => decide(policy, FACTS));
+    return [`policy evaluation, ${rules} rules`, p50.toFixed(1), p99.toFixed(1)];
+  });
+}
+
+async function mintRow(dir: string): Promise<string[]> {
+  const ca = await openCertificateAuthority({ dir: join(dir, 'mint'), clock: systemClock, log: silentLogger });
+  const took: number[] = [];
+  for (let at = 0; at < 500; at += 1) {
+    const start = performance.now();
+    await ca.contextFor(`host-${at}.example.com`);
+    took.push((performance.now() - start) * 1000);
+  }
+  took.sort((a, b) => a - b);
+  return ['leaf certificate and TLS context of a new host', (took[250] ?? 0).toFixed(0), (took[495] ?? 0).toFixed(0)];
+}
+
+/** Record append at c=64, beside its own CPU. */
+async function appendRow(dir: string): Promise<string[]> {
+  const store = await openEmbeddedStore({ dir: join(dir, 'append'), fsync: 'off', clock: systemClock, log: silentLogger });
+  const count = 60_000;
+  const commits = Array.from({ length: count }, (_, at) => {
+    const record_id = uuidv7(1_700_000_000_000 + at);
+    const record_hash = sha256Hex(record_id);
+    return { record_id, record_hash, text: `{"filler":"${'a'.repeat(1850)}","record_hash":"${record_hash}","record_id":"${record_id}"}`, committed_at: at };
+  });
+  const cpu = process.cpuUsage();
+  const start = performance.now();
+  let next = 0;
+  const worker = async () => {
+    for (let commit = commits[next++]; commit; commit = commits[next++]) await store.commit(commit, []);
+  };
+  await Promise.all(Array.from({ length: 64 }, worker));
+  const seconds = (performance.now() - start) / 1000;
+  const used = process.cpuUsage(cpu);
+  await store.close();
+  return [`record append, c=64: ${Math.round(count / seconds)}/s, CPU µs per record`, ((used.user + used.system) / count).toFixed(1), ''];
+}
+
+/** The parts alone, microseconds. */
+export async function measureParts(dir: string): Promise<string> {
+  const rows = [...policyRows(), await mintRow(dir), await appendRow(dir)];
+  return `## Parts\n\n${table(['part', 'p50 µs', 'p99 µs'], rows)}`;
+}

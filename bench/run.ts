@@ -1,0 +1,112 @@
+/*
+ * `npm run bench`: CPU per request, latency and memory of the gateway through each of its doors, as ratios to floors measured in the same round. The proxy
+ * is alone in its process and its CPU is read from the system's accounting; load and upstream run in others; rounds are interleaved, so that what else
+ * the machine does falls on all alike. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the table in docs/performance.md).
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { packageRoot } from '../src/base/lib/package-root.ts';
+import { measureParts } from './parts.ts';
+import { runLoad } from './processes.ts';
+import { CHAT, STREAM, startSystems, type System } from './systems.ts';
+import { table } from './table.ts';
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '1.5' },
+    only: { type: 'string', default: '' },
+    write: { type: 'boolean', default: false },
+    'no-parts': { type: 'boolean', default: false },
+  },
+});
+const rounds = Number(values.rounds);
+const seconds = Number(values.seconds);
+const KINDS = [
+  { name: '1 KB chat call', params: CHAT },
+  { name: '50-event stream', params: STREAM },
+];
+const CONCURRENCY = [1, 16, 64];
+
+interface Figures {
+  readonly cpu: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly perSecond: number;
+}
+
+async function measure(system: System, params: object, concurrency: number): Promise<Figures> {
+  const before = system.process?.cpuMicros() ?? 0;
+  const load = await runLoad({ ...system.job(params), concurrency, seconds });
+  const used = (system.process?.cpuMicros() ?? 0) - before;
+  return { cpu: used / load.requests, p50: load.p50, p99: load.p99, perSecond: load.perSecond };
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+const dir = mkdtempSync(join(tmpdir(), 'gw-bench-'));
+const systems = await startSystems(dir);
+const sections: string[] = [];
+try {
+  for (const system of systems.list) await runLoad({ ...system.job(CHAT), concurrency: 16, seconds: 2 });
+  for (const kind of KINDS) {
+    const rows: string[][] = [];
+    for (const concurrency of CONCURRENCY) {
+      const seen = new Map<string, Figures[]>();
+      for (let round = 0; round < rounds; round += 1) {
+        for (const system of systems.list.filter(({ name }) => name.includes(values.only) || !name.startsWith('gateway'))) {
+          const list = seen.get(system.name) ?? [];
+          list.push(await measure(system, kind.params, concurrency));
+          seen.set(system.name, list);
+        }
+      }
+      for (const [name, figures] of seen) {
+        const system = systems.list.find((candidate) => candidate.name === name);
+        const floor = seen.get(system?.floor ?? '') ?? [];
+        const ratio = (member: keyof Figures) => (floor.length === 0 ? '' : median(figures.map((own, at) => own[member] / (floor[at]?.[member] ?? Number.NaN))).toFixed(2));
+        rows.push([
+          name,
+          String(concurrency),
+          system?.process ? median(figures.map(({ cpu }) => cpu)).toFixed(0) : '',
+          ratio('cpu'),
+          median(figures.map(({ p50 }) => p50)).toFixed(2),
+          median(figures.map(({ p99 }) => p99)).toFixed(2),
+          ratio('p99'),
+          floor.length === 0 ? '' : median(figures.map(({ p50 }, at) => p50 - (floor[at]?.p50 ?? 0))).toFixed(2),
+          median(figures.map(({ perSecond }) => perSecond)).toFixed(0),
+          system?.process ? system.process.rssMb().toFixed(0) : '',
+        ]);
+      }
+    }
+    const head = ['system', 'c', 'CPU µs/req', '× floor', 'p50 ms', 'p99 ms', 'p99 × floor', 'added p50 ms', 'req/s', 'RSS MB'];
+    sections.push(`## ${kind.name}\n\n${table(head, rows)}`);
+    process.stdout.write(`${sections.at(-1)}\n`);
+  }
+} finally {
+  await systems.stop();
+}
+if (!values['no-parts']) {
+  sections.push(await measureParts(dir));
+  process.stdout.write(`${sections.at(-1)}\n`);
+}
+rmSync(dir, { recursive: true, force: true });
+
+if (values.write) {
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}, ${process.platform}`;
+  const text = `# Performance
+
+Written by \`npm run bench -- --write\` on ${new Date().toISOString().slice(0, 10)}.
+
+Machine: ${machine}. Load generator, proxy and upstream each have a process of their own on loopback; medians of ${rounds} interleaved rounds of ${seconds} s.
+The gateway runs with everything on: 1,000 rules, metering, hash, durable record, metrics, log line. **The figure to trust is CPU per request and its ratio to
+the floor of the same round**; absolute times move with the machine. Floors: a bare reverse proxy (Node http and undici) for the plain doors, a bare
+in-process interceptor for CONNECT; both forward and do nothing else.
+
+${sections.join('\n')}`;
+  writeFileSync(join(packageRoot(), 'docs', 'performance.md'), text);
+}
