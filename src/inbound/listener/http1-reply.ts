@@ -54,6 +54,11 @@ export class Http1Reply implements ReplySink {
     return this.#gone;
   }
 
+  /** The whole answer was given, though it may still be on its way. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** Makes this answer the last one of its connection. */
   closeAfterwards(): void {
     this.#close = true;
@@ -145,7 +150,8 @@ export class Http1Reply implements ReplySink {
     const { request, response, body, limits, owner } = this.#options;
     this.#discards = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);
     this.#bodiless = isBodiless(request.method ?? '', status);
-    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, this.#discards || this.#close || owner.closing);
+    const close = this.#discards || this.#close || owner.closing || !response.shouldKeepAlive;
+    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, close);
     try {
       response.writeHead(status, fields);
     } catch (error) {

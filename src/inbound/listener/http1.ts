@@ -34,6 +34,8 @@ export class Http1Connection implements Activity, Http1Owner {
   readonly #options: Http1ConnectionOptions;
   readonly #open = new Set<Http1Reply>();
   #closing = false;
+  /** A request was refused for its framing: nobody can say where the next one begins. */
+  #lost = false;
 
   constructor(options: Http1ConnectionOptions) {
     this.#options = options;
@@ -55,6 +57,7 @@ export class Http1Connection implements Activity, Http1Owner {
   accept(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
+    if (this.#lost) return;
     if (this.#open.size >= limits.maxPipelined) {
       link.reset();
       return;
@@ -70,6 +73,7 @@ export class Http1Connection implements Activity, Http1Owner {
     const reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits });
     this.#open.add(reply);
     if (refused) {
+      this.#lost = true;
       reply.closeAfterwards();
       sendError(reply, framing);
     } else {
@@ -77,11 +81,13 @@ export class Http1Connection implements Activity, Http1Owner {
     }
   }
 
-  /** Answers what was no request with `message`, unless that would land in the middle of another answer; the connection ends either way. */
+  /** Ends the connection over what was no request: answered with `message`, unless that would land in the middle of another answer. */
   refuse(message: string | undefined): void {
     const { transport } = this.#options;
-    if (message !== undefined && this.#open.size === 0 && transport.writable) transport.end(message, () => transport.destroy());
-    else transport.destroy();
+    const answers = [...this.#open];
+    if (answers.length > 0 && answers.every((reply) => reply.ended)) this.#closing = true;
+    else if (answers.length > 0 || message === undefined || !transport.writable) transport.destroy();
+    else transport.end(message, () => transport.destroy());
   }
 
   done(reply: Http1Reply): void {

@@ -1,0 +1,181 @@
+// What is used of http-mitm-proxy, and that the rest of it cannot be reached.
+import { readdirSync, readFileSync, existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Proxy } from 'http-mitm-proxy';
+import { CA } from 'http-mitm-proxy/dist/lib/ca.js';
+import t from 'tap';
+import { type Front, openFront } from '../../../src/inbound/listener/front.ts';
+import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
+import { errorCode, exchange, type HasTeardown, openTunnel, rawClient, startListener } from './harness.ts';
+
+async function bareFront(t: HasTeardown, port = 0): Promise<Front> {
+  const ignore = (): void => undefined;
+  const handlers = { onConnection: ignore, onConnect: ignore, onRequest: ignore, onClientError: ignore };
+  const front = await openFront({ host: '127.0.0.1', port, now: 0, limits: DEFAULT_LIMITS, ...handlers });
+  t.teardown(() => front.server.close());
+  return front;
+}
+
+/** Replaces one method until the test ends. */
+function replace<T extends object, K extends keyof T>(t: HasTeardown, target: T, key: K, value: T[K]): void {
+  const original = target[key];
+  target[key] = value;
+  t.teardown(() => {
+    target[key] = original;
+  });
+}
+
+function recordConsole(t: HasTeardown): unknown[][] {
+  const printed: unknown[][] = [];
+  for (const method of ['error', 'debug', 'info', 'log', 'warn'] as const) replace(t, console, method, (...args) => printed.push(args));
+  return printed;
+}
+
+t.test('one handler of each kind is registered, and both certificate hooks fail closed', async (t) => {
+  const proxies: Proxy[] = [];
+  const listen = Proxy.prototype.listen;
+  replace(t, Proxy.prototype, 'listen', function (this: Proxy, options, callback) {
+    proxies.push(this);
+    return listen.call(this, options, callback);
+  });
+  await bareFront(t);
+  const [proxy] = proxies;
+  if (proxy === undefined) throw new Error('the library was not started');
+  t.equal(proxy.onConnectHandlers.length, 1);
+  t.equal(proxy.onRequestHandlers.length, 1);
+  t.equal(proxy.onRequestDataHandlers.length + proxy.onResponseHandlers.length + proxy.onWebSocketConnectionHandlers.length, 0);
+  proxy.onCertificateRequired('api.openai.com', (error) => t.type(error, Error));
+  const missing = { hostname: 'api.openai.com', files: { keyFile: '', certFile: '' }, data: { keyFileExists: false, certFileExists: false } };
+  proxy.onCertificateMissing(missing, missing.files, (error) => t.type(error, Error));
+  t.match(proxy.sslCaDir, /gw-front-/, 'its folder is ours');
+});
+
+t.test('its folder is gone once it listens, and it never makes an RSA authority', async (t) => {
+  const folders = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('gw-front-'));
+  let made = 0;
+  replace(t, CA.prototype, 'generateCA', (callback) => {
+    made++;
+    callback(new Error('not wanted'));
+  });
+  const before = folders();
+  await bareFront(t);
+  t.equal(made, 0);
+  t.same(
+    folders().filter((name) => !before.includes(name)),
+    [],
+  );
+  t.notOk(existsSync(join(process.cwd(), '.http-mitm-proxy')));
+});
+
+t.test('a taken port is an error of the start that prints nothing', async (t) => {
+  const { port } = await bareFront(t);
+  const printed = recordConsole(t);
+  await t.rejects(bareFront(t, port), { code: 'EADDRINUSE' });
+  t.same(printed, []);
+});
+
+t.test('a plain WebSocket arrives as an ordinary request and is not accepted', async (t) => {
+  const { listener, arrivals } = await startListener(t, {
+    onArrival: (arrival) => arrival.reply.sendWhole(426, ['Upgrade', 'websocket', 'content-type', 'text/plain'], Buffer.from('use HTTPS')),
+  });
+  const fields = 'Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
+  const answer = await exchange(t, listener.port, `GET http://example.com/socket HTTP/1.1\r\nHost: example.com\r\n${fields}\r\n`);
+  t.match(answer, /^HTTP\/1\.1 426 .*Upgrade: websocket\r\n.*Connection: upgrade/s);
+  t.equal(arrivals[0]?.head.headers['sec-websocket-key'], 'dGhlIHNhbXBsZSBub25jZQ==');
+});
+
+t.test('an `Upgrade: h2c` POST arrives as an ordinary request with its body', async (t) => {
+  const { listener } = await startListener(t);
+  const fields = 'Host: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: 5\r\n';
+  t.match(await exchange(t, listener.port, `POST /v1 HTTP/1.1\r\n${fields}\r\nhello`), /^HTTP\/1\.1 200 .*hello$/s);
+});
+
+t.test('absolute-form and origin-form are kept apart, with the target as it was sent', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  const targets: readonly (readonly [string, 'absolute' | 'origin'])[] = [
+    ['/v1/chat?x=http://y/', 'origin'],
+    ['*', 'origin'],
+    ['http://example.com', 'absolute'],
+    ['http://user@EXAMPLE.com:80/a/../b?c#d', 'absolute'],
+    ['https://example.com/x', 'absolute'],
+    ['//example.com/x', 'origin'],
+  ];
+  for (const [target] of targets) await exchange(t, listener.port, `OPTIONS ${target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n`);
+  t.same(
+    arrivals.map(({ head }) => [head.rawTarget, head.door]),
+    targets,
+  );
+});
+
+t.test('no Host, however malformed or missing, reaches the parser of the library', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  for (const host of ['http://[::1', 'http://a:b@[', '[', 'a:b:c', '']) {
+    const answer = await exchange(t, listener.port, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    t.match(answer, /^HTTP\/1\.1 200 /, JSON.stringify(host));
+  }
+  t.equal(arrivals[0]?.head.headers['host'], 'http://[::1');
+  t.match(await exchange(t, listener.port, 'GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'HTTP/1.0 without Host');
+  t.equal(arrivals.at(-1)?.head.httpVersion, '1.0');
+});
+
+t.test('clients that break off print nothing', async (t) => {
+  const printed = recordConsole(t);
+  const { listener, arrivals } = await startListener(t);
+  const half = await rawClient(t, listener.port);
+  half.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf');
+  while (arrivals.length === 0) await new Promise(setImmediate);
+  half.socket.resetAndDestroy();
+  const tunnel = await openTunnel(t, listener.port);
+  tunnel.resetAndDestroy();
+  while (listener.openConnections > 0) await new Promise(setImmediate);
+  t.same(printed, []);
+});
+
+t.test('host names of a CONNECT never reach the file system', async (t) => {
+  const { listener, caDir } = await startListener(t);
+  const content = (): string[][] => readdirSync(caDir).map((name) => [name, readFileSync(join(caDir, name), 'utf8')]);
+  const before = content();
+  for (const target of ['../../../../x:443', '/etc/x:443', 'a/b:443', '..:443', '.:443', '%2e%2e%2fx:443', 'ca\\x:443']) {
+    t.match(await exchange(t, listener.port, `CONNECT ${target} HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 400 /, target);
+  }
+  for (const target of ['ca:443', 'ca.private:443', 'root-ca:443']) (await openTunnel(t, listener.port, target)).destroy();
+  t.same(content(), before);
+  t.notOk(existsSync(join(process.cwd(), '.http-mitm-proxy')));
+});
+
+t.test('heads up to 64 KiB are read, larger ones and more than 500 fields are 431', async (t) => {
+  const { listener } = await startListener(t);
+  const request = (fields: string): string => `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${fields}\r\n`;
+  t.match(await exchange(t, listener.port, request(`A: ${'x'.repeat(60_000)}\r\n`)), /^HTTP\/1\.1 200 /);
+  const large = await exchange(t, listener.port, request(`A: ${'x'.repeat(70_000)}\r\n`));
+  t.match(large, /^HTTP\/1\.1 431 /);
+  t.equal(errorCode(large), 'headers_too_large');
+  const many = await exchange(t, listener.port, request('A: x\r\n'.repeat(600)));
+  t.equal(errorCode(many), 'headers_too_large');
+});
+
+t.test('what is no HTTP is answered 400 with our error body and closed', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  for (const bytes of ['nonsense\r\n\r\n', '\x16\x03\x01\x02\x00\x01', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'GET / HTTP/1.1\nHost: x\n\n', 'GET / HTTP/1.1\r\nHost : x\r\n\r\n']) {
+    const answer = await exchange(t, listener.port, bytes);
+    t.match(answer, /^HTTP\/1\.1 400 /, JSON.stringify(bytes));
+    t.equal(errorCode(answer), 'bad_framing');
+  }
+  t.equal(arrivals.length, 0);
+});
+
+t.test('the traffic class follows the port, for CONNECT, absolute-form and origin-form', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  for (const port of [listener.port, listener.ambientPort]) {
+    await exchange(t, port, 'GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n');
+    await exchange(t, port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    const tunnel = await openTunnel(t, port, 'example.com:80');
+    tunnel.end('GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n');
+    await new Promise((resolve) => tunnel.resume().once('close', resolve));
+  }
+  t.same(
+    arrivals.map(({ head }) => `${head.trafficClass} ${head.door}`),
+    ['developer absolute', 'developer origin', 'developer connect', 'ambient absolute', 'ambient origin', 'ambient connect'],
+  );
+});
