@@ -84,6 +84,7 @@ export class CommitQueue {
   async stop(): Promise<void> {
     await this.drained();
     this.#cancelProbe?.();
+    if (this.#failed) this.#cut();
   }
 
   #schedule(): void {
@@ -141,15 +142,19 @@ export class CommitQueue {
     this.#frames.clear();
     if (!this.#failed) this.#options.log.error({ err: cause, commits: refused.length }, 'The journal cannot be written; nothing is accepted until it can');
     this.#failed = true;
-    try {
-      this.#options.writer.cut();
-    } catch {
-      // The probe cuts again before anything else is written.
-    }
+    this.#cut();
     this.#probeLater();
     for (const { commit, reject } of refused) {
       this.#options.onRejected(commit);
       reject(unavailable(cause));
+    }
+  }
+
+  #cut(): void {
+    try {
+      this.#options.writer.cut();
+    } catch {
+      // The probe cuts again before anything else is written.
     }
   }
 

@@ -155,7 +155,7 @@ export class EmbeddedStore implements Store {
   }
 
   async #close(): Promise<void> {
-    const { writer, index, log, release } = this.#parts;
+    const { writer, log, release } = this.#parts;
     await this.#retention.catch(() => undefined);
     await this.#queue.stop();
     await this.#indexer.stop();
@@ -164,7 +164,6 @@ export class EmbeddedStore implements Store {
     } catch (error) {
       log.error({ err: error }, 'The record index was not completed on closing; the journal is replayed at the next start');
     }
-    await index.close();
     writer.close();
     await release();
   }

@@ -13,6 +13,7 @@ import { type Store, StoreError } from '../contract/store.ts';
 import { Counters } from './counters.ts';
 import { EmbeddedStore } from './embedded-store.ts';
 import { type Files, systemFiles } from './files.ts';
+import { claimFolder } from './folder-claim.ts';
 import { Indexer } from './indexer.ts';
 import { inspectJournal, type JournalFiles, newerFormat } from './inspect-journal.ts';
 import { type Fsync, JournalWriter } from './journal-writer.ts';
@@ -53,17 +54,29 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   await checkFormat(dir);
   const before = await inspectUnlocked(dir);
   await mkdir(journalFolder(dir), { recursive: true, mode: 0o700 });
+  const unclaim = await claimFolder(dir);
+  if (unclaim === undefined) throw inUse(dir, process.pid);
+  try {
+    return await openClaimed({ ...options, dir }, before, unclaim);
+  } catch (error) {
+    unclaim();
+    throw error;
+  }
+}
+
+async function openClaimed(options: EmbeddedStoreOptions, before: JournalFiles, unclaim: () => void): Promise<Store> {
+  const { dir } = options;
   const index = await openIndex(dir, before);
   try {
     const journal = (await unchanged(before)) ? before : await inspectJournal(journalFolder(dir));
-    return await assemble({ ...options, dir }, index, journal);
+    return await assemble(options, index, journal, unclaim);
   } catch (error) {
     await index.close();
     throw error;
   }
 }
 
-async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journal: JournalFiles): Promise<Store> {
+async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journal: JournalFiles, unclaim: () => void): Promise<Store> {
   const { dir, fsync, clock, log, files = systemFiles, segmentAgeMs = DAY_MS } = options;
   const segmentBytes = Math.min(options.segmentBytes ?? DEFAULT_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
   const durable = fsync !== 'off';
@@ -114,6 +127,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
   const release = async (): Promise<void> => {
     await rm(ownerFile(dir), { force: true });
     await index.close();
+    unclaim();
   };
   return new EmbeddedStore({
     clock,

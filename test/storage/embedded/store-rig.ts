@@ -141,10 +141,10 @@ export class StoreRig {
   }
 
   /** Another folder with the bytes of now: what a process that died at this moment would have left behind. */
-  snapshot(name: string): string {
+  snapshot(name: string, from: string = this.dir): string {
     const copy = `${this.dir}-${name}`;
     rmSync(copy, { recursive: true, force: true });
-    cpSync(this.dir, copy, { recursive: true });
+    cpSync(from, copy, { recursive: true });
     return copy;
   }
 }
