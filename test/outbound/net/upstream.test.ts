@@ -7,7 +7,7 @@ import { createUpstream, type UpstreamOptions } from '../../../src/outbound/net/
 import type { Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from '../../../src/outbound/net/upstream.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
-import { MISBEHAVIOUR, startRawUpstream } from '../../support/raw-upstream.ts';
+import { MISBEHAVIOUR, type RawBehaviour, startRawUpstream } from '../../support/raw-upstream.ts';
 import { certificateOf, listenOnFreePort, startPlainUpstream, startTlsUpstream } from '../../support/tls-upstream.ts';
 
 interface Outcome {
@@ -149,6 +149,49 @@ t.test('connections are kept and reused, calls at once get their own, and the li
   const all = await Promise.all(Array.from({ length: 6 }, () => collect(upstream, { authority: at(server) })));
   t.ok(all.every((outcome) => outcome.body === 'ok'));
   t.equal(server.connections, 2);
+});
+
+t.test('a connection that failed or was closed gives its place back', async (t) => {
+  let behaviour: keyof typeof MISBEHAVIOUR = 'halfCloses';
+  const server = await startRawUpstream((socket, text) => (MISBEHAVIOUR[behaviour] as RawBehaviour)(socket, text));
+  t.teardown(() => server.close());
+  const upstream = open(t, { maxConnections: 1 });
+  for (const name of ['halfCloses', 'resets', 'halfCloses', 'closes', 'resets', 'halfCloses', 'halfCloses'] as const) {
+    behaviour = name;
+    t.equal((await collect(upstream, { authority: at(server) })).body, name === 'halfCloses' ? 'ok' : '');
+    await until(() => server.open === 0);
+  }
+  behaviour = 'untilClose';
+  const all = await Promise.all(Array.from({ length: 4 }, () => collect(upstream, { authority: at(server) })));
+  t.same(new Set(all.map((outcome) => outcome.body)), new Set(['up to the end']), 'waiting calls get a new connection when the one before is gone');
+  const gone = await startPlainUpstream();
+  await gone.close();
+  for (let i = 0; i < 3; i++) t.match((await collect(upstream, { authority: at(gone) })).error, { message: /refused/ });
+});
+
+t.test('an origin with a call under way is not closed to make room', async (t) => {
+  const busy = await startRawUpstream(MISBEHAVIOUR.stalls);
+  const other = await startPlainUpstream();
+  t.teardown(() => Promise.all([busy.close(), other.close()]));
+  const upstream = open(t, { maxOrigins: 1 });
+  const log: string[] = [];
+  const handle = upstream.call(fill({ authority: at(busy) }), events({ onData: () => log.push('data') > 0, onError: (error) => log.push(error.code) }));
+  await until(() => log.length === 1);
+  t.equal((await collect(upstream, { authority: at(other) })).body, '{"ok":true}');
+  t.same([log, busy.open], [['data'], 1]);
+  handle.abort();
+  await until(() => busy.open === 0);
+});
+
+t.test('no timer runs while nothing is under way', async (t) => {
+  const clock = fakeClock();
+  const server = await startPlainUpstream();
+  t.teardown(() => server.close());
+  const upstream = open(t, { clock });
+  await collect(upstream, { authority: at(server) });
+  t.equal(clock.pending, 1);
+  clock.advance(1_000);
+  t.equal(clock.pending, 0);
 });
 
 t.test('only so many origins are kept: the one not used for longest is closed', async (t) => {
@@ -335,9 +378,8 @@ t.test('onData false stops the upstream until resume, also when resume comes fro
   const first = got;
   t.ok(first <= 65_536, 'one chunk while paused');
   t.ok(sent < size, 'the upstream is held back');
-  const pump = setInterval(() => resume(), 0);
+  const pump = setInterval(() => (got > size / 2 ? clearInterval(pump) : resume()), 0);
   await done;
-  clearInterval(pump);
   t.equal(got, size);
 });
 
