@@ -127,10 +127,23 @@ function hostTarget(head: ArrivalHead, catalogue: Catalogue): Authority | undefi
   return host !== undefined && catalogue.providerForHost(host) !== undefined ? { host, port: HTTPS_PORT } : undefined;
 }
 
+/**
+ * Hosts of Host headers that were folded before: three guards ask for each request's, nearly always the gateway's own address, and folding an address takes the
+ * URL parser. Emptied when full, so that no sender can make it grow.
+ */
+const foldedHosts = new Map<string, string | undefined>();
+const MAX_FOLDED_HOSTS = 512;
+
 /** The canonical host of the Host header, without its port: behind a redirect of DNS or routing that port is the gateway's own. */
 export function hostOf(head: ArrivalHead): string | undefined {
   const text = head.headers['host'];
-  return text === undefined ? undefined : parseAuthority(text, HTTPS_PORT)?.host;
+  if (text === undefined || text.length > 300) return undefined;
+  const known = foldedHosts.get(text);
+  if (known !== undefined || foldedHosts.has(text)) return known;
+  const host = parseAuthority(text, HTTPS_PORT)?.host;
+  if (foldedHosts.size >= MAX_FOLDED_HOSTS) foldedHosts.clear();
+  foldedHosts.set(text, host);
+  return host;
 }
 
 interface Prefix {
