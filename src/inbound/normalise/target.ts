@@ -56,7 +56,7 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const rawPath = head.rawTarget.charCodeAt(0) === SLASH ? head.rawTarget : pathInTunnel(head.rawTarget, authority);
   // Plain HTTP stays plain on port 80 only; on every other port the upstream is spoken to over TLS.
   const tls = head.secure || authority.port !== HTTP_PORT;
-  return { ...authorityTarget(head, authority, rawPath, catalogue), connectionType: 'connect_proxy', tls };
+  return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath }, catalogue);
 }
 
 /** RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name another. */
@@ -84,19 +84,22 @@ function absolute(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   if (url === null || authority === undefined) {
     throw new GatewayError('invalid_target', 'The request target is not an absolute http or https URL with a plain host.');
   }
-  return { ...authorityTarget(head, authority, url[3] ?? '', catalogue), connectionType: 'connect_proxy', tls };
+  return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath: url[3] ?? '' }, catalogue);
 }
 
-function authorityTarget(
-  head: ArrivalHead,
-  authority: Authority,
-  rawPath: string,
-  catalogue: Catalogue,
-): Pick<ProxiedTarget, 'host' | 'port' | 'path' | 'provider'> {
-  const provider = catalogue.providerForHost(authority.host);
+interface Found {
+  readonly connectionType: ConnectionType;
+  readonly authority: Authority;
+  readonly tls: boolean;
+  readonly rawPath: string;
+}
+
+function targetOf(head: ArrivalHead, { connectionType, authority, tls, rawPath }: Found, catalogue: Catalogue): ProxiedTarget {
+  const { host, port } = authority;
+  const provider = catalogue.providerForHost(host);
   const asterisk = rawPath === '*' && head.method === 'OPTIONS' && provider === undefined;
   const path = asterisk ? rawPath : canonicalPath(rawPath, provider !== undefined);
-  return { host: authority.host, port: authority.port, path, provider };
+  return { connectionType, host, port, tls, path, provider };
 }
 
 /** The order of the specification ("Transparent proxy mode", rule 2) as decision 3.3 reads it: header, Host of a known provider, prefix. */
@@ -110,8 +113,8 @@ function redirected(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
         : `The provider ${prefix.provider.id} has a host per customer: send X-GW-Target-Host.`;
     throw new GatewayError('no_target_host', message);
   }
-  const target = authorityTarget(head, authority, prefix?.rest ?? head.rawTarget, catalogue);
-  return { ...target, connectionType: 'sdk_redirect', tls: true };
+  const rawPath = prefix?.rest ?? head.rawTarget;
+  return targetOf(head, { connectionType: 'sdk_redirect', authority, tls: true, rawPath }, catalogue);
 }
 
 function namedTarget(head: ArrivalHead): Authority | undefined {
