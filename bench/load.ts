@@ -32,7 +32,9 @@ async function open(): Promise<Socket> {
   if (job.via === 'plain') return tcp;
   tcp.write('CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n');
   await new Promise<void>((resolve, reject) => {
-    tcp.once('data', (chunk: Buffer) => (chunk.toString('latin1').startsWith('HTTP/1.1 200') ? resolve() : reject(new Error(chunk.toString()))));
+    tcp.once('data', (chunk: Buffer) =>
+      chunk.toString('latin1').startsWith('HTTP/1.1 200') ? resolve() : reject(new Error(chunk.toString())),
+    );
   });
   return once(connectTls({ socket: tcp, servername: 'api.openai.com', ca, ALPNProtocols: ['http/1.1'] }), 'secureConnect');
 }
@@ -44,38 +46,52 @@ function once<T extends Socket>(socket: T, event: string): Promise<T> {
   });
 }
 
-/** One request; resolves when the last byte of its answer is here, with the time of the first body byte. */
+/** Reads one answer, however it is cut: by Content-Length, or chunked to its last chunk. */
+class AnswerReader {
+  #head = '';
+  #left = Number.NaN;
+  #tail: Buffer = Buffer.alloc(0);
+
+  /** True when the answer is complete. @throws Error when it is not a 200 */
+  push(chunk: Buffer): boolean {
+    if (!Number.isNaN(this.#left)) return this.#body(chunk);
+    this.#head += chunk.toString('latin1');
+    const end = this.#head.indexOf('\r\n\r\n');
+    if (end < 0) return false;
+    if (!this.#head.startsWith('HTTP/1.1 200')) throw new Error(this.#head.slice(0, 400));
+    const length = /content-length: (\d+)/i.exec(this.#head)?.[1];
+    // The line end before the body belongs to the pattern that ends a chunked body.
+    this.#left = length === undefined ? Number.POSITIVE_INFINITY : Number(length) + 2;
+    return this.#body(Buffer.from(this.#head.slice(end + 2), 'latin1'));
+  }
+
+  #body(chunk: Buffer): boolean {
+    if (Number.isFinite(this.#left)) {
+      this.#left -= chunk.length;
+      return this.#left <= 0;
+    }
+    this.#tail = chunk.length >= CHUNKED_END.length ? chunk : Buffer.concat([this.#tail, chunk]);
+    this.#tail = this.#tail.subarray(-CHUNKED_END.length);
+    return this.#tail.equals(CHUNKED_END);
+  }
+}
+
+/** One request; resolves when the last byte of its answer is here. */
 function call(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
-    let head = '';
-    let expected = -1;
-    let got = 0;
-    let last = Buffer.alloc(0);
-    const done = () => {
+    const reader = new AnswerReader();
+    const stop = () => {
       socket.off('data', onData);
       socket.off('close', onClose);
-      resolve();
     };
     const onClose = () => reject(new Error('the connection was closed'));
     const onData = (chunk: Buffer) => {
-      let body = chunk;
-      if (expected < 0) {
-        head += chunk.toString('latin1');
-        const end = head.indexOf('\r\n\r\n');
-        if (end < 0) return;
-        if (!head.startsWith('HTTP/1.1 200')) {
-          reject(new Error(head.slice(0, 400)));
-          return;
-        }
-        expected = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? Number.POSITIVE_INFINITY);
-        body = Buffer.from(head.slice(end + 2), 'latin1');
-        got = -2;
-      }
-      got += body.length;
-      if (got >= expected) done();
-      else if (expected === Number.POSITIVE_INFINITY) {
-        last = Buffer.concat([last.subarray(Math.max(0, last.length - 8)), body.subarray(Math.max(0, body.length - 8))]);
-        if (last.subarray(-CHUNKED_END.length).equals(CHUNKED_END)) done();
+      try {
+        if (!reader.push(chunk)) return;
+        stop();
+        resolve();
+      } catch (error) {
+        reject(error as Error);
       }
     };
     socket.on('data', onData);

@@ -12,11 +12,30 @@ import { bundleOf, CHAT } from './systems.ts';
 import { table } from './table.ts';
 
 const FACTS: Facts = {
-  org_id: 'default', workload_id: 'default', caller_id: undefined, caller_ip: '127.0.0.1', connection_type: 'connect_proxy', traffic_class: 'developer',
-  time: 0, purpose: undefined, labels: {}, action_type: 'ai.infer', action_method: 'POST', target_host: 'api.openai.com', target_path: '/v1/chat/completions',
-  params: CHAT, stream: false, header_names: new Set(['authorization', 'content-type']), attribution: {}, org_attribution: undefined,
-  estimates: { tokens_in: 200, tokens_out_max: 1024, cost_pico: 0n }, risk: undefined, connector_id: 'openai', credential_id: undefined,
-  candidates: { connectors: ['openai'], credentials: [] }, delegation: undefined,
+  org_id: 'default',
+  workload_id: 'default',
+  caller_id: undefined,
+  caller_ip: '127.0.0.1',
+  connection_type: 'connect_proxy',
+  traffic_class: 'developer',
+  time: 0,
+  purpose: undefined,
+  labels: {},
+  action_type: 'ai.infer',
+  action_method: 'POST',
+  target_host: 'api.openai.com',
+  target_path: '/v1/chat/completions',
+  params: CHAT,
+  stream: false,
+  header_names: new Set(['authorization', 'content-type']),
+  attribution: {},
+  org_attribution: undefined,
+  estimates: { tokens_in: 200, tokens_out_max: 1024, cost_pico: 0n },
+  risk: undefined,
+  connector_id: 'openai',
+  credential_id: undefined,
+  candidates: { connectors: ['openai'], credentials: [] },
+  delegation: undefined,
 };
 
 /** Times `count` calls one by one. */
@@ -58,7 +77,12 @@ async function appendRow(dir: string): Promise<string[]> {
   const commits = Array.from({ length: count }, (_, at) => {
     const record_id = uuidv7(1_700_000_000_000 + at);
     const record_hash = sha256Hex(record_id);
-    return { record_id, record_hash, text: `{"filler":"${'a'.repeat(1850)}","record_hash":"${record_hash}","record_id":"${record_id}"}`, committed_at: at };
+    return {
+      record_id,
+      record_hash,
+      text: `{"filler":"${'a'.repeat(1850)}","record_hash":"${record_hash}","record_id":"${record_id}"}`,
+      committed_at: at,
+    };
   });
   const cpu = process.cpuUsage();
   const start = performance.now();

@@ -17,7 +17,9 @@ export class Measured {
 
   /** CPU microseconds, user and system, since the process began (proc(5), stat fields 14 and 15). */
   cpuMicros(): number {
-    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'latin1')
+      .replace(/^.*\) /, '')
+      .split(' ');
     return (Number(fields[11]) + Number(fields[12])) * TICK_US;
   }
 
@@ -48,7 +50,15 @@ export async function startGateway(dir: string, env: Readonly<Record<string, str
   const logFile = join(dir, 'gateway.log');
   const log = openSync(logFile, 'w');
   const child = spawn(process.execPath, [join(HERE, '..', 'src', 'main.js'), 'start'], {
-    env: { PATH: process.env['PATH'] ?? '', UV_THREADPOOL_SIZE: '16', GW_PORT: '0', GW_AMBIENT_PORT: '0', GW_DATA_DIR: join(dir, 'data'), GW_CA_DIR: join(dir, 'ca'), ...env },
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      UV_THREADPOOL_SIZE: '16',
+      GW_PORT: '0',
+      GW_AMBIENT_PORT: '0',
+      GW_DATA_DIR: join(dir, 'data'),
+      GW_CA_DIR: join(dir, 'ca'),
+      ...env,
+    },
     stdio: ['ignore', log, log],
   });
   closeSync(log);

@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { packageRoot } from '../src/base/lib/package-root.ts';
 import { measureParts } from './parts.ts';
 import { runLoad } from './processes.ts';
-import { CHAT, STREAM, startSystems, type System } from './systems.ts';
+import { CHAT, STREAM, type System, startSystems } from './systems.ts';
 import { table } from './table.ts';
 
 const { values } = parseArgs({
@@ -68,7 +68,8 @@ try {
       for (const [name, figures] of seen) {
         const system = systems.list.find((candidate) => candidate.name === name);
         const floor = seen.get(system?.floor ?? '') ?? [];
-        const ratio = (member: keyof Figures) => (floor.length === 0 ? '' : median(figures.map((own, at) => own[member] / (floor[at]?.[member] ?? Number.NaN))).toFixed(2));
+        const ratio = (member: keyof Figures) =>
+          floor.length === 0 ? '' : median(figures.map((own, at) => own[member] / (floor[at]?.[member] ?? Number.NaN))).toFixed(2);
         rows.push([
           name,
           String(concurrency),

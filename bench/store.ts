@@ -8,12 +8,16 @@ import { join } from 'node:path';
 import { systemClock } from '../src/base/lib/clock.ts';
 import { sha256Hex } from '../src/base/lib/sha256.ts';
 import { uuidv7 } from '../src/base/lib/uuidv7.ts';
-import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
 import type { Effect, RecordCommit, Store } from '../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
 
 const RECORD_BYTES = 2_000;
 const filler = 'a'.repeat(RECORD_BYTES - 150);
-const log = { info: () => undefined, warn: () => undefined, error: (fields: object, message: string) => process.stderr.write(`${message} ${JSON.stringify(fields)}\n`) };
+const log = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: (fields: object, message: string) => process.stderr.write(`${message} ${JSON.stringify(fields)}\n`),
+};
 
 interface Figures {
   readonly name: string;
@@ -50,12 +54,19 @@ function makeRecords(count: number): RecordCommit[] {
   return Array.from({ length: count }, () => {
     const record_id = uuidv7(Date.now());
     const record_hash = sha256Hex(record_id);
-    return { record_id, record_hash, text: `{"filler":"${filler}","record_hash":"${record_hash}","record_id":"${record_id}"}`, committed_at: Date.now() };
+    return {
+      record_id,
+      record_hash,
+      text: `{"filler":"${filler}","record_hash":"${record_hash}","record_id":"${record_id}"}`,
+      committed_at: Date.now(),
+    };
   });
 }
 
 function effectsOf(n: number): readonly Effect[] {
-  return [{ op: 'add', space: 'rollup', key: `2026-11-21T10/w${n % 50}`, amounts: { requests: 1n, tokens: 830n, pico_usd: 4_150_000_000n } }];
+  return [
+    { op: 'add', space: 'rollup', key: `2026-11-21T10/w${n % 50}`, amounts: { requests: 1n, tokens: 830n, pico_usd: 4_150_000_000n } },
+  ];
 }
 
 async function floor(folder: string, concurrency: number, count: number): Promise<Figures> {
@@ -113,10 +124,16 @@ async function main(): Promise<void> {
       const plain = makeRecords(count);
       rows.push(await measure(`store: record, c=${concurrency}`, concurrency, count, (n) => store.commit(plain[n], [])));
       const counted = makeRecords(count);
-      rows.push(await measure(`store: record + 3 counters, c=${concurrency}`, concurrency, count, (n) => store.commit(counted[n], effectsOf(n))));
+      rows.push(
+        await measure(`store: record + 3 counters, c=${concurrency}`, concurrency, count, (n) => store.commit(counted[n], effectsOf(n))),
+      );
     }
     print(['| what | per second | CPU µs each | p50 µs | p99 µs |', '|---|---|---|---|---|']);
-    print(rows.map((row) => `| ${row.name} | ${Math.round(row.perSecond)} | ${row.cpu.toFixed(1)} | ${row.p50.toFixed(1)} | ${row.p99.toFixed(1)} |`));
+    print(
+      rows.map(
+        (row) => `| ${row.name} | ${Math.round(row.perSecond)} | ${row.cpu.toFixed(1)} | ${row.p50.toFixed(1)} | ${row.p99.toFixed(1)} |`,
+      ),
+    );
     await fill(store, total - 6 * count);
     print(['', '| with all records in it | |', '|---|---|', `| memory (RSS) after writing | ${megabytes()} |`]);
     await store.close();

@@ -27,7 +27,8 @@ const PATH = '/v1/chat/completions';
 export function bundleOf(count: number): string {
   const rules = Array.from(
     { length: count - 1 },
-    (_, at) => `    - {id: deny.${at}, priority: ${at % 100}, when: {all: [{field: workload.workload_id, equals: w-${at}}, {field: context.action.params.model, in: [m-${at}, n-${at}]}]}, effect: {decision: deny, reason: no}}`,
+    (_, at) =>
+      `    - {id: deny.${at}, priority: ${at % 100}, when: {all: [{field: workload.workload_id, equals: w-${at}}, {field: context.action.params.model, in: [m-${at}, n-${at}]}]}, effect: {decision: deny, reason: no}}`,
   );
   const allow = `    - {id: allow, when: {field: context.connector.id, equals: openai}, effect: {decision: allow}}`;
   return `schema: gw.policy_bundle.v1\nbundle_id: bench\nversion: "1"\ninline_rules:\n  connectors:\n${allow}\n  targets:\n${rules.join('\n')}\n`;
@@ -58,17 +59,35 @@ export async function startSystems(dir: string): Promise<Systems> {
   return {
     list: [
       { name: 'direct', job: (params) => ({ via: 'tls', port, caFile, path: PATH, host: HOST, body: JSON.stringify(params) }) },
-      { name: 'bare reverse proxy', process: reverse, job: (params) => ({ ...plain(reverse.ready.port, `/proxy/openai${PATH}`), body: JSON.stringify(params) }) },
+      {
+        name: 'bare reverse proxy',
+        process: reverse,
+        job: (params) => ({ ...plain(reverse.ready.port, `/proxy/openai${PATH}`), body: JSON.stringify(params) }),
+      },
       {
         name: 'bare interceptor',
         process: interceptor,
-        job: (params) => ({ via: 'connect', port: interceptor.ready.port, caFile: interceptor.ready.caFile, path: PATH, host: HOST, body: JSON.stringify(params) }),
+        job: (params) => ({
+          via: 'connect',
+          port: interceptor.ready.port,
+          caFile: interceptor.ready.caFile,
+          path: PATH,
+          host: HOST,
+          body: JSON.stringify(params),
+        }),
       },
       {
         name: 'gateway, CONNECT',
         floor: 'bare interceptor',
         process: gateway,
-        job: (params) => ({ via: 'connect', port: gateway.port, caFile: join(dir, 'ca', 'root-ca.pem'), path: PATH, host: HOST, body: JSON.stringify(params) }),
+        job: (params) => ({
+          via: 'connect',
+          port: gateway.port,
+          caFile: join(dir, 'ca', 'root-ca.pem'),
+          path: PATH,
+          host: HOST,
+          body: JSON.stringify(params),
+        }),
       },
       {
         name: 'gateway, redirect',

@@ -2,9 +2,10 @@
  * The benchmark's upstream, alone in its process: real TLS, http/1.1, a 1 KB chat answer or a stream of 50 events. It prints one JSON line with its port
  * and the file of its root certificate, and ends with its standard input.
  */
+
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { testCa } from '../test/support/certificates.ts';
 

@@ -1,13 +1,13 @@
-import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { HostPatterns } from '../base/lib/host-patterns.ts';
+import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
 import { runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
-import { sendError, type Router } from '../surfaces/http/router.ts';
+import { type Router, sendError } from '../surfaces/http/router.ts';
 
 export interface DoorOptions {
   readonly pipeline: Pipeline;
@@ -50,7 +50,8 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
     return;
   }
   const ownsPath = (path: string) => router.owns(path, false);
-  const transparent = head.trafficClass === 'developer' && classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) === 'transparent';
+  const transparent =
+    head.trafficClass === 'developer' && classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) === 'transparent';
   if (transparent && proxyEnabled) await runProxied(arrival, pipeline);
   else await router.handle(arrival);
 }

@@ -1,14 +1,14 @@
 import type { Arrival } from '../base/model/arrival.ts';
-import { actionRoutes } from '../surfaces/api/actions.ts';
-import { healthRoutes, type HealthOptions } from '../surfaces/api/health.ts';
-import { recordRoutes } from '../surfaces/api/records.ts';
-import { trustRoutes, type TrustOptions } from '../surfaces/api/trust.ts';
-import { policyRoutes } from '../surfaces/admin/policies.ts';
-import { workloadRoutes } from '../surfaces/admin/workloads.ts';
-import type { Route } from '../surfaces/http/route.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { policyRoutes } from '../surfaces/admin/policies.ts';
+import { workloadRoutes } from '../surfaces/admin/workloads.ts';
+import { actionRoutes } from '../surfaces/api/actions.ts';
+import { type HealthOptions, healthRoutes } from '../surfaces/api/health.ts';
+import { recordRoutes } from '../surfaces/api/records.ts';
+import { type TrustOptions, trustRoutes } from '../surfaces/api/trust.ts';
+import type { Route } from '../surfaces/http/route.ts';
 
 export interface RouteParts {
   readonly runDirect: (arrival: Arrival) => void;

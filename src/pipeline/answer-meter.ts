@@ -1,6 +1,6 @@
 import type { Usage } from '../base/model/usage.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
-import { createAnswerReader, type AnswerReader } from '../outbound/connectors/answer-reader.ts';
+import { type AnswerReader, createAnswerReader } from '../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
 import { createDecoder, type Decoder } from '../outbound/connectors/decoder.ts';
 import type { StreamTap } from '../outbound/connectors/stream-tap.ts';

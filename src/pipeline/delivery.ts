@@ -1,12 +1,12 @@
-import type { ReplySink } from '../base/model/arrival.ts';
-import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { Sha256 } from '../base/lib/sha256.ts';
-import { readAnswerHead, type AnswerHead } from '../inbound/reply/answer-head.ts';
+import type { ReplySink } from '../base/model/arrival.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { type AnswerHead, readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
-import { createAnswerMeter, type AnswerMeter } from './answer-meter.ts';
-import type { Exchange } from './exchange.ts';
+import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
+import type { Delivered, Exchange } from './exchange.ts';
 import { markOf, sendEnvelope } from './send.ts';
 import type { Pipeline } from './stage.ts';
 
@@ -19,7 +19,7 @@ const END_GRACE_MS = 250;
  * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
  * body) is kept back until `release`, which the runner calls when the record is stored.
  */
-export class Delivery implements UpstreamEvents {
+export class Delivery implements UpstreamEvents, Delivered {
   readonly #exchange: Exchange;
   readonly #pipeline: Pipeline;
   readonly #reply: ReplySink;
@@ -122,7 +122,6 @@ export class Delivery implements UpstreamEvents {
     this.#finish();
   }
 
-  /** Hands over what was kept back; called once, when the record is stored. */
   release(record: ExecutionRecord): void {
     this.#giveBack();
     if (this.clientGone) return;
@@ -139,7 +138,6 @@ export class Delivery implements UpstreamEvents {
     this.#held = [];
   }
 
-  /** Gives up: nothing more is sent, the upstream call is stopped. */
   abandon(): void {
     this.#giveBack();
     this.#handle?.abort();
@@ -149,10 +147,6 @@ export class Delivery implements UpstreamEvents {
   /** The held body of an answer that is no stream, as the provider sent it. */
   heldBody(): Uint8Array {
     return this.#held.length === 1 && this.#held[0] ? this.#held[0] : Buffer.concat(this.#held);
-  }
-
-  get head(): AnswerHead | undefined {
-    return this.#head;
   }
 
   get meter(): AnswerMeter | undefined {
@@ -191,7 +185,9 @@ export class Delivery implements UpstreamEvents {
     const { settings, buffers } = this.#pipeline;
     if (this.#heldBytes > settings.maxBodyBytes || !buffers.tryTake(bytes)) {
       this.#handle?.abort();
-      this.onError(new GatewayError('upstream_protocol', 'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.'));
+      this.onError(
+        new GatewayError('upstream_protocol', 'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.'),
+      );
       return true;
     }
     this.#budgeted += bytes;

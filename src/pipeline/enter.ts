@@ -2,8 +2,8 @@ import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
 import type { ConnectionType } from '../base/model/connection.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
-import { Exchange, type Door } from './exchange.ts';
-import { runExchange, type RunResult } from './run.ts';
+import { type Door, Exchange } from './exchange.ts';
+import { type RunResult, runExchange } from './run.ts';
 import type { Pipeline } from './stage.ts';
 
 function begin(door: Door, from: { head: ArrivalHead } & Partial<Arrival>, connectionType: ConnectionType, pipeline: Pipeline): Exchange {

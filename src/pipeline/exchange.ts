@@ -2,6 +2,9 @@
  * The pipeline room: the one line that every request walks, whichever door it came by. A stage fills the exchange, pushes settlements and may answer;
  * the runner alone builds the record and the reply. Nothing here listens on a port or opens a socket by itself.
  */
+
+import type { Operation, Price, Provider } from '../base/catalogue/types.ts';
+import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../base/model/action-request.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../base/model/arrival.ts';
 import type { Attribution } from '../base/model/attribution.ts';
@@ -11,7 +14,6 @@ import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Usage } from '../base/model/usage.ts';
 import type { Workload } from '../base/model/workload.ts';
-import type { Operation, Price, Provider } from '../base/catalogue/types.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
@@ -19,7 +21,6 @@ import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
-import type { Delivery } from './delivery.ts';
 
 /** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
 export type Door = 'direct' | 'proxied' | 'tunnel';
@@ -32,6 +33,24 @@ export interface Refusal {
   readonly reasonCodes: readonly string[];
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode;
+}
+
+/** The answer of a forwarded call as the rest of the line sees it; see Delivery. */
+export interface Delivered {
+  /** The upstream's status; undefined before its head came. */
+  readonly status: number | undefined;
+  /** From the sent request to the head of the answer, milliseconds. */
+  readonly headLatencyMs: number | undefined;
+  readonly responseBytes: number;
+  readonly responseSha256: string | undefined;
+  readonly streamOutcome: ExecutionRecord['stream_outcome'];
+  readonly failure: GatewayError | undefined;
+  readonly clientGone: boolean;
+  readonly meter: { readonly usage: Usage | undefined; readonly model: string | undefined } | undefined;
+  /** Hands over what was kept back; called once, when the record is stored. */
+  release(record: ExecutionRecord): void;
+  /** Gives up: nothing more is sent, the upstream call is stopped. */
+  abandon(): void;
 }
 
 /** Runs on every exit, in reverse order of pushing; returns what is committed in one write with the record. Does no I/O. */
@@ -103,7 +122,7 @@ export class Exchange {
   sendBytes: Uint8Array | undefined;
   sendModel: string | undefined;
 
-  delivery: Delivery | undefined;
+  delivery: Delivered | undefined;
   usage: Usage | undefined;
   answeredModel: string | undefined;
   refusal: Refusal | undefined;

@@ -1,4 +1,4 @@
-import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Refusal } from './exchange.ts';
 

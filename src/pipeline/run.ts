@@ -51,7 +51,10 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
   const canonical = canonicalRecord(unhashed);
   const record: ExecutionRecord = { ...unhashed, record_hash: canonical.hash };
   const effects = settle(exchange, record);
-  await store.commit({ record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt }, effects);
+  await store.commit(
+    { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt },
+    effects,
+  );
   if (exchange.refusal) sendRefusal(exchange, exchange.refusal, record);
   else exchange.delivery?.release(record);
   const durationMs = clock.monotonic() - exchange.head.startedAt;

@@ -1,10 +1,10 @@
-import type { ReplySink } from '../base/model/arrival.ts';
 import type { Dialect } from '../base/catalogue/types.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ReplySink } from '../base/model/arrival.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.ts';
 import { governedHeaders, type Mark } from '../inbound/reply/governed-headers.ts';
 import { directRefusal, proxiedRefusal } from '../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../outbound/connectors/refusal-body.ts';
@@ -74,9 +74,11 @@ export function sendFailure(exchange: Exchange, error: GatewayError): void {
     return;
   }
   const headers = ['X-GW-Request-ID', exchange.requestId, ...JSON_TYPE];
-  if (error.code === 'proxy_authentication_required') headers.push('Proxy-Authenticate', 'Basic realm="AI Request Gateway", charset="UTF-8"');
+  if (error.code === 'proxy_authentication_required')
+    headers.push('Proxy-Authenticate', 'Basic realm="AI Request Gateway", charset="UTF-8"');
   if (error.code === 'unauthorized') headers.push('WWW-Authenticate', 'Bearer');
-  if (error.code === 'overloaded' || error.code === 'shutting_down' || error.code === 'record_store_unavailable') headers.push('Retry-After', '1');
+  if (error.code === 'overloaded' || error.code === 'shutting_down' || error.code === 'record_store_unavailable')
+    headers.push('Retry-After', '1');
   if (error.code === 'upgrade_required') headers.push('Upgrade', 'HTTP/2.0, HTTP/1.1');
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

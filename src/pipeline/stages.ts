@@ -1,3 +1,5 @@
+import type { Door } from './exchange.ts';
+import type { Stage } from './stage.ts';
 import { admit } from './stages/admit.ts';
 import { arrive } from './stages/arrive.ts';
 import { attributionEffects, defaultAttribution } from './stages/attribution.ts';
@@ -16,8 +18,6 @@ import { read } from './stages/read.ts';
 import { replay } from './stages/replay.ts';
 import { resolve } from './stages/resolve.ts';
 import { workload } from './stages/workload.ts';
-import type { Door } from './exchange.ts';
-import type { Stage } from './stage.ts';
 
 /** Who is calling: asked from the head alone on the proxied doors, so that no body is read for a stranger (decision 3.15). */
 const WHO: readonly Stage[] = [authenticate, org, workload];

@@ -6,7 +6,14 @@ import type { Effect } from '../storage/contract/store.ts';
 export const USAGE_DAY = 'usage_day';
 
 /** What one roll-up counter is kept for. Parts are percent-encoded, so that `|` only ever separates. */
-export function rollUpKey(part: { day: string; org: string; workload: string; connector: string; model: string; decision: string }): string {
+export function rollUpKey(part: {
+  day: string;
+  org: string;
+  workload: string;
+  connector: string;
+  model: string;
+  decision: string;
+}): string {
   return [part.day, part.org, part.workload, part.connector, part.model, part.decision].map(encodeURIComponent).join('|');
 }
 

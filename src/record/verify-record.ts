@@ -15,7 +15,12 @@ export function verifyRecord(record: unknown): RecordCheck {
   try {
     computed = sha256Hex(canonicalJson(rest));
   } catch (error) {
-    return { ok: false, stated: typeof stated === 'string' ? stated : undefined, computed: undefined, problem: error instanceof Error ? error.message : String(error) };
+    return {
+      ok: false,
+      stated: typeof stated === 'string' ? stated : undefined,
+      computed: undefined,
+      problem: error instanceof Error ? error.message : String(error),
+    };
   }
   if (typeof stated !== 'string') return { ok: false, stated: undefined, computed, problem: 'the record states no record_hash' };
   if (stated !== computed) return { ok: false, stated, computed, problem: 'the record was changed after it was hashed' };

@@ -58,6 +58,12 @@ export class WorkloadService {
     return this.#workloads.get(workloadId);
   }
 
+  /** True when some workload belongs to this org alone. */
+  knowsOrg(orgId: string): boolean {
+    for (const workload of this.#workloads.values()) if (workload.org_id === orgId) return true;
+    return false;
+  }
+
   /** In the order of their ids. */
   list(): readonly Workload[] {
     return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));

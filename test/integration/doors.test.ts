@@ -1,9 +1,9 @@
 import t from 'tap';
+import { verifyRecord } from '../../src/record/verify-record.ts';
 import { type AimockUpstream, MOCK_TEXT, MOCK_USAGE, startAimock } from '../support/aimock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { connectPlain, connectThrough, h1Request, h2Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
 import { towardsMock } from '../support/upstreams.ts';
-import { verifyRecord } from '../../src/record/verify-record.ts';
 
 const CHAT = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hello' }] };
 const KEY = ['Authorization', 'Bearer sk-test-key', 'Content-Type', 'application/json'];
@@ -73,7 +73,10 @@ t.test('one call through each door', async (t) => {
     t.match(record, { connection_type: 'sdk_redirect', traffic_class: 'developer', org_id: 'default', metering: { tokens_in: 11 } });
     t.equal(redirect.headers['x-gw-record-hash'], record['record_hash']);
     t.match(await recordOf(gw, await call('connect', CHAT)), { connection_type: 'connect_proxy', traffic_class: 'developer' });
-    t.match(await recordOf(gw, await call('connect', CHAT, gw.ambientPort)), { connection_type: 'connect_proxy', traffic_class: 'ambient' });
+    t.match(await recordOf(gw, await call('connect', CHAT, gw.ambientPort)), {
+      connection_type: 'connect_proxy',
+      traffic_class: 'ambient',
+    });
   });
 
   await t.test('CONNECT with h2', async (t) => {
@@ -90,7 +93,11 @@ t.test('one call through each door', async (t) => {
     const answer = await call('connect', { ...CHAT, stream: true, stream_options: { include_usage: true } });
     t.match(answer.headers['content-type'], /^text\/event-stream/);
     t.match(answer.body.toString(), /data: \[DONE\]/);
-    t.match(await recordOf(gw, answer), { stream: true, stream_outcome: 'complete', metering: { tokens_in: 11, tokens_out: 7, usage_reported: true } });
+    t.match(await recordOf(gw, answer), {
+      stream: true,
+      stream_outcome: 'complete',
+      metering: { tokens_in: 11, tokens_out: 7, usage_reported: true },
+    });
   });
 
   await t.test('a stream of OpenAI without include_usage records 0 tokens and says that none were reported', async (t) => {
@@ -105,15 +112,18 @@ t.test('one call through each door', async (t) => {
     t.match(await gw.record(response.headers.get('x-gw-record-id') ?? ''), { connection_type: 'direct_api', stream_outcome: 'complete' });
   });
 
-  await t.test("an upstream's own error passes through the proxied doors and stands inside the envelope of the structured API", async (t) => {
-    const failing = { ...CHAT, messages: [{ role: 'user', content: 'fail please' }] };
-    const proxied = await call('redirect', failing);
-    t.equal(proxied.status, 503);
-    t.match(await recordOf(gw, proxied), { decision: 'allow', upstream_status: 503, status_code: 503 });
-    const direct = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: envelope(failing) });
-    t.equal(direct.status, 200);
-    t.match(await direct.json(), { decision: 'allow', result: { status_code: 503 } });
-  });
+  await t.test(
+    "an upstream's own error passes through the proxied doors and stands inside the envelope of the structured API",
+    async (t) => {
+      const failing = { ...CHAT, messages: [{ role: 'user', content: 'fail please' }] };
+      const proxied = await call('redirect', failing);
+      t.equal(proxied.status, 503);
+      t.match(await recordOf(gw, proxied), { decision: 'allow', upstream_status: 503, status_code: 503 });
+      const direct = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: envelope(failing) });
+      t.equal(direct.status, 200);
+      t.match(await direct.json(), { decision: 'allow', result: { status_code: 503 } });
+    },
+  );
 
   await t.test('the client key reaches the provider, gateway headers do not', async (t) => {
     const socket = await connectPlain(gw.port);
@@ -145,7 +155,10 @@ t.test('refusals are recorded and read well', async (t) => {
     t.match(await direct({ org_id: 'other' }), { status: 403, body: { decision: 'deny', reason_codes: ['org_mismatch'] } });
     const unknown = await direct({ workload_id: 'nobody' });
     t.match(unknown, { status: 403, body: { decision: 'deny', reason_codes: ['workload_not_registered'] } });
-    t.match(await gw.record(String((unknown.body['decision_trace'] && unknown.body['record_id']) ?? '')), { decision: 'deny', workload_id: 'nobody' });
+    t.match(await gw.record(String((unknown.body['decision_trace'] && unknown.body['record_id']) ?? '')), {
+      decision: 'deny',
+      workload_id: 'nobody',
+    });
   });
 
   await t.test('a host that no connector has is denied by the shipped bundle', async (t) => {
@@ -164,12 +177,20 @@ t.test('refusals are recorded and read well', async (t) => {
       body: JSON.stringify({ model: 'claude-3-5-haiku-20241022', max_tokens: 5, messages: [] }),
     });
     t.equal(answer.status, 403);
-    t.match(JSON.parse(answer.body.toString()), { type: 'error', error: { message: /api-only/ }, decision: 'deny', reason_codes: ['connection_type_not_allowed'] });
+    t.match(JSON.parse(answer.body.toString()), {
+      type: 'error',
+      error: { message: /api-only/ },
+      decision: 'deny',
+      reason_codes: ['connection_type_not_allowed'],
+    });
     t.equal(upstream.journal().length, 0);
   });
 
   await t.test('bad input names each bad member and leaves no record', async (t) => {
-    const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ schema: 'x', org_id: '', action: { method: 5 } }) });
+    const response = await fetch(`${gw.url}/v1/actions:execute`, {
+      method: 'POST',
+      body: JSON.stringify({ schema: 'x', org_id: '', action: { method: 5 } }),
+    });
     t.equal(response.status, 400);
     t.match(await response.json(), { error: { code: 'invalid_request', details: [{ path: /./ }] } });
     t.equal(response.headers.get('x-gw-record-id'), null);

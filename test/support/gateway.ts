@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readFileSync } from 'node:fs';
-import { type Gateway, type Replacements, startGateway } from '../../src/app/gateway.ts';
+import { type Gateway, startGateway } from '../../src/app/gateway.ts';
+import type { Replacements } from '../../src/app/resources.ts';
 import { loadConfig } from '../../src/base/config/config.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';

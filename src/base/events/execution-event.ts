@@ -31,9 +31,17 @@ export interface GatewayEvents {
 /** Fans one stream of events out to every listener. */
 export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEvents {
   return {
-    execution: (event) => listeners.forEach((listener) => listener.execution?.(event)),
-    authFailure: (event) => listeners.forEach((listener) => listener.authFailure?.(event)),
-    unrecorded: (code) => listeners.forEach((listener) => listener.unrecorded?.(code)),
-    tunnelClosed: (up, down) => listeners.forEach((listener) => listener.tunnelClosed?.(up, down)),
+    execution(event) {
+      for (const listener of listeners) listener.execution?.(event);
+    },
+    authFailure(event) {
+      for (const listener of listeners) listener.authFailure?.(event);
+    },
+    unrecorded(code) {
+      for (const listener of listeners) listener.unrecorded?.(code);
+    },
+    tunnelClosed(up, down) {
+      for (const listener of listeners) listener.tunnelClosed?.(up, down);
+    },
   };
 }

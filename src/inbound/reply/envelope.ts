@@ -1,4 +1,9 @@
-import { ACTION_RESPONSE_SCHEMA, DECISION_TRACE_SCHEMA, type ActionResponse, type DecisionTrace } from '../../base/model/action-response.ts';
+import {
+  ACTION_RESPONSE_SCHEMA,
+  type ActionResponse,
+  DECISION_TRACE_SCHEMA,
+  type DecisionTrace,
+} from '../../base/model/action-response.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 
 /** What the trace says beyond its record. */

@@ -19,7 +19,10 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
 }
 
 /** Imitates the error body of a provider, so that its own SDK shows the message to a person (decision 8.2). */
-export type ProviderError = (shape: Dialect['errorShape'], error: { status: number; type: string; message: string }) => Readonly<Record<string, unknown>>;
+export type ProviderError = (
+  shape: Dialect['errorShape'],
+  error: { status: number; type: string; message: string },
+) => Readonly<Record<string, unknown>>;
 
 /** Body of a refusal in a proxied exchange: the specified members beside the provider's own form of an error. */
 export function proxiedRefusal(

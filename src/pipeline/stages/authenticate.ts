@@ -46,7 +46,10 @@ function bearer(header: string | undefined): string | undefined {
 }
 
 function challenge(exchange: Exchange, { events, settings }: Pipeline, presented: string | undefined) {
-  events.authFailure({ reason: presented === undefined ? 'missing_header' : 'invalid_key', orgId: exchange.orgId || (settings.orgId ?? 'default') });
+  events.authFailure({
+    reason: presented === undefined ? 'missing_header' : 'invalid_key',
+    orgId: exchange.orgId || (settings.orgId ?? 'default'),
+  });
   const message = `Workload ${exchange.workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
   if (exchange.door === 'tunnel' || exchange.head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
   if (exchange.head.door === 'connect') return deny('workload_token_required', message);

@@ -48,7 +48,7 @@ function takeHint(exchange: Exchange): Refusal | undefined {
 }
 
 function byName(flat: readonly string[]): Readonly<Record<string, string>> {
-  const headers: Record<string, string> = Object.create(null);
+  const headers: Record<string, string> = {};
   for (let at = 0; at < flat.length; at += 2) headers[(flat[at] ?? '').toLowerCase()] = flat[at + 1] ?? '';
   return headers;
 }

@@ -1,7 +1,7 @@
+import { permits } from '../../base/model/decision.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import { permits } from '../../base/model/decision.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import type { Stage } from '../stage.ts';
 

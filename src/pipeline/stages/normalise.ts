@@ -1,5 +1,5 @@
 import { readAiBody } from '../../inbound/normalise/body.ts';
-import { AmbiguousActionRequest, parseActionRequest, type DirectRequest } from '../../inbound/normalise/direct.ts';
+import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '../../inbound/normalise/direct.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 

@@ -38,12 +38,14 @@ export function takeRoute(exchange: Exchange, pipeline: Pipeline, by: { selectCo
   if (request && exchange.path === '') exchange.path = directPath(request.action, chosen.provider);
   const same = exchange.provider === chosen.provider && exchange.operation !== undefined;
   exchange.provider = chosen.provider;
-  if (!same) exchange.operation = chosen.provider ? catalogue.operation(chosen.provider, exchange.method, pathOnly(exchange.path)) : HTTP_REQUEST;
+  if (!same)
+    exchange.operation = chosen.provider ? catalogue.operation(chosen.provider, exchange.method, pathOnly(exchange.path)) : HTTP_REQUEST;
   if (!request && exchange.door === 'proxied') exchange.actionType = exchange.operation?.actionType ?? 'http.request';
 }
 
 export function takePrice(exchange: Exchange, { catalogue }: Pipeline): void {
-  if (exchange.provider && exchange.actionType !== 'http.request') exchange.price = catalogue.price(exchange.provider.id, exchange.sendModel);
+  if (exchange.provider && exchange.actionType !== 'http.request')
+    exchange.price = catalogue.price(exchange.provider.id, exchange.sendModel);
 }
 
 const STANDARD_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);

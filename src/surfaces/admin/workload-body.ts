@@ -1,4 +1,4 @@
-import { GatewayError, type ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { CONNECTION_TYPES, type ConnectionType } from '../../base/model/connection.ts';
 import type { Workload } from '../../base/model/workload.ts';
@@ -21,7 +21,8 @@ export function parseWorkload(body: unknown): Workload {
     ...optional('allowed_connection_types', connectionTypes(members['allowed_connection_types'], problems)),
     ...optional('default_attribution', attribution(members['default_attribution'], problems)),
   };
-  if (problems.length > 0) throw new GatewayError('invalid_request', `The workload has ${problems.length} bad member(s).`, { details: problems });
+  if (problems.length > 0)
+    throw new GatewayError('invalid_request', `The workload has ${problems.length} bad member(s).`, { details: problems });
   return workload;
 }
 

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { AiDomain, Provider } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Route, RouteAnswer, RouteRequest } from '../http/route.ts';
 import { pacFile } from './pac.ts';
 
@@ -41,7 +41,12 @@ export function trustRoutes(options: TrustOptions): readonly Route[] {
       summary: 'Proxy auto-configuration: AI domains through the proxy, everything else direct; `?all=true` sends everything.',
       handle: ({ head, query }) => ({
         status: 200,
-        text: pacFile({ proxy: head.headers['host'] ?? '', all: query.get('all') === 'true', providers: options.providers, domains: options.domains }),
+        text: pacFile({
+          proxy: head.headers['host'] ?? '',
+          all: query.get('all') === 'true',
+          providers: options.providers,
+          domains: options.domains,
+        }),
         contentType: 'application/x-ns-proxy-autoconfig',
       }),
     },

@@ -1,8 +1,8 @@
-import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
+import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
 
 /** Bodies of management calls are small; bundles are the largest of them. */

@@ -1,11 +1,15 @@
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { REASON_CODES } from '../../base/model/reason-codes.ts';
 import type { Route } from '../http/route.ts';
 import { METRICS, type MetricRow } from './table.ts';
 
+const OTHER = 'other';
+const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
+
+const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
 
 export interface MetricsOptions {
   /** Org ids that may stand in a label. */
@@ -74,23 +78,19 @@ export function createMetrics(options: MetricsOptions): Metrics {
       },
     }),
   );
-  const org = (id: string) => (options.knownOrg(id) ? id : 'other');
+  const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
+  const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
 
   const events: Partial<GatewayEvents> = {
     execution({ record, durationMs }) {
-      const action = ACTION_TYPES.has(record.action_type) ? record.action_type : 'other';
+      const action = ACTION_TYPES.has(record.action_type) ? record.action_type : OTHER;
       requests(action, record.decision, org(record.org_id)).inc();
       duration(action, record.decision).observe(durationMs);
-      if (record.upstream_latency_ms !== undefined) {
-        const provider = record.provider !== undefined && options.knownProvider(record.provider) ? record.provider : 'other';
-        upstream(provider).observe(record.upstream_latency_ms / 1000);
-      }
-      if (record.decision === 'deny' || record.decision === 'require_attribution') {
-        for (const code of record.reason_codes) denies(org(record.org_id), Object.hasOwn(REASON_CODES, code) ? code : 'other').inc();
-      }
+      if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
+      for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
     },
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
-    unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : 'other').inc(),
+    unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     tunnelClosed(up, down) {
       tunnels().inc();
       tunnelBytes('up').inc(up);

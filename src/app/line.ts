@@ -1,0 +1,63 @@
+import type { Config } from '../base/config/config.ts';
+import { fanOut } from '../base/events/execution-event.ts';
+import { BufferBudget } from '../pipeline/buffer-budget.ts';
+import { runDirect } from '../pipeline/enter.ts';
+import type { Pipeline } from '../pipeline/stage.ts';
+import { ConnectorHealth } from '../services/connector-health.ts';
+import { Router } from '../surfaces/http/router.ts';
+import { createMetrics } from '../surfaces/metrics/metrics.ts';
+import { executionLog } from './execution-log.ts';
+import type { Resources } from './resources.ts';
+import { gatewayRoutes } from './routes.ts';
+
+/** The request line and the gateway's own routes, with everything that listens to them. */
+export interface Line {
+  readonly pipeline: Pipeline;
+  readonly router: Router;
+}
+
+/** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
+export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
+  const { clock, log, catalogue, policies, workloads, store, upstream, adminToken } = resources;
+  const metrics = createMetrics({
+    knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
+    knownProvider: (id) => catalogue.provider(id) !== undefined,
+    openTunnels,
+  });
+  const health = new ConnectorHealth(catalogue);
+  const pipeline: Pipeline = {
+    settings: {
+      nodeId: config.nodeId,
+      orgId: config.orgId,
+      maxBodyBytes: config.maxBodyBytes,
+      proxyAuth: config.proxyAuth,
+      adminToken: adminToken.value,
+      trustedProxies: config.trustedProxies,
+    },
+    clock,
+    log,
+    catalogue,
+    policies,
+    workloads,
+    store,
+    upstream,
+    buffers: new BufferBudget(config.maxBufferedBytes),
+    events: fanOut([executionLog(log), metrics.events, health.events]),
+  };
+  const routes = gatewayRoutes({
+    runDirect: (arrival) => void runDirect(arrival, pipeline),
+    store,
+    policies,
+    workloads,
+    health: {
+      clock,
+      nodeId: config.nodeId,
+      startupGraceMs: config.healthzStartupGrace,
+      connectors: () => health.list(),
+      bundle: () => policies.current(),
+    },
+    trust: { ca: resources.ca, providers: catalogue.providers, domains: catalogue.domains },
+    metrics: config.metricsEnabled ? metrics.routes : [],
+  });
+  return { pipeline, router: new Router({ routes, adminToken: adminToken.value, metricsToken: config.metricsToken, log }) };
+}
