@@ -114,7 +114,7 @@ export class EmbeddedStore implements Store {
     const prefix = start + (page.prefix ?? '');
     const after = page.after === undefined ? undefined : start + page.after;
     const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
-    const rows = await mergeRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
+    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
     return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) }));
   }
 
@@ -131,7 +131,7 @@ export class EmbeddedStore implements Store {
     this.#mustBeOpen();
     const start = `${space}\0`;
     const stored = this.#parts.index.rows(ROW.counter + start + prefix);
-    const rows = await mergeRows(stored, this.#parts.tail.totals(start + prefix), { after: undefined, limit: Number.POSITIVE_INFINITY });
+    const rows = await readRows(stored, this.#parts.tail.totals(start + prefix), { after: undefined, limit: Number.POSITIVE_INFINITY });
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 
@@ -242,5 +242,14 @@ export class EmbeddedStore implements Store {
 
   #mustBeOpen(): void {
     if (this.#closing) throw new StoreError('closed', 'The store is closed');
+  }
+}
+
+/** Rows of index and tail together; what LevelDB throws while it is opened again is the store's failure, not the caller's. */
+async function readRows(...[stored, changed, page]: Parameters<typeof mergeRows>): ReturnType<typeof mergeRows> {
+  try {
+    return await mergeRows(stored, changed, page);
+  } catch (error) {
+    throw unavailable(error);
   }
 }

@@ -51,23 +51,24 @@ const FORMAT_TEXT = /^gateway-store (\d{1,9})\n?$/;
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<Store> {
   const dir = resolve(options.dir);
-  await checkFormat(dir);
-  const before = await inspectUnlocked(dir);
-  await mkdir(journalFolder(dir), { recursive: true, mode: 0o700 });
+  await mkdir(dir, { recursive: true, mode: 0o700 });
   const unclaim = await claimFolder(dir);
   if (unclaim === undefined) throw inUse(dir, process.pid);
   try {
-    return await openClaimed({ ...options, dir }, before, unclaim);
+    return await openClaimed({ ...options, dir }, unclaim);
   } catch (error) {
     unclaim();
     throw error;
   }
 }
 
-async function openClaimed(options: EmbeddedStoreOptions, before: JournalFiles, unclaim: () => void): Promise<Store> {
+async function openClaimed(options: EmbeddedStoreOptions, unclaim: () => void): Promise<Store> {
   const { dir } = options;
-  const index = await openIndex(dir, before);
+  await checkFormat(dir);
+  const before = await inspectUnlocked(dir);
+  const index = await openIndex(dir, before.files[0]?.segment ?? 1);
   try {
+    await mkdir(journalFolder(dir), { recursive: true, mode: 0o700 });
     const journal = (await unchanged(before)) ? before : await inspectJournal(journalFolder(dir));
     return await assemble(options, index, journal, unclaim);
   } catch (error) {
@@ -107,7 +108,8 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     await indexer.flush({ sync: false });
   });
 
-  // From here on the folder is changed.
+  // Nothing can be refused any more: from here on the journal is changed.
+  await writeFile(formatFile(dir), `gateway-store ${FORMAT_VERSION}\n`, { mode: 0o600 });
   await writeFile(ownerFile(dir), `${process.pid}\n`, { mode: 0o600 });
   if (journal.tornFile !== undefined) {
     log.warn({ file: journal.tornFile }, 'A segment whose header was not completely written was removed');
@@ -121,9 +123,9 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     files.truncate(fd, journal.last.end);
     files.close(fd);
   }
+  if (durable) await files.syncFolder(dir);
   const writer = JournalWriter.open({ segments, files, clock, fsync, segmentBytes, segmentAgeMs });
   opened.writer = writer;
-  await writeFile(formatFile(dir), `gateway-store ${FORMAT_VERSION}\n`, { mode: 0o600 });
   const release = async (): Promise<void> => {
     await rm(ownerFile(dir), { force: true });
     await index.close();
@@ -157,18 +159,19 @@ async function inspectUnlocked(dir: string): Promise<JournalFiles> {
   try {
     return await inspectJournal(journalFolder(dir));
   } catch (error) {
-    const owner = await livingOwner(dir);
-    throw owner === undefined ? error : inUse(dir, owner);
+    if ((await livingOwner(dir)) !== undefined) await (await openIndex(dir, 1)).close();
+    throw error;
   }
 }
 
-async function openIndex(dir: string, journal: JournalFiles): Promise<LevelIndex> {
+/** Opens the index, which is the lock. Rejects with a StoreError; `firstSegment` tells whether an index that is missing could be built anew. */
+async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex> {
   const folder = indexFolder(dir);
   const exists = await stat(folder).then(
     () => true,
     () => false,
   );
-  if (!exists && (journal.files[0]?.segment ?? 1) > 1) throw indexMissing(dir);
+  if (!exists && firstSegment > 1) throw indexMissing(dir);
   try {
     return await LevelIndex.open(folder);
   } catch (error) {
@@ -185,10 +188,10 @@ async function unchanged({ files, tornFile }: JournalFiles): Promise<boolean> {
   return now?.size === last.bytes;
 }
 
-/** The process id in the owner file, when that process is alive. */
+/** The process id in the owner file, when that process is alive and another one: in a container the dead one often had our own number. */
 async function livingOwner(dir: string): Promise<number | undefined> {
   const pid = Number(await readFile(ownerFile(dir), 'utf8').catch(() => ''));
-  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
+  if (!Number.isSafeInteger(pid) || pid <= 0 || pid === process.pid) return undefined;
   try {
     process.kill(pid, 0);
     return pid;

@@ -7,7 +7,7 @@ import { writeSync } from 'node:fs';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import { StoreError } from '../../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../../src/storage/embedded/open-embedded-store.ts';
-import { makeRecord } from '../../contract/storage.ts';
+import { makeRecord } from '../../contract/store-under-test.ts';
 
 const [dir = '', first = '1', concurrency = '1', fsync = 'off'] = process.argv.slice(2);
 const log = { info: () => undefined, warn: () => undefined, error: () => undefined };

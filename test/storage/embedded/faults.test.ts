@@ -5,7 +5,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
 import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
-import { makeRecord, type Tap } from '../../contract/storage.ts';
+import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { makeRecord } from '../../contract/storage.ts';
+import { makeRecord } from '../../contract/store-under-test.ts';
 import { StoreRig } from './store-rig.ts';
 
 const CHILD = fileURLToPath(new URL('./committing-child.js', import.meta.url));

@@ -8,7 +8,7 @@ import { StoreError } from '../../../src/storage/contract/store.ts';
 import { checkJournal, type JournalFinding } from '../../../src/storage/embedded/check-journal.ts';
 import { inspectJournal } from '../../../src/storage/embedded/inspect-journal.ts';
 import { encodeSegmentHeader, segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
-import { makeRecord, type Tap } from '../../contract/storage.ts';
+import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig, turns } from './store-rig.ts';
 
 async function findings(dir: string): Promise<JournalFinding[]> {

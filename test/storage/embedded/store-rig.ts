@@ -5,7 +5,7 @@ import type { Clock } from '../../../src/base/lib/clock.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
 import { type Files, systemFiles } from '../../../src/storage/embedded/files.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../../../src/storage/embedded/open-embedded-store.ts';
-import type { Tap } from '../../contract/storage.ts';
+import type { Tap } from '../../contract/store-under-test.ts';
 
 /** A clock that only moves when it is told to. */
 export class ManualClock implements Clock {

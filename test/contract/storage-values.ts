@@ -1,0 +1,103 @@
+import type { Store } from '../../src/storage/contract/store.ts';
+import { add, makeRecord, put, states, type StoreUnderTest, type Tap } from './store-under-test.ts';
+
+/** What entities and counters must keep to. */
+export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
+  await t.test('any JSON value comes back as it went in', async (t) => {
+    const under = await open(t);
+    const values: unknown[] = [null, true, 0, -1.5, '', 'NUL \0 ü 🙂 \ud800', [], {}, { deep: [{ a: null }] }, JSON.parse('{"__proto__":{"x":1},"constructor":2}')];
+    await under.store.commit(
+      undefined,
+      values.map((value, n) => put(`v${n}`, value)),
+    );
+    for await (const store of states(under, 'reopen')) {
+      for (const [n, value] of values.entries()) t.equal(JSON.stringify(await store.get('e', `v${n}`)), JSON.stringify(value));
+    }
+  });
+
+  await t.test('a list is in key order, by prefix, after a key, up to a limit, before and after indexing', async (t) => {
+    const under = await open(t);
+    const keys = ['b', 'a', 'a/2', 'a/10', 'a/1', 'B', '~', ' ', 'a/1/x'];
+    await under.store.commit(undefined, [...keys.map((key) => put(key, key)), put('a', 1, 'e2'), put('a', 1, 'd')]);
+    const sorted = [...keys].sort((x, y) => (x < y ? -1 : 1));
+    let { store } = under;
+    const check = async (expected: readonly string[], page?: Parameters<Store['list']>[1]): Promise<void> => {
+      t.strictSame(
+        (await store.list('e', page)).map((row) => row.key),
+        expected,
+      );
+    };
+    for (const round of ['new', 'reopened', 'changed after reopening']) {
+      const expected = round === 'changed after reopening' ? [...sorted.filter((key) => key !== 'a/10'), '~~'] : sorted;
+      if (round === 'reopened') store = await under.reopen();
+      if (round === 'changed after reopening') await store.commit(undefined, [{ op: 'delete', space: 'e', key: 'a/10' }, put('~~', 1), put('b', 'new')]);
+      await check(expected);
+      await check(
+        expected.filter((key) => key.startsWith('a/')),
+        { prefix: 'a/' },
+      );
+      await check(
+        expected.filter((key) => key > 'a/1'),
+        { after: 'a/1' },
+      );
+      await check(expected.filter((key) => key.startsWith('a/') && key > 'a/1').slice(0, 2), { prefix: 'a/', after: 'a/1', limit: 2 });
+      await check(expected.slice(0, 3), { limit: 3 });
+      await check([], { prefix: 'nothing' });
+      await check([], { limit: 0 });
+    }
+    t.equal((await store.list('e', { prefix: 'b' }))[0]?.value, 'new');
+  });
+
+  await t.test('a list is one consistent state, whatever is committed meanwhile', async (t) => {
+    const { store } = await open(t);
+    await store.commit(
+      undefined,
+      Array.from({ length: 300 }, (_, n) => put(`k${n}`, 0)),
+    );
+    const listed = store.list('e');
+    await store.commit(
+      undefined,
+      Array.from({ length: 300 }, (_, n) => put(`k${n}`, 1)),
+    );
+    t.strictSame([...new Set((await listed).map((row) => row.value))], [0]);
+  });
+
+  await t.test('counters are exact beyond doubles, signed, and apart from entities of the same key', async (t) => {
+    const under = await open(t);
+    const huge = 2n ** 80n + 1n;
+    await under.store.commit(undefined, [add('k', { usd: huge, __proto__x: 1n }), put('k', 'entity', 'c')]);
+    await under.store.commit(undefined, [add('k', { usd: -1n, other: -5n }), add('k', { usd: 3n })]);
+    for await (const store of states(under, 'reopen', 'reopenAfterDeath')) {
+      t.strictSame(await store.counter('c', 'k'), { usd: huge + 2n, __proto__x: 1n, other: -5n });
+      t.equal(await store.get('c', 'k'), 'entity');
+    }
+  });
+
+  await t.test('counters of a space come in key order, by prefix, with what was added last', async (t) => {
+    const under = await open(t);
+    await under.store.commit(undefined, [add('b', { n: 1n }), add('a/2', { n: 2n }), add('a/1', { n: 3n }), add('x', { n: 1n }, 'c2')]);
+    const store = await under.reopen();
+    await store.commit(undefined, [add('a/1', { n: 1n }), add('a/0', { n: 9n })]);
+    t.strictSame(await store.counters('c', 'a/'), [
+      { key: 'a/0', amounts: { n: 9n } },
+      { key: 'a/1', amounts: { n: 4n } },
+      { key: 'a/2', amounts: { n: 2n } },
+    ]);
+    t.strictSame(
+      (await store.counters('c')).map((row) => row.key),
+      ['a/0', 'a/1', 'a/2', 'b'],
+    );
+  });
+
+  await t.test('additions that are under way together are all counted', async (t) => {
+    const under = await open(t);
+    await Promise.all(Array.from({ length: 200 }, (_, n) => under.store.commit(makeRecord(n), [add('k', { n: 1n }), add(`k${n % 7}`, { n: 1n })])));
+    for await (const store of states(under, 'reopen')) {
+      t.strictSame(await store.counter('c', 'k'), { n: 200n });
+      t.equal(
+        (await store.counters('c', 'k')).reduce((sum, row) => sum + (row.amounts['n'] ?? 0n), 0n),
+        400n,
+      );
+    }
+  });
+}
