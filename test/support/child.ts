@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { HasTeardown } from './temp-dir.ts';
+
+/** How a child ended, with everything that it said. A program that could not be started has the reason in `stderr` and no code. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Child {
+  readonly pid: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Standard output as it came: milliseconds since the start, and the piece. */
+  readonly pieces: readonly { readonly atMs: number; readonly text: string }[];
+  /** Never rejects. */
+  readonly ended: Promise<Ended>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+export interface ChildOptions {
+  /** The whole environment; nothing is inherited but {@link bareEnvironment}. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly input?: string;
+  /** A child that still runs then is killed. Default 60 s. */
+  readonly timeoutMs?: number;
+}
+
+/** What a program needs to start, and nothing that tells it about proxies, certificates or gateways. */
+export function bareEnvironment(): Record<string, string> {
+  const { PATH = '/usr/bin:/bin', TMPDIR } = process.env;
+  return { PATH, LANG: 'C.UTF-8', ...(TMPDIR === undefined ? {} : { TMPDIR }) };
+}
+
+/** Starts a program that is killed with the test, if it still runs then. */
+export function launch(t: HasTeardown, command: string, args: readonly string[], options: ChildOptions = {}): Child {
+  const started = performance.now();
+  const child = spawn(command, args, { env: { ...bareEnvironment(), ...options.env }, cwd: options.cwd, stdio: 'pipe' });
+  const pieces: { atMs: number; text: string }[] = [];
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    pieces.push({ atMs: performance.now() - started, text });
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(options.input ?? '');
+  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 60_000);
+  const ended = endOf(child).then(({ code, signal, error }) => {
+    clearTimeout(timer);
+    if (error !== undefined) stderr += `${error}\n`;
+    return { code, signal, stdout, stderr };
+  });
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await ended;
+  });
+  return {
+    pid: child.pid,
+    get stdout() {
+      return stdout;
+    },
+    get stderr() {
+      return stderr;
+    },
+    pieces,
+    ended,
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+/** Runs a program to its end. */
+export function run(t: HasTeardown, command: string, args: readonly string[], options: ChildOptions = {}): Promise<Ended> {
+  return launch(t, command, args, options).ended;
+}
+
+function endOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null; error?: string }> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve({ code: null, signal: null, error: error.message }));
+    child.once('close', (code, signal) => resolve({ code, signal }));
+  });
+}
+
+/**
+ * Looks again and again until there is something.
+ * @throws Error when there is nothing within the limit
+ */
+export async function eventually<T>(what: string, look: () => T | undefined | Promise<T | undefined>, limitMs = 10_000): Promise<T> {
+  const until = performance.now() + limitMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (performance.now() > until) throw new Error(`${what}: not within ${limitMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Lets at most `limit` of the given tasks run at a time. */
+export function atMost(limit: number): <T>(task: () => Promise<T>) => Promise<T> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (task) => {
+    if (running >= limit) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    try {
+      return await task();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next();
+    }
+  };
+}
