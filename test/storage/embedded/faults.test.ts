@@ -8,6 +8,9 @@ import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts
 import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
+// Many stores are opened here; a busy machine needs more than the usual half minute.
+t.setTimeout(120_000);
+
 const DAY_MS = 86_400_000;
 
 function segmentNames(dir: string): string[] {

@@ -1,16 +1,19 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { makeRecord } from '../../contract/store-under-test.ts';
+import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig } from './store-rig.ts';
 
 const CHILD = fileURLToPath(new URL('./committing-child.js', import.meta.url));
 /** `npm run proof` asks for 50. */
 const KILLS = Number(process.env['PROOF_KILLS'] ?? 5);
 
+t.setTimeout(60_000 + KILLS * 10_000);
+
 /** Lets a child commit, kills it after so many acknowledgements, and returns their numbers. */
-async function commitUntilKilled(dir: string, first: number, acknowledgements: number, options: readonly string[]): Promise<number[]> {
+async function commitUntilKilled(t: Tap, dir: string, first: number, acknowledgements: number, options: readonly string[]): Promise<number[]> {
   const child = spawn(process.execPath, [CHILD, dir, String(first), ...options], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
   let output = '';
   let lines = 0;
   child.stdout.setEncoding('latin1').on('data', (text: string) => {
@@ -26,13 +29,13 @@ async function commitUntilKilled(dir: string, first: number, acknowledgements: n
     .map(Number);
 }
 
-await t.test(`after SIGKILL in the middle of committing, ${KILLS} times, every acknowledged commit is there, once`, async (t) => {
+await t.test(`after SIGKILL in the middle of committing, ${KILLS} times, every acknowledged commit is there, once`, { timeout: 60_000 + KILLS * 10_000 }, async (t) => {
   const rig = new StoreRig(t);
   let first = 1;
   for (let kill = 0; kill < KILLS; kill += 1) {
     const concurrency = ['1', '16', '64'][kill % 3] ?? '1';
     const fsync = ['off', '20', 'always'][Math.floor(kill / 3) % 3] ?? 'off';
-    const acknowledged = await commitUntilKilled(rig.dir, first, 150 + ((kill * 377) % 900), [concurrency, fsync]);
+    const acknowledged = await commitUntilKilled(t, rig.dir, first, 150 + ((kill * 377) % 900), [concurrency, fsync]);
     t.ok(acknowledged.length >= 150);
     const store = await rig.open();
     for (const n of acknowledged) {

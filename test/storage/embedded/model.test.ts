@@ -6,6 +6,7 @@ import { StoreRig, turns } from './store-rig.ts';
 
 /** `npm run proof` asks for more. */
 const RUNS = Number(process.env['PROOF_MODEL_RUNS'] ?? 15);
+const TIMEOUT_MS = 60_000 + RUNS * 2_000;
 const KEYS = ['a', 'a/1', 'a/2', 'b', '~'];
 
 /** The contract in its simplest form. */
@@ -54,7 +55,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('index' as const, 'reopen' as const, 'die' as const, 'full' as const) }) },
 );
 
-await t.test('whatever is committed, indexed, closed, killed or refused, the store agrees with a plain model', async (t) => {
+t.setTimeout(TIMEOUT_MS);
+
+await t.test('whatever is committed, indexed, closed, killed or refused, the store agrees with a plain model', { timeout: TIMEOUT_MS }, async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
       const rig = new StoreRig(t, { segmentBytes: 4 * 1024 });
