@@ -4,8 +4,8 @@ import type { ErrorDetail } from '../lib/gateway-error.ts';
 export class CatalogueError extends Error {
   readonly details: readonly ErrorDetail[];
 
-  constructor(details: readonly ErrorDetail[]) {
-    super(`the catalogue does not load:\n${details.map(describe).join('\n')}`);
+  constructor(details: readonly ErrorDetail[], options?: ErrorOptions) {
+    super(`the catalogue does not load:\n${details.map(describe).join('\n')}`, options);
     this.name = 'CatalogueError';
     this.details = details;
   }

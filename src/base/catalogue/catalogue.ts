@@ -69,7 +69,8 @@ function readOperatorFile(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CatalogueError([{ path: '', file: path, message: `cannot be read: ${error instanceof Error ? error.message : String(error)}` }]);
+    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    throw new CatalogueError([{ path: '', file: path, message }], { cause: error });
   }
 }
 
@@ -109,7 +110,8 @@ class Snapshot implements Catalogue {
     this.#prices = prices;
     this.#domains = domains;
     for (const provider of registry.providers) {
-      for (const name of [provider.id, ...(provider.neutralId ? [provider.neutralId] : []), ...provider.aliases]) this.#byName.set(name.toLowerCase(), provider);
+      for (const name of [provider.id, ...(provider.neutralId ? [provider.neutralId] : []), ...provider.aliases])
+        this.#byName.set(name.toLowerCase(), provider);
       for (const host of provider.hosts) this.#byHost.set(host, provider);
       for (const pattern of provider.hostPatterns) this.#bySuffix.set(pattern.slice(2), provider);
     }

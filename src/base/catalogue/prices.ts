@@ -1,15 +1,22 @@
 import { parseUsd } from '../lib/money.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { readCsv } from './csv.ts';
-import { Problems, Row } from './row-reader.ts';
+import { type Problems, Row } from './row-reader.ts';
 import type { Price } from './types.ts';
 
 const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'source', 'source_date'];
+const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output'];
 /** Rates of models that hold whoever serves them. */
 const ANY_PROVIDER = '*';
 
 /** Any unlisted model (specification, "Cost estimation"). */
-export const DEFAULT_PRICE: Price = Object.freeze({ in: '10', out: '30', cachedIn: undefined, source: 'default', maxOutputTokens: undefined });
+export const DEFAULT_PRICE: Price = Object.freeze({
+  in: '10',
+  out: '30',
+  cachedIn: undefined,
+  source: 'default',
+  maxOutputTokens: undefined,
+});
 
 interface Rates {
   readonly in: string;
@@ -46,16 +53,11 @@ export class PriceTable {
     if (errors.length > 0) return;
     const file = Row.from(root, 'pricing', problems, ['rates']);
     const anyProvider = new Map<string, Price>();
-    for (const row of file?.rows('rates', ['provider', 'model', 'in', 'out', 'cached_in', 'max_output']) ?? []) {
-      const name = row.text('provider');
-      const provider = name === undefined ? ANY_PROVIDER : canonicalProvider(name);
-      if (provider === undefined) row.problem('provider', `"${name}" is no provider`);
-      const model = row.need('model').toLowerCase();
-      const rates = { in: row.need('in'), out: row.need('out'), cachedIn: row.text('cached_in'), maxOutput: row.text('max_output') };
-      const fault = faultOf(rates);
-      if (fault !== undefined) row.problem('in', fault);
-      else if (provider === ANY_PROVIDER) anyProvider.set(model, priceOf(rates, 'override'));
-      else if (provider !== undefined) this.#models(provider).set(model, priceOf(rates, 'override'));
+    for (const row of file?.rows('rates', OVERRIDE_MEMBERS) ?? []) {
+      const read = readOverride(row, canonicalProvider);
+      if (read === undefined) continue;
+      if (read.provider === ANY_PROVIDER) anyProvider.set(read.model, read.price);
+      else this.#models(read.provider).set(read.model, read.price);
     }
     for (const [model, price] of anyProvider) this.#overrideEverywhere(model, price);
   }
@@ -91,11 +93,28 @@ export class PriceTable {
   }
 }
 
+/** One row of an operator's file; undefined, and a problem, when it is not sound. */
+function readOverride(
+  row: Row,
+  canonicalProvider: (name: string) => string | undefined,
+): { provider: string; model: string; price: Price } | undefined {
+  const name = row.text('provider');
+  const provider = name === undefined ? ANY_PROVIDER : canonicalProvider(name);
+  if (provider === undefined) row.problem('provider', `"${name}" is no provider`);
+  const model = row.need('model').toLowerCase();
+  const rates = { in: row.need('in'), out: row.need('out'), cachedIn: row.text('cached_in'), maxOutput: row.text('max_output') };
+  const fault = faultOf(rates);
+  if (fault !== undefined) row.problem('in', fault);
+  return provider === undefined || fault !== undefined ? undefined : { provider, model, price: priceOf(rates, 'override') };
+}
+
 function faultOf(rates: Rates): string | undefined {
   for (const text of [rates.in, rates.out, rates.cachedIn ?? '0']) {
     if (parseUsd(text) === undefined) return `"${text}" is no rate: a decimal number of USD per million tokens, such as 0.15`;
   }
-  return rates.maxOutput === undefined || /^[1-9]\d{0,8}$/.test(rates.maxOutput) ? undefined : `"${rates.maxOutput}" is no number of tokens`;
+  return rates.maxOutput === undefined || /^[1-9]\d{0,8}$/.test(rates.maxOutput)
+    ? undefined
+    : `"${rates.maxOutput}" is no number of tokens`;
 }
 
 function priceOf(rates: Rates, source: Price['source']): Price {

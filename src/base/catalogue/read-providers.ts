@@ -56,7 +56,8 @@ export function readProviders(list: Row, context: ProviderContext, problems: Pro
 
 function readProvider(row: Row, context: ProviderContext, sets: Row | undefined): ProviderRow {
   const id = row.need('id');
-  if (!/^[a-z][a-z0-9_]{0,62}$/.test(id) || isReservedConnectorId(id)) row.problem('id', 'must be lower-case letters, digits and _, and no reserved id');
+  if (!/^[a-z][a-z0-9_]{0,62}$/.test(id) || isReservedConnectorId(id))
+    row.problem('id', 'must be lower-case letters, digits and _, and no reserved id');
   const hosts = readHosts(row, 'hosts', (host) => host);
   const hostPatterns = readHosts(row, 'host_patterns', (host) => (host.startsWith('*.') ? host.slice(2) : ''));
   if (hosts.length + hostPatterns.length === 0) row.problem('hosts', 'a provider needs a host or a host pattern');
@@ -101,7 +102,8 @@ function readAuth(row: Row): readonly AuthScheme[] {
   });
   if (schemes.length === 0) row.problem('auth', 'needs at least one scheme');
   for (const { header, format } of schemes) {
-    if (!/^[a-z0-9-]+$/.test(header) || !format.includes('{key}')) row.problem('auth', 'needs a lower-case header name and a format with {key}');
+    if (!/^[a-z0-9-]+$/.test(header) || !format.includes('{key}'))
+      row.problem('auth', 'needs a lower-case header name and a format with {key}');
   }
   return schemes;
 }

@@ -115,5 +115,7 @@ export class Row {
 }
 
 function scalarText(node: YamlNode): string | undefined {
-  return node.kind === 'scalar' && (typeof node.value === 'string' || typeof node.value === 'number') ? String(node.quoted ? node.value : node.source) : undefined;
+  return node.kind === 'scalar' && (typeof node.value === 'string' || typeof node.value === 'number')
+    ? String(node.quoted ? node.value : node.source)
+    : undefined;
 }

@@ -44,7 +44,8 @@ export function estimate(params: Params, dialect: Dialect | undefined, overrides
   const costPico = plainCost(tokensIn, tokensOutMax, price);
   if (tokensIn === ownIn && tokensOutMax === ownOut) return { tokensIn, tokensOutMax, costPico, reservePico: costPico };
   const own = plainCost(ownIn, ownOut, price);
-  return { tokensIn, tokensOutMax, costPico, reservePico: own > costPico ? own : costPico };
+  if (own > costPico) return { tokensIn, tokensOutMax, costPico, reservePico: own };
+  return { tokensIn, tokensOutMax, costPico, reservePico: costPico };
 }
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {
@@ -89,8 +90,12 @@ function valueAt(params: Params, path: string): unknown {
   if (!path.includes('.')) return Object.hasOwn(params, path) ? params[path] : undefined;
   let value: unknown = params;
   for (const name of path.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
-    value = (value as Params)[name];
+    if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined;
+    value = value[name];
   }
   return value;
+}
+
+function isRecord(value: unknown): value is Params {
+  return typeof value === 'object' && value !== null;
 }

@@ -49,7 +49,13 @@ export function meter(usage: Usage | undefined, price: Price, options: MeterOpti
   const apart = options.cachedRates === true && price.cachedIn !== undefined;
   const cost =
     usage === undefined ? 0n : costPico(usage.tokens_in, usage.tokens_out, apart ? rates.cached : rates.plain, usage.cached_tokens_in ?? 0);
-  return { costPico: cost, rateIn: price.in, rateOut: price.out, rateCachedIn: apart ? price.cachedIn : undefined, rateSource: price.source };
+  return {
+    costPico: cost,
+    rateIn: price.in,
+    rateOut: price.out,
+    rateCachedIn: apart ? price.cachedIn : undefined,
+    rateSource: price.source,
+  };
 }
 
 /** Cost at the plain rates; for estimates, which know nothing of caches. */

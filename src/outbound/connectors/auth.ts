@@ -16,7 +16,8 @@ const GENERIC_NAMES: ReadonlySet<string> = new Set(COMMON_AUTH_HEADERS);
  */
 export function injectAuth(provider: Provider | undefined, key: string, dialect?: Dialect): readonly string[] {
   if (!KEY.test(key)) throw new GatewayError('invalid_request', 'the credential holds characters that no key has');
-  const scheme = provider?.auth.find((candidate) => candidate.for !== undefined && candidate.for === dialect?.errorShape) ?? provider?.auth[0];
+  const scheme =
+    provider?.auth.find((candidate) => candidate.for !== undefined && candidate.for === dialect?.errorShape) ?? provider?.auth[0];
   return scheme === undefined ? [] : [scheme.header, scheme.format.split('{key}').join(key)];
 }
 

@@ -1,4 +1,4 @@
-import type { Transform } from 'node:stream';
+import { Transform } from 'node:stream';
 import zlib from 'node:zlib';
 
 /** How a decoded body ended: whole, cut by the cap, or not what its encoding says. */
@@ -102,7 +102,8 @@ class ZlibDecoder implements Decoder {
 
   async push(chunk: Uint8Array): Promise<void> {
     if (this.#over || chunk.length === 0) return;
-    const stream = (this.#stream ??= this.#open(chunk[0] ?? 0));
+    const stream = this.#stream ?? this.#open(chunk[0] ?? 0);
+    this.#stream = stream;
     if (stream.writableLength > MAX_WAITING) this.#finish('capped');
     else await new Promise<void>((resolve) => stream.write(chunk, () => resolve()));
   }
@@ -137,7 +138,14 @@ class ZlibDecoder implements Decoder {
   }
 }
 
+/** Node has it from 22.15 on; the types that this is compiled with do not know it. */
 function zstdFactory(): Record<string, () => Transform> {
   const create: unknown = Reflect.get(zlib, 'createZstdDecompress');
-  return typeof create === 'function' ? { zstd: () => create.call(zlib) as Transform } : {};
+  if (typeof create !== 'function') return {};
+  return {
+    zstd: () => {
+      const stream: unknown = Reflect.apply(create, zlib, []);
+      return stream instanceof Transform ? stream : zlib.createGunzip();
+    },
+  };
 }

@@ -54,7 +54,7 @@ export class EventReader {
   readonly #rule: CompiledRule;
   readonly #usageReader: UsageReader | undefined;
   /** Members of all usage objects so far; later values win, null says nothing (the counts are cumulative). */
-  #members: Record<string, unknown> | undefined;
+  readonly #members = new Map<string, unknown>();
   #usage: Usage | undefined;
   #model: string | undefined;
   #failed = false;
@@ -83,7 +83,7 @@ export class EventReader {
   }
 
   get usage(): Usage | undefined {
-    if (this.#members !== undefined && this.#usage === undefined) this.#usage = this.#usageReader?.read(this.#members);
+    if (this.#members.size > 0 && this.#usage === undefined) this.#usage = this.#usageReader?.read(Object.fromEntries(this.#members));
     return this.#usage;
   }
 
@@ -174,9 +174,7 @@ export class EventReader {
 
   #addUsage(value: unknown): void {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
-    const members: Record<string, unknown> = this.#members ?? Object.create(null);
-    for (const [name, member] of Object.entries(value)) if (member !== null) members[name] = member;
-    this.#members = members;
+    for (const [name, member] of Object.entries(value)) if (member !== null) this.#members.set(name, member);
     this.#usage = undefined;
   }
 

@@ -64,26 +64,30 @@ export class JsonPicker {
 
   /** Consumes up to and with the closing quote, or to the end of the piece. */
   #string(text: string, from: number): number {
-    let at = from;
-    for (;;) {
-      const quote = text.indexOf('"', at);
-      const stop = quote === -1 ? text.length : quote;
-      let first = stop;
-      while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first--;
-      const odd = ((stop - first) & 1) === 1;
-      const escaped = first === from && this.#escaped ? !odd : odd;
-      if (quote !== -1 && escaped) {
-        at = quote + 1;
-        continue;
-      }
-      if (this.#readingName && this.#name.length <= MAX_KEY) this.#name += text.slice(from, stop);
-      this.#escaped = quote === -1 && escaped;
-      if (quote === -1) return text.length;
-      this.#inString = false;
-      if (this.#readingName) this.#endName();
-      else if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
-      return quote + 1;
-    }
+    const quote = this.#closingQuote(text, from);
+    const stop = quote === -1 ? text.length : quote;
+    if (this.#readingName && this.#name.length <= MAX_KEY) this.#name += text.slice(from, stop);
+    if (quote === -1) return text.length;
+    this.#inString = false;
+    if (this.#readingName) this.#endName();
+    else if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
+    return quote + 1;
+  }
+
+  /** Index of the quote that closes the string, or -1; notes whether the piece ends in the middle of an escape. */
+  #closingQuote(text: string, from: number): number {
+    let quote = text.indexOf('"', from);
+    while (quote !== -1 && this.#isEscaped(text, from, quote)) quote = text.indexOf('"', quote + 1);
+    this.#escaped = quote === -1 && this.#isEscaped(text, from, text.length);
+    return quote;
+  }
+
+  /** An odd number of backslashes stands before `at`, those at the end of the last piece included. */
+  #isEscaped(text: string, from: number, at: number): boolean {
+    let first = at;
+    while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first--;
+    const odd = ((at - first) & 1) === 1;
+    return first === from && this.#escaped ? !odd : odd;
   }
 
   #structure(text: string, from: number): number {

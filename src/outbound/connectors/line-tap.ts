@@ -55,29 +55,10 @@ export class LineTap implements StreamTap {
   push(chunk: Uint8Array): number {
     const text = latin1(chunk);
     const base = this.#base;
-    let at = 0;
-    if (this.#afterCr && text.length > 0) {
-      this.#afterCr = false;
-      if (text.charCodeAt(0) === 0x0a) at = 1;
-    }
-    // Indexes of the next line ends at or behind `at`, each searched for again only when it was passed.
-    let lf = text.indexOf('\n', at);
-    let cr = text.indexOf('\r', at);
-    while (lf !== -1 || cr !== -1) {
-      const end = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
-      if (this.#carry === '' && !this.#inLongLine) this.#lineStart = base + at;
-      this.#endLine(text.slice(at, end));
-      at = end + 1;
-      if (end === cr) {
-        if (at === text.length) this.#afterCr = true;
-        else if (lf === at) at++;
-        cr = text.indexOf('\r', at);
-      }
-      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
-    }
-    if (at < text.length) {
-      if (this.#carry === '' && !this.#inLongLine) this.#lineStart = base + at;
-      this.#keep(text.slice(at));
+    const rest = this.#wholeLines(text, base);
+    if (rest < text.length) {
+      this.#beginLine(base + rest);
+      this.#keep(text.slice(rest));
     }
     this.#base = base + text.length;
     return this.#terminalStart === -1 ? -1 : Math.max(0, this.#terminalStart - base);
@@ -89,6 +70,33 @@ export class LineTap implements StreamTap {
     if (this.#carry !== '' || this.#inLongLine) this.#endLine('');
     this.#dispatch();
     this.#ended = true;
+  }
+
+  /** Takes every line that ends in this text; returns where the unfinished one begins. */
+  #wholeLines(text: string, base: number): number {
+    let at = this.#afterCr && text.charCodeAt(0) === 0x0a ? 1 : 0;
+    if (text.length > 0) this.#afterCr = false;
+    // The next line ends at or behind `at`, each searched for again only when it was passed.
+    let lf = text.indexOf('\n', at);
+    let cr = text.indexOf('\r', at);
+    while (lf !== -1 || cr !== -1) {
+      const end = firstOf(lf, cr);
+      this.#beginLine(base + at);
+      this.#endLine(text.slice(at, end));
+      at = end + 1;
+      if (end === cr) {
+        this.#afterCr = at === text.length;
+        if (lf === at) at++;
+        cr = text.indexOf('\r', at);
+      }
+      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
+    }
+    return at;
+  }
+
+  /** Notes where a line begins, unless it began in an earlier chunk. */
+  #beginLine(position: number): void {
+    if (this.#carry === '' && !this.#inLongLine) this.#lineStart = position;
   }
 
   #endLine(rest: string): void {
@@ -180,6 +188,11 @@ export class LineTap implements StreamTap {
     }
     this.#picker.push(`\n${value}`);
   }
+}
+
+/** The smaller of two indexes, where -1 is none. */
+function firstOf(a: number, b: number): number {
+  return b === -1 || (a !== -1 && a < b) ? a : b;
 }
 
 /** What stands behind the colon, without one leading space. */

@@ -43,7 +43,8 @@ export function defaultPath(provider: Provider | undefined, params: Readonly<Rec
  */
 export function shapeDirect(provider: Provider | undefined, dialect: Dialect | undefined, call: DirectCall): ShapedCall {
   const path = call.path ?? defaultPath(provider, call.params);
-  const body = BODILESS.includes(call.method.toUpperCase()) && Object.keys(call.params).length === 0 ? undefined : bodyOf(dialect, call.params);
+  const body =
+    BODILESS.includes(call.method.toUpperCase()) && Object.keys(call.params).length === 0 ? undefined : bodyOf(dialect, call.params);
   const headers: string[] = [];
   const add = (name: string, value: string): void => {
     if (!call.headerNames.has(name.toLowerCase())) headers.push(name, value);
@@ -55,11 +56,16 @@ export function shapeDirect(provider: Provider | undefined, dialect: Dialect | u
 }
 
 function bodyOf(dialect: Dialect | undefined, params: Readonly<Record<string, unknown>>): Uint8Array {
-  const modelOutside = dialect !== undefined && dialect.model.length > 0 && dialect.model.every((place) => place.in === 'path' || place.in === 'query');
+  const modelOutside =
+    dialect !== undefined && dialect.model.length > 0 && dialect.model.every((place) => place.in === 'path' || place.in === 'query');
   const streamOutside = dialect?.streamPath !== undefined;
   if (!modelOutside && !streamOutside) return Buffer.from(JSON.stringify(params));
   const { model, stream, ...rest } = params;
-  const kept = { ...(modelOutside || model === undefined ? {} : { model }), ...(streamOutside || stream === undefined ? {} : { stream }), ...rest };
+  const kept = {
+    ...(modelOutside || model === undefined ? {} : { model }),
+    ...(streamOutside || stream === undefined ? {} : { stream }),
+    ...rest,
+  };
   return Buffer.from(JSON.stringify(kept));
 }
 

@@ -22,7 +22,8 @@ function details(load: () => unknown): readonly string[] {
   try {
     load();
   } catch (error) {
-    if (error instanceof CatalogueError) return error.details.map((detail) => `${detail.file}:${detail.line}: ${detail.path} ${detail.message}`);
+    if (error instanceof CatalogueError)
+      return error.details.map((detail) => `${detail.file}:${detail.line}: ${detail.path} ${detail.message}`);
     throw error;
   }
   return [];
@@ -52,7 +53,11 @@ t.test('neutral names and aliases fold to the canonical connector id, without re
 });
 
 t.test('the proxy registry holds the five fixed hosts and not the hosted variant', async (t) => {
-  const hosts = ['openai', 'anthropic', 'gemini', 'cohere', 'mistral'].map((id) => [id, provider(id).inProxyRegistry, provider(id).hosts[0]]);
+  const hosts = ['openai', 'anthropic', 'gemini', 'cohere', 'mistral'].map((id) => [
+    id,
+    provider(id).inProxyRegistry,
+    provider(id).hosts[0],
+  ]);
   t.strictSame(hosts, [
     ['openai', true, 'api.openai.com'],
     ['anthropic', true, 'api.anthropic.com'],
@@ -228,7 +233,10 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
   writeFileSync(file, 'rates:\n  - {provider: nobody, model: m, in: -1, out: 2}\n');
   const problems = details(() => loadCatalogue({ pricingFile: file }));
   t.match(problems, [/nobody/, /rate/]);
-  t.match(details(() => loadCatalogue({ pricingFile: join(folder, 'absent.yaml') })), [/cannot be read/]);
+  t.match(
+    details(() => loadCatalogue({ pricingFile: join(folder, 'absent.yaml') })),
+    [/cannot be read/],
+  );
 });
 
 t.test('every mistake of a table is named with its place, all at once', async (t) => {
@@ -237,24 +245,50 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     .replace('neutral_id: provider_b', 'neutral_id: provider_a')
     .replace('kind: mistral', 'kindd: mistral')
     .replace('hosts: [api.x.ai]', 'hosts: [API.x.ai]');
-  const problems = details(() => loadCatalogue({ sources: { providers: broken, prices: 'provider,model,in,out,cached_in,max_output,source,source_date\nopenai,m,x,1,,,a,b\nnobody,m,1,1,,,a,b\n' } }));
-  for (const want of [/providers.yaml:\d+: .*openai_chatt/, /name provider_a is also openai's/, /kindd/, /kind is missing/, /API\.x\.ai/, /prices.csv:2: .*rate/, /prices.csv:3: .*nobody/]) {
-    t.ok(problems.some((problem) => want.test(problem)), `${want} in ${problems.length} problems`);
+  const problems = details(() =>
+    loadCatalogue({
+      sources: {
+        providers: broken,
+        prices: 'provider,model,in,out,cached_in,max_output,source,source_date\nopenai,m,x,1,,,a,b\nnobody,m,1,1,,,a,b\n',
+      },
+    }),
+  );
+  for (const want of [
+    /providers.yaml:\d+: .*openai_chatt/,
+    /name provider_a is also openai's/,
+    /kindd/,
+    /kind is missing/,
+    /API\.x\.ai/,
+    /prices.csv:2: .*rate/,
+    /prices.csv:3: .*nobody/,
+  ]) {
+    t.ok(
+      problems.some((problem) => want.test(problem)),
+      `${want} in ${problems.length} problems`,
+    );
   }
-  t.match(details(() => loadCatalogue({ sources: { providers: 'schema: x\n' } })), [/schema/]);
-  t.match(details(() => loadCatalogue({ sources: { domains: 'domain,vendor\n' } })), [/first line/]);
+  t.match(
+    details(() => loadCatalogue({ sources: { providers: 'schema: x\n' } })),
+    [/schema/],
+  );
+  t.match(
+    details(() => loadCatalogue({ sources: { domains: 'domain,vendor\n' } })),
+    [/first line/],
+  );
 });
 
-t.test('no host, method or path makes a look-up throw', async () => {
+t.test('no host, method or path makes a look-up throw', async (t) => {
   const ids = catalogue.providers.map((row) => row.id);
-  fc.assert(
-    fc.property(fc.constantFrom(...ids), fc.string(), fc.webPath(), fc.string(), fc.boolean(), (id, method, path, text, upgrade) => {
-      const operation = catalogue.operation(provider(id), method, path + text, upgrade);
-      catalogue.providerForHost(text);
-      catalogue.domain(text);
-      catalogue.price(text, text);
-      return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer');
-    }),
-    { numRuns: 300 },
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(fc.constantFrom(...ids), fc.string(), fc.webPath(), fc.string(), fc.boolean(), (id, method, path, text, upgrade) => {
+        const operation = catalogue.operation(provider(id), method, path + text, upgrade);
+        catalogue.providerForHost(text);
+        catalogue.domain(text);
+        catalogue.price(text, text);
+        return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer');
+      }),
+      { numRuns: 300 },
+    ),
   );
 });

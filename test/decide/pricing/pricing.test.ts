@@ -68,7 +68,10 @@ t.test('the estimate takes the maximum that the call sets, the first present of 
   ];
   for (const [name, params, want] of table) t.equal(estimate(params, chat, undefined, gpt4o).tokensOutMax, want, name);
   t.equal(estimate({ messages }, chat, undefined, unlisted).tokensOutMax, 1024, 'unknown model');
-  t.equal(estimate({ contents: [], generationConfig: { maxOutputTokens: 9, candidateCount: 2 } }, gemini, undefined, unlisted).tokensOutMax, 18);
+  t.equal(
+    estimate({ contents: [], generationConfig: { maxOutputTokens: 9, candidateCount: 2 } }, gemini, undefined, unlisted).tokensOutMax,
+    18,
+  );
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_embeddings'), undefined, unlisted).tokensOutMax, 0);
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_moderations'), undefined, unlisted).tokensOutMax, 0);
 });
@@ -108,18 +111,24 @@ t.test('a call without a dialect costs something only when it looks like inferen
   t.equal(estimate({ max_tokens: 5 }, undefined, undefined, unlisted).tokensOutMax, 5);
 });
 
-t.test('estimates never throw but for the maximum, and are never negative', async () => {
+t.test('estimates never throw but for the maximum, and are never negative', async (t) => {
   const price: Price = { in: '10', out: '30', cachedIn: undefined, source: 'default', maxOutputTokens: undefined };
   const dialects = ['openai_chat', 'gemini_generate', 'anthropic_messages', 'cohere_chat', undefined];
-  fc.assert(
-    fc.property(fc.dictionary(fc.constantFrom('messages', 'max_tokens', 'n', 'contents', 'system', '__proto__'), fc.anything()), fc.constantFrom(...dialects), (params, id) => {
-      try {
-        const made = estimate(params, id === undefined ? undefined : catalogue.dialect(id), undefined, price);
-        return made.tokensIn >= 0 && made.tokensOutMax >= 0 && made.costPico >= 0n;
-      } catch (error) {
-        return error instanceof GatewayError;
-      }
-    }),
-    { numRuns: 500 },
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.constantFrom('messages', 'max_tokens', 'n', 'contents', 'system', '__proto__'), fc.anything()),
+        fc.constantFrom(...dialects),
+        (params, id) => {
+          try {
+            const made = estimate(params, id === undefined ? undefined : catalogue.dialect(id), undefined, price);
+            return made.tokensIn >= 0 && made.tokensOutMax >= 0 && made.costPico >= 0n;
+          } catch (error) {
+            return error instanceof GatewayError;
+          }
+        },
+      ),
+      { numRuns: 500 },
+    ),
   );
 });

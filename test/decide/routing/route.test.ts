@@ -30,19 +30,29 @@ t.test('the connector that is taken fixes the host', async (t) => {
   t.equal(route(catalogue, { ...question, targetHost: 'example.com', connectorHint: 'generic' }).targetHost, 'example.com');
 });
 
-t.test('an unknown hint, and a hosted variant without its host, are the caller\'s mistake', async (t) => {
+t.test("an unknown hint, and a hosted variant without its host, are the caller's mistake", async (t) => {
   for (const connectorHint of ['nobody', '', '__proto__', 'custom:x']) {
-    t.throws(() => route(catalogue, { ...question, connectorHint }), { code: 'invalid_request', details: [{ path: 'connector_hint' }] }, connectorHint);
+    t.throws(
+      () => route(catalogue, { ...question, connectorHint }),
+      { code: 'invalid_request', details: [{ path: 'connector_hint' }] },
+      connectorHint,
+    );
   }
-  t.throws(() => route(catalogue, { ...question, connectorHint: 'azure_openai' }), { code: 'invalid_request', details: [{ path: 'action.target_host' }] });
+  t.throws(() => route(catalogue, { ...question, connectorHint: 'azure_openai' }), {
+    code: 'invalid_request',
+    details: [{ path: 'action.target_host' }],
+  });
 });
 
 t.test('a connector that policy names and nobody has is not silently another one', async (t) => {
   t.throws(() => route(catalogue, { ...question, selectConnector: 'nobody' }), { code: 'internal' });
 });
 
-t.test('candidates are the chosen connector, the host\'s own and the fallback, each once', async (t) => {
+t.test("candidates are the chosen connector, the host's own and the fallback, each once", async (t) => {
   t.strictSame(candidateConnectors(catalogue, route(catalogue, question)), ['openai', 'generic_http']);
   t.strictSame(candidateConnectors(catalogue, route(catalogue, { ...question, targetHost: 'example.com' })), ['generic_http']);
-  t.strictSame(candidateConnectors(catalogue, route(catalogue, { ...question, connectorHint: 'generic_http' })), ['generic_http', 'openai']);
+  t.strictSame(candidateConnectors(catalogue, route(catalogue, { ...question, connectorHint: 'generic_http' })), [
+    'generic_http',
+    'openai',
+  ]);
 });

@@ -1,0 +1,206 @@
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import t from 'tap';
+import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
+import { createDecoder, type DecodeOutcome } from '../../../src/outbound/connectors/decoder.ts';
+import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
+import { readUsage, valueAt } from '../../../src/outbound/connectors/usage.ts';
+
+const catalogue = loadCatalogue();
+
+// dialect, answer, usage, model
+const ANSWERS: readonly [string, unknown, object | undefined, string | undefined][] = [
+  [
+    'openai_chat',
+    {
+      model: 'gpt-4o',
+      choices: [{ message: { content: '{"usage":{"prompt_tokens":999}}' } }],
+      usage: { prompt_tokens: 9, completion_tokens: 12, prompt_tokens_details: { cached_tokens: 3 } },
+    },
+    { tokens_in: 9, tokens_out: 12, cached_tokens_in: 3 },
+    'gpt-4o',
+  ],
+  ['openai_chat', { model: 'gpt-4o', choices: [] }, undefined, 'gpt-4o'],
+  ['openai_chat', { error: { message: 'no' } }, undefined, undefined],
+  [
+    'openai_responses',
+    { model: 'gpt-5', usage: { input_tokens: 1, output_tokens: 2, output_tokens_details: { reasoning_tokens: 1 } } },
+    { tokens_in: 1, tokens_out: 2, reasoning_tokens_out: 1 },
+    'gpt-5',
+  ],
+  [
+    'openai_embeddings',
+    { model: 'e', data: [{ embedding: [0.1, -2e-5] }], usage: { prompt_tokens: 8, total_tokens: 8 } },
+    { tokens_in: 8, tokens_out: 0 },
+    'e',
+  ],
+  ['openai_audio_form', { text: 'x', usage: { type: 'duration', seconds: 3 } }, undefined, undefined],
+  [
+    'anthropic_messages',
+    { model: 'c', usage: { input_tokens: 10, cache_creation_input_tokens: 20, cache_read_input_tokens: 30, output_tokens: 5 } },
+    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30 },
+    'c',
+  ],
+  [
+    'gemini_generate',
+    { usageMetadata: { promptTokenCount: 4, candidatesTokenCount: 5, thoughtsTokenCount: 6 }, modelVersion: 'g' },
+    { tokens_in: 4, tokens_out: 11, reasoning_tokens_out: 6 },
+    'g',
+  ],
+  [
+    'cohere_chat',
+    { usage: { billed_units: { input_tokens: 1, output_tokens: 2 }, tokens: { input_tokens: 10, output_tokens: 20 } } },
+    { tokens_in: 10, tokens_out: 20 },
+    undefined,
+  ],
+  ['cohere_embed', { meta: { billed_units: { input_tokens: 7 } } }, { tokens_in: 7, tokens_out: 0 }, undefined],
+  ['mistral_chat', { model: 'm', usage: { prompt_tokens: 2, completion_tokens: 3 } }, { tokens_in: 2, tokens_out: 3 }, 'm'],
+  [
+    'xai_chat',
+    { model: 'x', usage: { prompt_tokens: 2, completion_tokens: 3, completion_tokens_details: { reasoning_tokens: 9 } } },
+    { tokens_in: 2, tokens_out: 12, reasoning_tokens_out: 9 },
+    'x',
+  ],
+  [
+    'deepseek_chat',
+    { model: 'd', usage: { prompt_tokens: 2, completion_tokens: 3, prompt_cache_hit_tokens: 1 } },
+    { tokens_in: 2, tokens_out: 3, cached_tokens_in: 1 },
+    'd',
+  ],
+];
+
+t.test('usage and model are read from whole answers, and from their bytes however they are cut', async (t) => {
+  for (const [id, answer, usage, model] of ANSWERS) {
+    const dialect = catalogue.dialect(id);
+    const want = { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
+    t.strictSame(readUsage(dialect, answer), want, id);
+    for (const text of [JSON.stringify(answer), `\n ${JSON.stringify(answer, null, 3)}`]) {
+      const bytes = Buffer.from(text);
+      for (let at = 0; at <= bytes.length; at++) {
+        const reader = createAnswerReader(dialect);
+        reader.push(bytes.subarray(0, at));
+        reader.push(bytes.subarray(at));
+        const facts = reader.end();
+        if (JSON.stringify(facts) !== JSON.stringify(want)) t.strictSame(facts, want, `${id} cut at ${at}`);
+      }
+    }
+  }
+  t.strictSame(readUsage(undefined, { usage: {} }), {});
+});
+
+t.test('what is no usage is none, and never throws', async (t) => {
+  const dialect = catalogue.dialect('openai_chat');
+  for (const answer of [
+    undefined,
+    null,
+    1,
+    'x',
+    [],
+    { usage: null },
+    { usage: [] },
+    { usage: { prompt_tokens: 1.5 } },
+    { usage: { prompt_tokens: -3 } },
+    { model: 'x'.repeat(300) },
+    { model: '\ud800' },
+  ]) {
+    t.strictSame(readUsage(dialect, answer), {}, JSON.stringify(answer)?.slice(0, 40));
+  }
+});
+
+t.test('the picker agrees with JSON.parse about any JSON text in any cuts', async (t) => {
+  const names = fc.constantFrom('a', 'b', 'usage', 'q"\\', 'é');
+  const { tree } = fc.letrec((tie) => ({
+    tree: fc.oneof(
+      { maxDepth: 5 },
+      fc.constant(null),
+      fc.boolean(),
+      fc.integer(),
+      fc.string(),
+      fc.constantFrom('"}', '\\', '\\\\"', '日本'),
+      fc.array(tie('tree'), { maxLength: 3 }),
+      fc.dictionary(names, tie('tree'), { maxKeys: 4 }),
+    ),
+  }));
+  const paths = [['usage'], ['a', 'b'], ['a', 'usage', 'b'], ['b']];
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(tree, fc.array(fc.nat(), { maxLength: 4 }), fc.boolean(), (value, cuts, pretty) => {
+        const text = Buffer.from(JSON.stringify(value, null, pretty ? 2 : 0)).toString('latin1');
+        const picked = new Map<number, unknown>();
+        const picker = new JsonPicker(paths, (path, found) => picked.set(path, found));
+        let from = 0;
+        for (const at of [...cuts.map((cut) => cut % (text.length + 1)).sort((a, b) => a - b), text.length]) {
+          picker.push(text.slice(from, at));
+          from = at;
+        }
+        picker.end();
+        const again: unknown = JSON.parse(text);
+        // A picked value hides what lies below it: paths of the table overlap only as prefixes.
+        return paths.every((path, i) => {
+          const below = paths.some((other) => other.length < path.length && other.every((name, level) => name === path[level]));
+          return below || JSON.stringify(picked.get(i)) === JSON.stringify(valueAt(again, path));
+        });
+      }),
+      { numRuns: 3000 },
+    ),
+  );
+});
+
+async function decode(
+  encoding: string,
+  bytes: Uint8Array,
+  maxBytes: number,
+  size = 7,
+): Promise<{ text: string; outcome: DecodeOutcome } | undefined> {
+  const parts: Uint8Array[] = [];
+  const decoder = createDecoder(encoding, { maxBytes, onData: (chunk) => void parts.push(Buffer.from(chunk)) });
+  if (decoder === undefined) return undefined;
+  for (let at = 0; at < bytes.length; at += size) decoder.push(bytes.subarray(at, at + size));
+  const outcome = await decoder.end();
+  return { text: Buffer.concat(parts).toString(), outcome };
+}
+
+t.test('encoded answers are decoded for metering', async (t) => {
+  const text = JSON.stringify({ usage: { prompt_tokens: 1 }, pad: 'y'.repeat(500) });
+  const table: readonly [string, Uint8Array][] = [
+    ['', Buffer.from(text)],
+    ['identity', Buffer.from(text)],
+    ['gzip', gzipSync(text)],
+    [' GZIP ', gzipSync(text)],
+    ['x-gzip', gzipSync(text)],
+    ['br', brotliCompressSync(text)],
+    ['deflate', deflateSync(text)],
+    ['deflate', deflateRawSync(text)],
+  ];
+  for (const [encoding, bytes] of table) t.strictSame(await decode(encoding, bytes, 10_000), { text, outcome: 'complete' }, encoding);
+  t.equal(createDecoder('gzip, br', { maxBytes: 1, onData() {} }), undefined, 'chains are not decoded');
+  t.equal(createDecoder('constructor', { maxBytes: 1, onData() {} }), undefined);
+});
+
+t.test('a bomb is cut at the cap, a broken body says so', async (t) => {
+  const bomb = gzipSync(Buffer.alloc(50_000_000));
+  const seen = await decode('gzip', bomb, 100_000, 1024);
+  t.strictSame([seen?.outcome, seen?.text.length], ['capped', 100_000]);
+  t.strictSame((await decode('', Buffer.from('abcdef'), 4))?.text, 'abcd');
+  t.equal((await decode('gzip', Buffer.from('no gzip at all'), 100))?.outcome, 'broken');
+  t.equal((await decode('br', brotliCompressSync('hello world').subarray(0, 6), 100))?.outcome, 'broken');
+  t.equal((await decode('gzip', new Uint8Array(0), 100))?.outcome, 'complete');
+});
+
+t.test('when a push has resolved, what it could yield was handed on', async (t) => {
+  const encoded = gzipSync('a'.repeat(1000));
+  let yielded = 0;
+  const decoder = createDecoder('gzip', { maxBytes: 500, onData: (chunk) => (yielded += chunk.length) });
+  await decoder?.push(encoded);
+  t.equal(yielded, 500, 'and the cap does not leave it waiting');
+  await decoder?.push(encoded);
+  t.equal(await decoder?.end(), 'capped');
+});
+
+t.test('an aborted decoder ends at once', async (t) => {
+  const decoder = createDecoder('gzip', { maxBytes: 100, onData: () => t.fail('nothing is handed on') });
+  decoder?.push(gzipSync('x'));
+  decoder?.abort();
+  t.equal(await decoder?.end(), 'broken');
+});

@@ -1,0 +1,146 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import Anthropic from '@anthropic-ai/sdk';
+import { GoogleGenAI } from '@google/genai';
+import { Mistral } from '@mistralai/mistralai';
+import { CohereClientV2 } from 'cohere-ai';
+import OpenAI from 'openai';
+import t from 'tap';
+import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import type { ErrorShape } from '../../../src/base/catalogue/types.ts';
+import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
+import { refusalBody } from '../../../src/outbound/connectors/refusal-body.ts';
+import { type DirectCall, shapeDirect } from '../../../src/outbound/connectors/shape-direct.ts';
+
+const catalogue = loadCatalogue();
+
+t.test("each provider's own SDK shows the reason of a refusal", async (t) => {
+  let shape: ErrorShape = 'openai';
+  const server = createServer((request, response) => {
+    request.resume();
+    const text = { status: 403, type: 'policy_denied', message: 'denied by rule no-gpt4: use another model' };
+    response.writeHead(403, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ decision: 'deny', reason_codes: ['x'], ...refusalBody(shape, text) }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const messages = [{ role: 'user' as const, content: 'hello' }];
+  const calls: readonly [ErrorShape, () => Promise<unknown>][] = [
+    ['openai', () => new OpenAI({ apiKey: 'k', baseURL: `${url}/v1` }).chat.completions.create({ model: 'gpt-4', messages })],
+    ['anthropic', () => new Anthropic({ apiKey: 'k', baseURL: url }).messages.create({ model: 'claude', max_tokens: 1, messages })],
+    [
+      'google',
+      () => new GoogleGenAI({ apiKey: 'k', httpOptions: { baseUrl: url } }).models.generateContent({ model: 'gemini', contents: 'hello' }),
+    ],
+    ['mistral', () => new Mistral({ apiKey: 'k', serverURL: url }).chat.complete({ model: 'm', messages })],
+    ['cohere', () => new CohereClientV2({ token: 'k', environment: url }).chat({ model: 'c', messages })],
+  ];
+  for (const [wanted, call] of calls) {
+    shape = wanted;
+    await t.rejects(call(), { message: /no-gpt4: use another model/ }, wanted);
+  }
+});
+
+t.test('every refusal has an error object with a message', async (t) => {
+  const text = { status: 418, type: 'a', message: 'b' };
+  for (const shape of ['openai', 'anthropic', 'google', 'mistral', 'cohere', undefined] as const) {
+    t.match(refusalBody(shape, text), { error: { message: 'b' } }, String(shape));
+  }
+});
+
+t.test('a key goes into the header that the provider and the wire format want', async (t) => {
+  const table: readonly [string, string | undefined, readonly string[]][] = [
+    ['openai', undefined, ['authorization', 'Bearer k$&1']],
+    ['anthropic', 'anthropic_messages', ['x-api-key', 'k$&1']],
+    ['anthropic', 'openai_chat', ['authorization', 'Bearer k$&1']],
+    ['gemini', 'gemini_generate', ['x-goog-api-key', 'k$&1']],
+    ['gemini', 'openai_chat', ['authorization', 'Bearer k$&1']],
+    ['azure_openai', 'azure_chat', ['api-key', 'k$&1']],
+    ['azure_openai', 'anthropic_messages', ['x-api-key', 'k$&1']],
+    ['cohere', 'cohere_chat', ['authorization', 'Bearer k$&1']],
+  ];
+  for (const [id, dialect, want] of table) {
+    t.strictSame(
+      injectAuth(catalogue.provider(id), 'k$&1', dialect === undefined ? undefined : catalogue.dialect(dialect)),
+      want,
+      `${id} ${dialect}`,
+    );
+  }
+  t.strictSame(injectAuth(undefined, 'k'), []);
+  for (const key of ['', ' k', 'k\r\nx: y', 'k\u0000', 'schlüssel'])
+    t.throws(() => injectAuth(catalogue.provider('openai'), key), { code: 'invalid_request' });
+});
+
+t.test("the client's own key is seen in every header and query that takes one", async (t) => {
+  const openai = catalogue.provider('openai');
+  const gemini = catalogue.provider('gemini');
+  t.equal(clientKey(openai, { authorization: 'Bearer sk-1' }), true);
+  t.equal(clientKey(openai, { authorization: 'Bearer ' }), false);
+  t.equal(clientKey(openai, { authorization: '' }), false);
+  t.equal(clientKey(openai, {}), false);
+  t.equal(clientKey(catalogue.provider('anthropic'), { 'x-api-key': 'k' }), true);
+  t.equal(clientKey(catalogue.provider('anthropic'), { authorization: 'Bearer t' }), true);
+  t.equal(clientKey(gemini, {}, '/v1beta/models/m:generateContent?key=abc'), true);
+  t.equal(clientKey(gemini, {}, '/v1beta/models/m:generateContent?key='), false);
+  t.equal(clientKey(openai, {}, '/v1/models?key=abc'), false);
+  t.ok(authHeaderNames(openai).has('x-api-key'), 'foreign key headers are stripped too');
+  t.equal(withoutAuthQuery(gemini, '/p?alt=sse&key=abc&x=%20'), '/p?alt=sse&x=%20');
+  t.equal(withoutAuthQuery(gemini, '/p?%6bey=abc'), '/p');
+  t.equal(withoutAuthQuery(gemini, '/p?%zz&a=b'), '/p?%zz&a=b');
+  t.equal(withoutAuthQuery(openai, '/p?key=abc'), '/p?key=abc');
+});
+
+function shape(id: string, call: Partial<DirectCall>): { path: string; body: unknown; headers: readonly string[] } {
+  const provider = catalogue.provider(id);
+  const full: DirectCall = { method: 'POST', path: undefined, params: {}, stream: false, headerNames: new Set(), ...call };
+  const operation = provider && catalogue.operation(provider, full.method, full.path ?? provider.defaultPath.replace('{model}', 'm'));
+  const shaped = shapeDirect(provider, operation?.dialect, full);
+  return { ...shaped, body: shaped.body === undefined ? undefined : JSON.parse(Buffer.from(shaped.body).toString()) };
+}
+
+const JSON_TYPE = ['content-type', 'application/json'];
+
+t.test('a structured call takes the form of its wire format', async (t) => {
+  const messages = ['m'];
+  t.strictSame(shape('openai', { params: { model: 'gpt-4o', messages, stream: true }, stream: true }), {
+    path: '/v1/chat/completions',
+    body: { model: 'gpt-4o', messages, stream: true },
+    headers: JSON_TYPE,
+  });
+  t.strictSame(shape('gemini', { params: { model: 'models/gemini-2.5-pro', contents: [], stream: true }, stream: true }), {
+    path: '/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse',
+    body: { contents: [] },
+    headers: JSON_TYPE,
+  });
+  t.equal(
+    shape('gemini', { path: '/v1/models/g:generateContent?alt=json&x=1', params: { contents: [] }, stream: true }).path,
+    '/v1/models/g:streamGenerateContent?x=1&alt=sse',
+  );
+  t.equal(
+    shape('gemini', { path: '/v1/models/g:streamGenerateContent', params: { contents: [] }, stream: true }).path,
+    '/v1/models/g:streamGenerateContent?alt=sse',
+  );
+  t.equal(shape('gemini', { path: '/v1/models/g:generateContent', params: { contents: [] } }).path, '/v1/models/g:generateContent');
+  t.strictSame(shape('azure_openai', { params: { model: 'my dep/1', messages, stream: true }, stream: true }), {
+    path: '/openai/deployments/my%20dep%2F1/chat/completions?api-version=2024-10-21',
+    body: { stream: true, messages },
+    headers: JSON_TYPE,
+  });
+  t.throws(() => shape('gemini', { params: { contents: [] } }), { code: 'invalid_request', details: [{ path: 'action.params.model' }] });
+});
+
+t.test('the version header that a format needs is added unless the caller set it', async (t) => {
+  const version = ['anthropic-version', '2023-06-01'];
+  t.strictSame(shape('anthropic', { params: { model: 'c' } }).headers, [...JSON_TYPE, ...version]);
+  t.strictSame(shape('anthropic', { params: { model: 'c' }, headerNames: new Set(['anthropic-version', 'content-type']) }).headers, []);
+  t.strictSame(shape('azure_openai', { path: '/anthropic/v1/messages', params: { model: 'c' } }).headers, [...JSON_TYPE, ...version]);
+  t.strictSame(shape('azure_openai', { path: '/openai/v1/chat/completions', params: { model: 'c' } }).headers, JSON_TYPE);
+});
+
+t.test('a GET without params has no body, a POST without params an empty object', async (t) => {
+  t.strictSame(shape('openai', { method: 'GET', path: '/v1/models' }), { path: '/v1/models', body: undefined, headers: [] });
+  t.strictSame(shape('generic', { method: 'POST', path: '/hook' }), { path: '/hook', body: {}, headers: JSON_TYPE });
+  t.strictSame(shape('generic', { method: 'DELETE', path: '/x', params: { a: 1 } }).body, { a: 1 });
+  t.equal(shape('generic', { method: 'GET' }).path, '/');
+});
