@@ -65,7 +65,7 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
     applyLevel(layers, overlay.inline ?? [], level, input.tier, reader);
   }
-  if (problems.details.length > 0) return { errors: problems.details };
+  if (problems.found) return { errors: problems.sorted() };
   return { policy: assemble(header, layers) };
 }
 

@@ -50,8 +50,15 @@ export class Place {
 export class Problems {
   readonly #details: ErrorDetail[] = [];
 
-  get details(): readonly ErrorDetail[] {
-    return this.#details;
+  get found(): boolean {
+    return this.#details.length > 0;
+  }
+
+  /** In the order in which they stand in the texts, the texts in the order in which they were read. */
+  sorted(): readonly ErrorDetail[] {
+    const files = [...new Set(this.#details.map((detail) => detail.file))];
+    const rank = ({ file }: ErrorDetail) => files.indexOf(file);
+    return this.#details.toSorted((a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
   }
 
   add(place: Place, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {

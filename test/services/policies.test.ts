@@ -1,0 +1,198 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import type { PlanTier } from '../../src/decide/policy/layers.ts';
+import { PolicyService } from '../../src/services/policies.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+const bundle = (id: string, more = '') =>
+  `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1.10"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n${more}`;
+
+interface Place {
+  readonly dir: string;
+  readonly store: Store;
+  readonly clock: ReturnType<typeof fakeClock>;
+  write(file: string, text: string): void;
+  open(tier?: PlanTier, connectorId?: (text: string) => string | undefined): Promise<PolicyService>;
+}
+
+async function somePlace(t: HasTeardown): Promise<Place> {
+  const root = tempDir(t);
+  const dir = join(root, 'policies');
+  mkdirSync(join(dir, 'addons'), { recursive: true });
+  mkdirSync(join(dir, 'overlays'));
+  const clock = fakeClock();
+  const store = await openEmbeddedStore({ dir: join(root, 'store'), fsync: 'off', clock, log: silentLogger });
+  t.teardown(() => store.close());
+  return {
+    dir,
+    store,
+    clock,
+    write: (file, text) => writeFileSync(join(dir, file), text),
+    open: (tier = 'enterprise', connectorId) => PolicyService.open({ dir, tier, store, clock, log: silentLogger, connectorId }),
+  };
+}
+
+async function refusal(promise: Promise<unknown>): Promise<GatewayError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof GatewayError)) throw new Error(`no GatewayError: ${String(error)}`);
+  return error;
+}
+
+t.test('the folder is loaded with its overlays, and says what is active', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  place.write('overlays/org.yaml', 'schema: gw.policy_bundle.v1\nversion: "2"\n');
+  const active = (await place.open()).current();
+  t.match(active, { bundle_id: 'folder', version: '2', source: 'file', loaded_at: place.clock.now(), content_hash: /^[0-9a-f]{64}$/ });
+  t.equal(active.policy.ruleCount, 1);
+});
+
+t.test('add-ons and named rule files are read from the folder', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\n');
+  place.write('addons/a.yaml', '{schema: gw.rule_file.v1, layer: risk, rules: [{id: a, effect: {decision: allow}}]}');
+  place.write('addons/.hidden.yaml', 'nonsense: [');
+  place.write('addons/notes.txt', 'nonsense: [');
+  t.equal((await place.open()).current().policy.ruleCount, 1);
+  place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\nfiles: [addons/a.yaml, own.yaml]\n');
+  place.write('own.yaml', '{schema: gw.rule_file.v1, layer: risk, rules: [{id: b, effect: {decision: deny}}]}');
+  t.equal((await place.open()).current().policy.ruleCount, 2);
+});
+
+t.test('a missing folder, a missing bundle and a file that is no text are start errors that say so', async (t) => {
+  const place = await somePlace(t);
+  t.match(await refusal(place.open()), { code: 'invalid_policy', message: /bundle\.yaml does not exist/ });
+  writeFileSync(join(place.dir, 'bundle.yaml'), Buffer.from([0xff, 0xfe, 0x41]));
+  t.match(await refusal(place.open()), { code: 'invalid_policy', message: /not UTF-8/ });
+  rmSync(place.dir, { recursive: true });
+  t.match(await refusal(place.open()), { code: 'invalid_policy', message: /GW_POLICIES_DIR/ });
+});
+
+t.test('a broken bundle is a start error with every mistake, one a line', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('x', 'bundel: 1\n'));
+  place.write('overlays/node.yaml', '{schema: gw.policy_bundle.v1, inline_rules: {risk: [{id: a, effect: {decision: alow}}]}}');
+  const error = await refusal(place.open());
+  t.equal(error.details?.length, 2);
+  t.match(error.message, /\n {2}bundle\.yaml:5:1: unknown key of a bundle "bundel"/);
+  t.match(error.message, /\n {2}overlays\/node\.yaml:1:80: rule "a": unknown decision "alow" \(did you mean "allow"\?\)/);
+});
+
+t.test('a bundle that is put is active at once, under the overlays of the folder and without its add-ons', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\n');
+  place.write('addons/a.yaml', '{schema: gw.rule_file.v1, layer: risk, rules: [{id: a, effect: {decision: allow}}]}');
+  place.write('overlays/org.yaml', '{schema: gw.policy_bundle.v1, inline_rules: {identity: [{id: o, effect: {decision: deny}}]}}');
+  const service = await place.open();
+  const before = service.current();
+  place.clock.advance(1000);
+  const active = await service.put('schema: gw.policy_bundle.v1\nbundle_id: put\n');
+  t.equal(service.current(), active);
+  t.match(active, { bundle_id: 'put', source: 'api', loaded_at: before.loaded_at + 1000 });
+  t.same(
+    active.policy.layers.flatMap((layer) => layer.rules.map((rule) => rule.id)),
+    ['o'],
+  );
+  t.equal(before.policy.ruleCount, 2, 'the snapshot that a request holds stays what it was');
+});
+
+t.test('a bundle that does not load leaves the running one in place and names each mistake', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const service = await place.open();
+  const before = service.current();
+  const error = await refusal(service.put('schema: gw.policy_bundle.v1\nfiles: [a.yaml]\nother: 1\n'));
+  t.match(error, { code: 'invalid_policy', status: 400 });
+  t.match(error.details, [
+    { path: 'files', message: /inline_rules/, file: 'bundle_yaml', line: 2, column: 8, code: 'files_not_allowed' },
+    { path: 'other', line: 3, column: 1, code: 'unknown_key' },
+  ]);
+  t.equal(service.current(), before);
+  t.equal(await place.store.get('policy', 'bundle'), undefined);
+  place.write('bundle.yaml', 'schema: nothing\n');
+  t.match(await refusal(service.reload()), { code: 'invalid_policy', details: [{ file: 'bundle.yaml', code: 'bad_schema' }] });
+  t.equal(service.current(), before);
+});
+
+t.test('a bundle that was put survives a restart, until reload', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const first = await place.open();
+  await first.put(bundle('put'));
+  place.clock.advance(5000);
+  const second = await place.open();
+  t.match(second.current(), { bundle_id: 'put', source: 'api', loaded_at: place.clock.now() - 5000 });
+  t.equal(second.current().content_hash, first.current().content_hash);
+  t.match(await second.reload(), { bundle_id: 'folder', source: 'file' });
+  t.match((await place.open()).current(), { bundle_id: 'folder', source: 'file' });
+});
+
+t.test('a bundle that was put gives way when any file of the folder has changed', async (t) => {
+  for (const file of ['bundle.yaml', 'overlays/node.yaml', 'addons/new.yaml']) {
+    const place = await somePlace(t);
+    place.write('bundle.yaml', bundle('folder'));
+    await (await place.open()).put(bundle('put'));
+    place.write('README.md', 'not part of it');
+    t.equal((await place.open()).current().bundle_id, 'put');
+    place.write(file, file === 'addons/new.yaml' ? '{schema: gw.rule_file.v1, layer: risk, rules: []}' : bundle('changed'));
+    t.equal((await place.open()).current().source, 'file', file);
+    t.equal(await place.store.get('policy', 'bundle'), undefined);
+  }
+});
+
+t.test('a bundle that was put and no longer loads stops the start instead of falling back to a wider one', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  await (await place.open()).put('{schema: gw.policy_bundle.v1, inline_rules: {custom.x: []}}');
+  t.match(await refusal(place.open('pro')), { code: 'invalid_policy', message: /put by API no longer loads/ });
+});
+
+t.test('changes run one after the other, and the last one stands', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const service = await place.open();
+  const results = await Promise.allSettled([
+    service.put(bundle('one')),
+    service.put('nonsense'),
+    service.reload(),
+    service.put(bundle('two')),
+  ]);
+  t.same(
+    results.map((result) => result.status),
+    ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+  );
+  t.equal(service.current().bundle_id, 'two');
+  t.equal((await place.open()).current().bundle_id, 'two');
+});
+
+t.test('when the store cannot write, nothing changes', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const failing: Store = Object.create(place.store, {
+    commit: { value: () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full')) },
+    get: { value: (space: string, key: string) => place.store.get(space, key) },
+  });
+  const service = await PolicyService.open({ dir: place.dir, tier: 'enterprise', store: failing, clock: place.clock, log: silentLogger });
+  t.match(await refusal(service.put(bundle('put'))), { code: 'record_store_unavailable' });
+  t.equal(service.current().bundle_id, 'folder');
+});
+
+t.test('connector ids are folded to the canonical ones by the given function', async (t) => {
+  const place = await somePlace(t);
+  place.write(
+    'bundle.yaml',
+    '{schema: gw.policy_bundle.v1, inline_rules: {connectors: [{id: a, effect: {select_connector: provider_a, decision: allow}}]}}',
+  );
+  const known = (text: string) => (text === 'provider_a' ? 'openai' : undefined);
+  t.equal((await place.open('enterprise', known)).current().policy.layers[0]?.rules[0]?.effects.selectConnector, 'openai');
+  t.match(await refusal(place.open('enterprise', () => undefined)), { details: [{ code: 'bad_value' }] });
+});
