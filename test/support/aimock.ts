@@ -1,6 +1,6 @@
-import { LLMock } from '@copilotkit/aimock';
 import { connect, type Socket } from 'node:net';
 import { createServer } from 'node:tls';
+import { LLMock } from '@copilotkit/aimock';
 import { testCa } from './certificates.ts';
 import { closeServer, listenOnFreePort, trackSockets } from './tls-upstream.ts';
 

@@ -1,4 +1,4 @@
-import { connect as connectH2, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
+import { type ClientHttp2Session, connect as connectH2, type IncomingHttpHeaders } from 'node:http2';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 
@@ -57,7 +57,12 @@ export async function openTunnel(proxyPort: number, authority: string, options: 
 }
 
 /** A TLS connection inside a CONNECT tunnel: what an SDK has after its proxy agent has done its work. */
-export async function connectThrough(proxyPort: number, authority: string, caPem: string, options: TlsTunnelOptions = {}): Promise<TLSSocket> {
+export async function connectThrough(
+  proxyPort: number,
+  authority: string,
+  caPem: string,
+  options: TlsTunnelOptions = {},
+): Promise<TLSSocket> {
   const socket = await openTunnel(proxyPort, authority, options);
   const host = authority.slice(0, authority.lastIndexOf(':')).replace(/^\[|\]$/g, '');
   const servername = options.servername ?? host;
@@ -248,7 +253,8 @@ function take<T>(socket: Socket, find: (held: Buffer) => { value: T; used: numbe
       socket.off('error', failed);
     };
     const look = (): void => {
-      for (let chunk = socket.read() as Buffer | null; chunk !== null; chunk = socket.read() as Buffer | null) held = Buffer.concat([held, chunk]);
+      for (let chunk = socket.read() as Buffer | null; chunk !== null; chunk = socket.read() as Buffer | null)
+        held = Buffer.concat([held, chunk]);
       const found = find(held);
       if (found === undefined) return;
       stop();

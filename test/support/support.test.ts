@@ -39,15 +39,25 @@ t.test('the mock answers all providers behind TLS with eleven tokens in and seve
   const messages = [{ role: 'user', content: 'hello' }];
   const chat = { model: 'gpt-4o-mini', messages };
   const openaiUsage = { prompt_tokens: 11, completion_tokens: 7 };
-  t.match(await post('api.openai.com', '/v1/chat/completions', chat), { choices: [{ message: { content: MOCK_TEXT } }], usage: openaiUsage });
+  t.match(await post('api.openai.com', '/v1/chat/completions', chat), {
+    choices: [{ message: { content: MOCK_TEXT } }],
+    usage: openaiUsage,
+  });
   t.match(await post('api.mistral.ai', '/v1/chat/completions', chat), { usage: openaiUsage });
   t.match(await post('api.anthropic.com', '/v1/messages', { model: 'claude-3-5-haiku', max_tokens: 9, messages }), {
     usage: { input_tokens: 11, output_tokens: 7 },
   });
-  t.match(await post('generativelanguage.googleapis.com', '/v1beta/models/gemini-2.5-flash:generateContent', { contents: [{ parts: [{ text: 'hello' }] }] }), {
-    usageMetadata: { promptTokenCount: 11, candidatesTokenCount: 7 },
+  t.match(
+    await post('generativelanguage.googleapis.com', '/v1beta/models/gemini-2.5-flash:generateContent', {
+      contents: [{ parts: [{ text: 'hello' }] }],
+    }),
+    {
+      usageMetadata: { promptTokenCount: 11, candidatesTokenCount: 7 },
+    },
+  );
+  t.match(await post('api.cohere.com', '/v2/chat', { model: 'command-r', messages }), {
+    usage: { tokens: { input_tokens: 11, output_tokens: 7 } },
   });
-  t.match(await post('api.cohere.com', '/v2/chat', { model: 'command-r', messages }), { usage: { tokens: { input_tokens: 11, output_tokens: 7 } } });
   const azure = '/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21';
   t.match(await post('example-resource.openai.azure.com', azure, { messages }), { usage: openaiUsage });
   t.equal(upstream.journal().length, 6);

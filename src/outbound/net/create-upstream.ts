@@ -1,11 +1,11 @@
 // The only door out: every byte that leaves for an upstream leaves through here. In this room: which address may be dialled, TLS, connections, time-outs, and
 // the two header filters. Not in here: what is sent (connectors), who may send it (policy), and what an answer means.
 import type { Socket } from 'node:net';
-import type { Authority } from '../../base/model/arrival.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 import { Call, type SlowCounter } from './call.ts';
-import { Dialer, type ConnectTo } from './dialer.ts';
+import { type ConnectTo, Dialer } from './dialer.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
 import { Origin, type SilenceLimits } from './origin.ts';
 import { type Lookup, Resolver } from './resolver.ts';
@@ -66,7 +66,11 @@ class UpstreamDoor implements Upstream, SlowCounter {
   constructor(options: UpstreamOptions) {
     const { clock, headersTimeoutMs, idleTimeoutMs } = options;
     this.#clock = clock;
-    const resolver = new Resolver({ clock, isKnown: options.isAiHost ?? (() => false), ...(options.lookup ? { lookup: options.lookup } : {}) });
+    const resolver = new Resolver({
+      clock,
+      isKnown: options.isAiHost ?? (() => false),
+      ...(options.lookup ? { lookup: options.lookup } : {}),
+    });
     const guard = new EgressGuard({ egressAllow: options.egressAllow ?? [], ownAddresses: options.ownAddresses ?? (() => []) });
     this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [] });
     this.#tls = new TlsClient(clock, options.caFile);
@@ -115,7 +119,12 @@ class UpstreamDoor implements Upstream, SlowCounter {
     let origin = this.#origins.get(key);
     if (origin === undefined) {
       this.#evict();
-      origin = new Origin({ authority, tls, maxConnections: this.#maxConnections, connect: () => this.#connectFor(authority, tls, operatorOwn) });
+      origin = new Origin({
+        authority,
+        tls,
+        maxConnections: this.#maxConnections,
+        connect: () => this.#connectFor(authority, tls, operatorOwn),
+      });
     } else {
       this.#origins.delete(key);
     }

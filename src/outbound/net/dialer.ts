@@ -1,7 +1,7 @@
 import { connect, isIP, type Socket } from 'node:net';
-import type { Authority } from '../../base/model/arrival.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 import type { EgressGuard } from './egress-guard.ts';
 import type { Resolver } from './resolver.ts';
 import { dialError, timeoutError } from './upstream-error.ts';
@@ -67,7 +67,8 @@ function interleave(addresses: readonly string[]): readonly string[] {
   const first = addresses.filter((address) => address.includes(':') === addresses[0]?.includes(':'));
   const second = addresses.filter((address) => !first.includes(address));
   const mixed: string[] = [];
-  for (let i = 0; mixed.length < Math.min(addresses.length, MAX_ATTEMPTS); i++) mixed.push(...first.slice(i, i + 1), ...second.slice(i, i + 1));
+  for (let i = 0; mixed.length < Math.min(addresses.length, MAX_ATTEMPTS); i++)
+    mixed.push(...first.slice(i, i + 1), ...second.slice(i, i + 1));
   return mixed.slice(0, MAX_ATTEMPTS);
 }
 

@@ -1,8 +1,8 @@
 import { networkInterfaces } from 'node:os';
-import type { Authority } from '../../base/model/arrival.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { HostPatterns } from '../../base/lib/host-patterns.ts';
 import { classifyEgress, IpSet, parseIp } from '../../base/lib/ip.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 
 /** An address that this process listens on; an unspecified one (`0.0.0.0`, `::`) stands for every address of this machine. */
 export interface OwnAddress {
@@ -58,7 +58,10 @@ export class EgressGuard {
       return reason === undefined;
     });
     if (admitted.length > 0) return admitted;
-    throw new GatewayError('egress_denied', `${target.host} is not reachable through the gateway: it is ${refusal ?? 'without an address'}.`);
+    throw new GatewayError(
+      'egress_denied',
+      `${target.host} is not reachable through the gateway: it is ${refusal ?? 'without an address'}.`,
+    );
   }
 
   #refuse(address: string, port: number, trusted: boolean): string | undefined {
@@ -74,7 +77,8 @@ function isOwn(ownAddress: string, address: string): boolean {
   const target = parseIp(address);
   if (target === undefined) return false;
   // Dialling the unspecified address reaches this machine.
-  const local = LOCAL.has(target) || Object.values(networkInterfaces()).some((list) => list?.some((one) => parseIp(one.address)?.text === target.text));
+  const local =
+    LOCAL.has(target) || Object.values(networkInterfaces()).some((list) => list?.some((one) => parseIp(one.address)?.text === target.text));
   const own = parseIp(ownAddress);
   if (own === undefined || UNSPECIFIED.has(own)) return local;
   return own.text === target.text || (UNSPECIFIED.has(target) && LOCAL.has(own));

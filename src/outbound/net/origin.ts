@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
-import type { Authority } from '../../base/model/arrival.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 import type { Call, CallLane } from './call.ts';
 import { STOPPED } from './request-body.ts';
 import { timeoutError } from './upstream-error.ts';
@@ -34,7 +34,8 @@ const MAX_HEADER_BYTES = 65_536;
 
 /**
  * The connections to one scheme, host and port. One undici Client is one connection here ("lane"), without pipelining, interceptors, redirects and retries.
- * undici's Pool is not used: it scans all its clients for each call, and a call that is aborted through undici makes it dial a connection that nobody asked for.
+ * undici's Pool is not used: it scans all its clients for each call, and a call that is aborted through undici makes it dial a connection that nobody
+ * asked for.
  */
 export class Origin {
   readonly #options: OriginOptions;
@@ -66,7 +67,9 @@ export class Origin {
       return;
     }
     call.starting = true;
-    call.fail(new GatewayError('overloaded', `Too many calls to ${formatAuthority(this.#options.authority)} are waiting for a connection.`));
+    call.fail(
+      new GatewayError('overloaded', `Too many calls to ${formatAuthority(this.#options.authority)} are waiting for a connection.`),
+    );
     call.starting = false;
   }
 
@@ -76,15 +79,17 @@ export class Origin {
     for (const { call } of this.#lanes) {
       if (call === undefined || call.paused) continue;
       const answering = call.phase === 'answering';
-      if (tick - call.seenAt > (answering ? limits.idleTicks : limits.headersTicks)) {
-        call.fail(timeoutError(authority, answering ? texts.idle : texts.headers));
-      }
+      if (tick - call.seenAt <= (answering ? limits.idleTicks : limits.headersTicks)) continue;
+      call.fail(timeoutError(authority, answering ? texts.idle : texts.headers));
     }
+    this.#failWaiting(tick, limits.waitTicks);
+  }
+
+  #failWaiting(tick: number, waitTicks: number): void {
     for (const call of this.#waiting) {
-      if (call.done || tick - call.seenAt > limits.waitTicks) {
-        this.#waiting.delete(call);
-        call.fail(timeoutError(authority, 'has no free connection: too many calls are under way'));
-      }
+      if (!call.done && tick - call.seenAt <= waitTicks) continue;
+      this.#waiting.delete(call);
+      call.fail(timeoutError(this.#options.authority, 'has no free connection: too many calls are under way'));
     }
   }
 

@@ -11,7 +11,8 @@ export function decodeRawHeaders(raw: readonly Buffer[]): string[] {
   const start = first.byteOffset;
   const end = last.byteOffset + last.length;
   // A field that arrived in two pieces was copied and lies elsewhere; so does an empty one, perhaps.
-  const whole = last.buffer === memory && end > start && end - start <= MAX_HEAD ? Buffer.from(memory, start, end - start).toString('latin1') : '';
+  const whole =
+    last.buffer === memory && end > start && end - start <= MAX_HEAD ? Buffer.from(memory, start, end - start).toString('latin1') : '';
   for (let i = 0; i < raw.length; i++) {
     const piece = raw[i] ?? first;
     const from = piece.byteOffset - start;

@@ -20,7 +20,8 @@ export class RequestBody implements AsyncIterableIterator<Uint8Array> {
 
   next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#stopped) return Promise.reject(STOPPED);
-    const iterator = (this.#iterator ??= this.#source[Symbol.asyncIterator]());
+    const iterator = this.#iterator ?? this.#source[Symbol.asyncIterator]();
+    this.#iterator = iterator;
     return new Promise((resolve, reject) => {
       this.#release = reject;
       iterator.next().then(resolve, (error: unknown) => reject(brokenSource(error)));

@@ -1,10 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
 import { connect, createSecureContext, rootCertificates, type SecureContext, type TLSSocket } from 'node:tls';
-import type { Authority } from '../../base/model/arrival.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import { Lru } from '../../base/lib/lru.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 import { CONNECT_TIMEOUT_MS } from './dialer.ts';
 import { timeoutError, tlsError } from './upstream-error.ts';
 

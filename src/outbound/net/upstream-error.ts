@@ -1,6 +1,6 @@
-import type { Authority } from '../../base/model/arrival.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 
 /** How far a call had come when it failed. */
 export type CallPhase = 'connecting' | 'sent' | 'answering';
@@ -61,7 +61,9 @@ export function codeOf(error: unknown): string {
 /** A name that could not be turned into an address: `upstream_unreachable`. */
 export function lookupError(host: string, cause: unknown): GatewayError {
   const code = codeOf(cause);
-  return new GatewayError('upstream_unreachable', `${host} ${DNS_FAULTS[code] ?? `could not be looked up (${code || 'unknown fault'})`}.`, { cause });
+  return new GatewayError('upstream_unreachable', `${host} ${DNS_FAULTS[code] ?? `could not be looked up (${code || 'unknown fault'})`}.`, {
+    cause,
+  });
 }
 
 /** No TCP connection: `upstream_unreachable`. */
@@ -75,7 +77,8 @@ export function dialError(authority: Authority, cause: unknown): GatewayError {
 export function tlsError(authority: Authority, cause: unknown): GatewayError {
   const code = codeOf(cause);
   const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
-  const what = TLS_FAULTS[code] ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
+  const what =
+    TLS_FAULTS[code] ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
   return new GatewayError('upstream_tls', `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`, { cause });
 }
 
@@ -100,17 +103,29 @@ export function callError(authority: Authority, phase: CallPhase, error: unknown
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
   // undici 7 leaves the code of its parser's errors undefined; llhttp's reason stands in the message.
   if (error instanceof Error && error.name === 'HTTPParserError') {
-    return error.message.includes('EOF') ? brokenOff(name, error) : protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+    return error.message.includes('EOF')
+      ? brokenOff(name, error)
+      : protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
   }
   if (code === 'UND_ERR_SOCKET') return socketError(name, phase, error);
+  if (CLOSED.has(code)) return closedError(name, phase, error);
+  return requestError(name, code, error);
+}
+
+/** The connection went away, by the system's code. */
+const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'ETIMEDOUT']);
+
+/** Failures whose reason lies on our side of the connection. */
+function requestError(name: string, code: string, error: unknown): GatewayError {
   if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') {
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
   }
   if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {
     return new GatewayError('client_gone', 'The request body has not the length that was announced.', { cause: error });
   }
-  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') return new GatewayError('shutting_down', 'The gateway is draining.', { cause: error });
-  if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED' || code === 'ETIMEDOUT') return closedError(name, phase, error);
+  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
+    return new GatewayError('shutting_down', 'The gateway is draining.', { cause: error });
+  }
   return new GatewayError('upstream_unreachable', `The call to ${name} failed (${code || 'unknown fault'}).`, { cause: error });
 }
 

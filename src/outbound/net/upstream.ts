@@ -1,5 +1,5 @@
-import type { Authority } from '../../base/model/arrival.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 
 /** One HTTP call to an upstream. */
 export interface UpstreamCall {

@@ -89,7 +89,8 @@ t.test('unknown names hold four places at most; a hanging look-up keeps its plac
   await answer('ai.example', ['192.0.2.1']);
   t.same(await ai, ['192.0.2.1']);
   clock.advance(5_000);
-  for (const { reason } of (await failures) as PromiseRejectedResult[]) t.match(reason, { code: 'upstream_timeout', message: /within 5 seconds/ });
+  for (const { reason } of (await failures) as PromiseRejectedResult[])
+    t.match(reason, { code: 'upstream_timeout', message: /within 5 seconds/ });
   t.equal(asked.length, 5, 'no fifth one while four hang');
   await answer('dead0.example', ['192.0.2.5']);
   t.equal(asked.at(-1), 'dead4.example');
@@ -109,16 +110,29 @@ t.test('a name that does not exist is said so, and asked for again only after tw
   t.match(await again, { code: 'upstream_unreachable', message: /has no address/ });
 });
 
-const guardOf = (egressAllow: readonly string[] = [], own: readonly OwnAddress[] = []): EgressGuard => new EgressGuard({ egressAllow, ownAddresses: () => own });
+const guardOf = (egressAllow: readonly string[] = [], own: readonly OwnAddress[] = []): EgressGuard =>
+  new EgressGuard({ egressAllow, ownAddresses: () => own });
 
 t.test('only public addresses are admitted, each record for itself, and the message does not give the address away', async (t) => {
   const guard = guardOf();
   const target = { host: 'mixed.example', port: 443 };
   t.same(guard.admit(target, ['10.0.0.1', '8.8.8.8', '::1', '2606:4700::1'], false), ['8.8.8.8', '2606:4700::1']);
-  for (const address of ['127.0.0.1', '::1', '::ffff:10.0.0.1', '169.254.169.254', '100.64.0.1', '0.0.0.0', '64:ff9b::7f00:1', '2002:7f00:1::', 'nonsense']) {
+  for (const address of [
+    '127.0.0.1',
+    '::1',
+    '::ffff:10.0.0.1',
+    '169.254.169.254',
+    '100.64.0.1',
+    '0.0.0.0',
+    '64:ff9b::7f00:1',
+    '2002:7f00:1::',
+    'nonsense',
+  ]) {
     t.throws(() => guard.admit(target, [address], false), { code: 'egress_denied', status: 403 }, address);
   }
-  t.throws(() => guard.admit(target, ['10.1.2.3'], false), { message: 'mixed.example is not reachable through the gateway: it is a private address.' });
+  t.throws(() => guard.admit(target, ['10.1.2.3'], false), {
+    message: 'mixed.example is not reachable through the gateway: it is a private address.',
+  });
 });
 
 t.test('GW_EGRESS_ALLOW exempts ranges and hosts, the operator his own targets, and nothing exempts the gateway itself', async (t) => {
@@ -130,7 +144,11 @@ t.test('GW_EGRESS_ALLOW exempts ranges and hosts, the operator his own targets, 
   t.same(guard.admit({ host: 'x.example', port: 1 }, ['192.168.0.1'], true), ['192.168.0.1']);
   t.same(guard.admit({ host: 'x.example', port: 7081 }, ['127.0.0.1'], true), ['127.0.0.1']);
   for (const address of ['127.0.0.1', '::ffff:127.0.0.1', '0.0.0.0', '::']) {
-    t.throws(() => guard.admit({ host: 'internal.example', port: 7080 }, [address], true), { code: 'egress_denied', message: /the gateway itself/ }, address);
+    t.throws(
+      () => guard.admit({ host: 'internal.example', port: 7080 }, [address], true),
+      { code: 'egress_denied', message: /the gateway itself/ },
+      address,
+    );
   }
   t.throws(() => guardOf(['10.0.0.1/8']), RangeError);
   t.throws(() => guardOf(['not a host']), RangeError);
@@ -181,10 +199,17 @@ t.test('the address that is dialled is one that was judged: refused records are 
   t.equal(await dialedTo(dialer, 'fallback.example', port), '127.0.0.2');
   t.equal(await dialedTo(dialer, 'api.openai.com', 443), '127.0.0.2');
   await t.rejects(dialer.dial({ host: 'rebind.example', port }, false), { code: 'egress_denied' });
-  await t.rejects(dialer.dial({ host: '127.0.0.1', port }, false), { code: 'egress_denied' }, 'a literal is judged although nothing is looked up');
+  await t.rejects(
+    dialer.dial({ host: '127.0.0.1', port }, false),
+    { code: 'egress_denied' },
+    'a literal is judged although nothing is looked up',
+  );
   asked = 0;
   for (let i = 0; i < 2; i++) {
-    await t.rejects(dialer.dial({ host: 'dead.example', port }, false), { code: 'upstream_unreachable', message: /refused the connection/ });
+    await t.rejects(dialer.dial({ host: 'dead.example', port }, false), {
+      code: 'upstream_unreachable',
+      message: /refused the connection/,
+    });
   }
   t.equal(asked, 2, 'an answer that leads nowhere is not kept');
 });

@@ -1,0 +1,271 @@
+import { createServer } from 'node:net';
+import t from 'tap';
+import { systemClock } from '../../../src/base/lib/clock.ts';
+import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
+import type { UpstreamHandle } from '../../../src/outbound/net/upstream.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
+import { MISBEHAVIOUR, type RawBehaviour, startRawUpstream } from '../../support/raw-upstream.ts';
+import { certificateOf, listenOnFreePort, startPlainUpstream, startTlsUpstream } from '../../support/tls-upstream.ts';
+import { at, collect, events, fill, openUpstream, until } from '../../support/upstream-calls.ts';
+
+t.test('a connection that failed or was closed gives its place back', async (t) => {
+  let behaviour: keyof typeof MISBEHAVIOUR = 'halfCloses';
+  const server = await startRawUpstream((socket, text) => (MISBEHAVIOUR[behaviour] as RawBehaviour)(socket, text));
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t, { maxConnections: 1 });
+  for (const name of ['halfCloses', 'resets', 'halfCloses', 'closes', 'resets', 'halfCloses', 'halfCloses'] as const) {
+    behaviour = name;
+    t.equal((await collect(upstream, { authority: at(server) })).body, name === 'halfCloses' ? 'ok' : '');
+    await until(() => server.open === 0);
+  }
+  behaviour = 'untilClose';
+  const all = await Promise.all(Array.from({ length: 4 }, () => collect(upstream, { authority: at(server) })));
+  t.same(
+    new Set(all.map((outcome) => outcome.body)),
+    new Set(['up to the end']),
+    'waiting calls get a new connection when the one before is gone',
+  );
+  const gone = await startPlainUpstream();
+  await gone.close();
+  for (let i = 0; i < 3; i++) t.match((await collect(upstream, { authority: at(gone) })).error, { message: /refused/ });
+});
+
+t.test('a call that was sent is never sent again, not even when an idle connection proves dead', async (t) => {
+  const server = await startRawUpstream((socket) => {
+    if (server.connections === 1 && !server.received.includes('/second')) socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+    else socket.resetAndDestroy();
+  });
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t);
+  t.equal((await collect(upstream, { authority: at(server) })).body, 'ok');
+  const outcome = await collect(upstream, { authority: at(server), method: 'POST', path: '/second', body: Buffer.from('once') });
+  t.match(outcome.error, { code: 'upstream_unreachable', message: /closed the connection before it answered/ });
+  t.equal(server.received.split('/second').length, 2);
+  t.equal(server.connections, 1);
+});
+
+t.test('broken upstreams are told apart, in words for people', async (t) => {
+  const cases = [
+    ['closes', 'upstream_unreachable', /closed the connection before it answered/],
+    ['resets', 'upstream_unreachable', /closed the connection before it answered/],
+    ['cutsLength', 'upstream_unreachable', /in the middle of its answer/],
+    ['cutsChunks', 'upstream_unreachable', /in the middle of its answer/],
+    ['cutsLastChunks', 'upstream_unreachable', /in the middle of its answer/],
+    ['garbage', 'upstream_protocol', /not valid HTTP/],
+    ['hugeHead', 'upstream_protocol', /head that is too large/],
+    ['upgrades', 'upstream_protocol', /switched to a protocol/],
+  ] as const;
+  for (const [name, code, message] of cases) {
+    const server = await startRawUpstream(MISBEHAVIOUR[name]);
+    t.teardown(() => server.close());
+    const { error } = await collect(openUpstream(t), { authority: at(server) });
+    t.match(error, { code, message }, name);
+    t.notMatch(error?.message, /\n|\.[jt]s\b/, `${name}: no stack`);
+  }
+  const gone = await startPlainUpstream();
+  await gone.close();
+  t.match((await collect(openUpstream(t), { authority: at(gone) })).error, {
+    code: 'upstream_unreachable',
+    message: /refused the connection/,
+  });
+});
+
+t.test('each fault of a certificate has its own message, and nothing was sent', async (t) => {
+  const cases = [
+    ['expired', /has expired/],
+    ['not-yet-valid', /not valid yet/],
+    ['wrong-host', /for another host/],
+    ['self-signed', /self-signed/],
+    ['untrusted', /not trusted/],
+  ] as const;
+  for (const [certificate, message] of cases) {
+    const server = await startTlsUpstream({ certificate });
+    t.teardown(() => server.close());
+    const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
+    // Twice: a session of a refused certificate must not open the door the second time.
+    for (const round of [1, 2]) {
+      const { error } = await collect(upstream, { authority: at(server, 'localhost'), tls: true });
+      t.match(error, { code: 'upstream_tls', message }, `${certificate} ${round}`);
+    }
+    t.equal(server.requests.length, 0, certificate);
+  }
+  const plain = createServer((socket) =>
+    socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).on('error', () => undefined),
+  );
+  const port = await listenOnFreePort(plain);
+  t.teardown(() => plain.close());
+  t.match((await collect(openUpstream(t), { authority: at({ port }), tls: true })).error, {
+    code: 'upstream_tls',
+    message: /does not speak TLS/,
+  });
+});
+
+t.test('a handshake that does not end is 504 after ten seconds', async (t) => {
+  const clock = fakeClock();
+  const server = createServer((socket) => void socket.on('error', () => undefined).resume());
+  const port = await listenOnFreePort(server);
+  t.teardown(() => server.close());
+  const outcome = collect(openUpstream(t, { clock }), { authority: at({ port }), tls: true });
+  await new Promise((resolve) => server.once('connection', (socket) => socket.once('data', resolve)));
+  clock.advance(10_000);
+  t.match((await outcome).error, { code: 'upstream_timeout', message: /TLS handshake within 10 seconds/ });
+});
+
+t.test('sessions are resumed, SNI is the host, and an address literal has none but is checked against the certificate', async (t) => {
+  const server = await startTlsUpstream((_request, response) => {
+    response.setHeader('Connection', 'close');
+    response.end('ok');
+  });
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
+  for (let i = 0; i < 3; i++) t.equal((await collect(upstream, { authority: at(server, 'localhost'), tls: true })).body, 'ok');
+  t.equal(server.requests[0]?.servername, 'localhost');
+  t.ok(server.resumed >= 1, 'a later handshake resumes');
+  t.match(await collect(upstream, { authority: at(server), tls: true }), { body: 'ok' });
+  t.notOk(server.requests[3]?.servername);
+  const { certPem } = certificateOf('good', ['x.example']);
+  t.throws(() => openUpstream(t, { caFile: `${certPem.slice(0, 60)}garbage` }));
+});
+
+t.test('abort closes the upstream connection at once, is silent, and dials nothing anew', async (t) => {
+  const server = await startRawUpstream(MISBEHAVIOUR.stalls);
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t);
+  const log: string[] = [];
+  const handle = await new Promise<UpstreamHandle>((resolve) => {
+    const started: UpstreamHandle = upstream.call(
+      fill({ authority: at(server) }),
+      events({
+        onData: () => {
+          resolve(started);
+          return true;
+        },
+        onEnd: () => log.push('end'),
+        onError: (error) => log.push(error.code),
+      }),
+    );
+  });
+  t.equal(server.open, 1);
+  handle.abort();
+  handle.abort();
+  await until(() => server.open === 0);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  t.same([server.connections, log], [1, []]);
+});
+
+t.test('abort before the connection stands sends nothing and leaves the connection to the next call', async (t) => {
+  const server = await startPlainUpstream();
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t);
+  upstream.call(fill({ authority: at(server) }), events({ onHead: () => t.fail('was sent') })).abort();
+  await until(() => server.open === 1);
+  t.equal((await collect(upstream, { authority: at(server) })).body, '{"ok":true}');
+  t.same([server.requests.length, server.connections], [1, 1]);
+});
+
+t.test('a source that fails breaks the upstream call, and a call that is aborted lets go of its source', async (t) => {
+  const server = await startPlainUpstream((_request, response, body) => void body.then(() => response.end('ok')));
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t);
+  const broken = new Error('the client left');
+  async function* failing(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from('begin');
+    await until(() => server.requests.length === 1);
+    throw broken;
+  }
+  const outcome = await collect(upstream, { authority: at(server), method: 'POST', body: failing() });
+  t.match(outcome.error, { code: 'client_gone', cause: broken });
+  t.equal(await server.requests[0]?.complete, false, 'the upstream sees a cut request');
+
+  let released = false;
+  const source: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => new Promise(() => undefined),
+      return: async () => {
+        released = true;
+        return { done: true, value: undefined };
+      },
+    }),
+  };
+  const handle = upstream.call(fill({ authority: at(server), method: 'POST', body: source }), events({}));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  handle.abort();
+  await until(() => released);
+  t.pass('released');
+});
+
+t.test(
+  'silence before the head and inside the body is 504, measured from the last sign of life; a held-back client is no silence',
+  async (t) => {
+    const clock = fakeClock();
+    const server = await startRawUpstream((socket, text) => (text.includes('/stalls') ? MISBEHAVIOUR.stalls(socket) : undefined));
+    t.teardown(() => server.close());
+    const upstream = openUpstream(t, { clock, headersTimeoutMs: 8_000, idleTimeoutMs: 4_000 });
+    const log: string[] = [];
+    const start = (path: string, keepReading: boolean): UpstreamHandle =>
+      upstream.call(
+        fill({ authority: at(server), path }),
+        events({
+          onData: () => {
+            log.push(`${path} data`);
+            return keepReading;
+          },
+          onError: (error) => log.push(`${path} ${error.code}: ${error.message.replace(/^\S+ /, '')}`),
+        }),
+      );
+    start('/silent', true);
+    start('/stalls', true);
+    start('/stalls-paused', false);
+    await until(() => log.length === 2 && server.received.includes('/silent'));
+    clock.advance(3_900);
+    t.equal(log.length, 2);
+    clock.advance(1_100);
+    t.same(log.slice(2), ['/stalls upstream_timeout: was silent for 4 seconds in the middle of its answer.']);
+    clock.advance(2_900);
+    t.equal(log.length, 3);
+    clock.advance(1_200);
+    t.same(log.slice(3), ['/silent upstream_timeout: did not begin to answer within 8 seconds.']);
+    await until(() => server.open === 1);
+    clock.advance(60_000);
+    t.equal(log.length, 4, 'the paused one is still there');
+  },
+);
+
+t.test('what cannot be sent is refused after the call has returned', async (t) => {
+  const server = await startPlainUpstream();
+  t.teardown(() => server.close());
+  const upstream = openUpstream(t);
+  for (const bad of [
+    { path: 'no-slash' },
+    { headers: ['X-Bad', 'a\r\nb'] },
+    { method: 'GE T' },
+    { path: '/a b' },
+    { headers: ['Bad Name', 'x'] },
+    { headers: ['host', 'evil.example'] },
+  ]) {
+    let returned = false;
+    const error = await new Promise<GatewayError>((resolve) => {
+      const onError = (failure: GatewayError): void => {
+        t.ok(returned);
+        resolve(failure);
+      };
+      upstream.call(fill({ authority: at(server), ...bad }), events({ onError }));
+      returned = true;
+    });
+    t.match(error, { code: 'invalid_request', message: /cannot be sent/ }, JSON.stringify(bad));
+  }
+  t.equal(server.requests.length, 0);
+});
+
+t.test('close ends what is under way and refuses what comes after', async (t) => {
+  const server = await startRawUpstream(MISBEHAVIOUR.stalls);
+  t.teardown(() => server.close());
+  const upstream = createUpstream({ clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
+  const running = collect(upstream, { authority: at(server) });
+  await until(() => server.received !== '');
+  await upstream.close();
+  t.match((await running).error, { code: 'shutting_down' });
+  t.match((await collect(upstream, { authority: at(server) })).error, { code: 'shutting_down' });
+  await until(() => server.open === 0);
+});

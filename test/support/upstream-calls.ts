@@ -1,0 +1,64 @@
+import { systemClock } from '../../src/base/lib/clock.ts';
+import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { createUpstream, type UpstreamOptions } from '../../src/outbound/net/create-upstream.ts';
+import type { Upstream, UpstreamCall, UpstreamEvents } from '../../src/outbound/net/upstream.ts';
+import type { HasTeardown } from './temp-dir.ts';
+
+export interface Outcome {
+  readonly status: number;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+  readonly trailers: readonly string[];
+  readonly infos: readonly (readonly [number, readonly string[]])[];
+  readonly error: GatewayError | undefined;
+}
+
+/** An upstream client with long time-outs that is closed when the test ends. */
+export function openUpstream(t: HasTeardown, options: Partial<UpstreamOptions> = {}): Upstream {
+  const upstream = createUpstream({ clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000, ...options });
+  t.teardown(() => upstream.close());
+  return upstream;
+}
+
+/** Makes a call and collects everything that it tells. */
+export function collect(upstream: Upstream, call: Partial<UpstreamCall> & { authority: UpstreamCall['authority'] }): Promise<Outcome> {
+  return new Promise((resolve) => {
+    let status = 0;
+    let rawHeaders: readonly string[] = [];
+    const infos: (readonly [number, readonly string[]])[] = [];
+    const chunks: Uint8Array[] = [];
+    const finish = (trailers: readonly string[], error?: GatewayError): void =>
+      resolve({ status, rawHeaders, body: Buffer.concat(chunks).toString('latin1'), trailers, infos, error });
+    upstream.call(fill(call), {
+      onInfo: (code, headers) => infos.push([code, headers]),
+      onHead: (code, headers) => {
+        status = code;
+        rawHeaders = headers;
+      },
+      onData: (chunk) => chunks.push(chunk) > 0,
+      onEnd: (trailers) => finish(trailers),
+      onError: (error) => finish([], error),
+    });
+  });
+}
+
+/** A plain GET of the operator's own target, with what is given laid over it. */
+export function fill(call: Partial<UpstreamCall> & { authority: UpstreamCall['authority'] }): UpstreamCall {
+  return { tls: false, method: 'GET', path: '/', headers: [], body: undefined, operatorOwn: true, ...call };
+}
+
+/** The authority of a test server. */
+export const at = (server: { port: number }, host = '127.0.0.1'): { host: string; port: number } => ({ host, port: server.port });
+
+/** Events that do nothing but what is given. */
+export function events(given: Partial<UpstreamEvents>): UpstreamEvents {
+  return { onHead: () => undefined, onData: () => true, onEnd: () => undefined, onError: () => undefined, ...given };
+}
+
+/** Waits for something that another process's end of a connection decides; five seconds at most. */
+export async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; !condition(); i++) {
+    if (i === 1000) throw new Error(`never: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
