@@ -26,7 +26,11 @@ export interface UpstreamEvents {
   /** False pauses the upstream until `resume`. */
   onData(chunk: Uint8Array): boolean;
   onEnd(trailers: readonly string[]): void;
-  /** `egress_denied`, `upstream_unreachable`, `upstream_tls`, `upstream_timeout` or `upstream_protocol`. Not called after `abort`. */
+  /**
+   * `egress_denied`, `upstream_unreachable`, `upstream_tls`, `upstream_timeout` or `upstream_protocol`; where the fault is on this side, `invalid_request` (a
+   * header, method or path that cannot be sent), `client_gone` (the streamed body broke off), `overloaded` or `shutting_down`. Never before `call` has
+   * returned, never after `abort`.
+   */
   onError(error: GatewayError): void;
 }
 
