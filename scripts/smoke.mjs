@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { forTests } from './child-environment.mjs';
 import { projectRoot, setUp } from './setup.mjs';
 
-const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 20_000;
 const KEY = 'sk-smoke-test-key';
 const CHAT = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Say hello.' }] };

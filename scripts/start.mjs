@@ -13,7 +13,7 @@ import { projectRoot, setUp } from './setup.mjs';
 const REPEAT_MS = 300;
 
 try {
-  await setUp();
+  await setUp({ typeCheck: false });
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
   process.exit(1);
