@@ -13,7 +13,6 @@ const MEMBERS = [
   'streaming',
   'error_shape',
   'version_header',
-  'stream_path',
 ] as const;
 const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array'];
 /** Families of wire formats, told apart by their error bodies. */
@@ -35,7 +34,6 @@ export function readDialects(node: YamlNode | undefined, problems: Problems): Re
 
 function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect {
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
-  const streamPath = readStreamPath(row) ?? parent?.streamPath;
   const maxTokens = row.has('max_tokens') ? row.texts('max_tokens') : parent?.maxTokens;
   const promptPaths = row.has('prompt_paths') ? row.texts('prompt_paths') : parent?.promptPaths;
   return {
@@ -49,7 +47,6 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect
     streaming: readStreamRule(row) ?? parent?.streaming,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
-    ...(streamPath === undefined ? {} : { streamPath }),
   };
 }
 
@@ -127,11 +124,6 @@ function readStreamRule(row: Row): StreamRule | undefined {
 function readVersionHeader(row: Row): { name: string; fallback: string } | undefined {
   const header = row.row('version_header', ['name', 'fallback']);
   return header === undefined ? undefined : { name: header.need('name'), fallback: header.need('fallback') };
-}
-
-function readStreamPath(row: Row): { from: string; to: string; query: string } | undefined {
-  const path = row.row('stream_path', ['from', 'to', 'query']);
-  return path === undefined ? undefined : { from: path.need('from'), to: path.need('to'), query: path.need('query') };
 }
 
 /** One of a few words. */

@@ -55,8 +55,6 @@ export interface Dialect {
   readonly errorShape: ErrorShape;
   /** Header that this format needs on every host that speaks it, sent with `fallback` when the caller gave none. */
   readonly versionHeader?: { readonly name: string; readonly fallback: string };
-  /** For a stream switch in the path: the verb that ends the path, what it becomes for a stream, and the query that makes that stream server-sent events. */
-  readonly streamPath?: { readonly from: string; readonly to: string; readonly query: string };
 }
 
 export type ErrorShape = 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';

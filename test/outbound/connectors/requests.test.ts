@@ -9,8 +9,8 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { ErrorShape } from '../../../src/base/catalogue/types.ts';
 import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
+import { directHeaders } from '../../../src/outbound/connectors/direct-headers.ts';
 import { refusalBody } from '../../../src/outbound/connectors/refusal-body.ts';
-import { type DirectCall, shapeDirect } from '../../../src/outbound/connectors/shape-direct.ts';
 
 const catalogue = loadCatalogue();
 
@@ -91,56 +91,20 @@ t.test("the client's own key is seen in every header and query that takes one", 
   t.equal(withoutAuthQuery(openai, '/p?key=abc'), '/p?key=abc');
 });
 
-function shape(id: string, call: Partial<DirectCall>): { path: string; body: unknown; headers: readonly string[] } {
-  const provider = catalogue.provider(id);
-  const full: DirectCall = { method: 'POST', path: undefined, params: {}, stream: false, headerNames: new Set(), ...call };
-  const operation = provider && catalogue.operation(provider, full.method, full.path ?? provider.defaultPath.replace('{model}', 'm'));
-  const shaped = shapeDirect(provider, operation?.dialect, full);
-  return { ...shaped, body: shaped.body === undefined ? undefined : JSON.parse(Buffer.from(shaped.body).toString()) };
-}
-
-const JSON_TYPE = ['content-type', 'application/json'];
-
-t.test('a structured call takes the form of its wire format', async (t) => {
-  const messages = ['m'];
-  t.strictSame(shape('openai', { params: { model: 'gpt-4o', messages, stream: true }, stream: true }), {
-    path: '/v1/chat/completions',
-    body: { model: 'gpt-4o', messages, stream: true },
-    headers: JSON_TYPE,
-  });
-  t.strictSame(shape('gemini', { params: { model: 'models/gemini-2.5-pro', contents: [], stream: true }, stream: true }), {
-    path: '/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse',
-    body: { contents: [] },
-    headers: JSON_TYPE,
-  });
-  t.equal(
-    shape('gemini', { path: '/v1/models/g:generateContent?alt=json&x=1', params: { contents: [] }, stream: true }).path,
-    '/v1/models/g:streamGenerateContent?x=1&alt=sse',
-  );
-  t.equal(
-    shape('gemini', { path: '/v1/models/g:streamGenerateContent', params: { contents: [] }, stream: true }).path,
-    '/v1/models/g:streamGenerateContent?alt=sse',
-  );
-  t.equal(shape('gemini', { path: '/v1/models/g:generateContent', params: { contents: [] } }).path, '/v1/models/g:generateContent');
-  t.strictSame(shape('azure_openai', { params: { model: 'my dep/1', messages, stream: true }, stream: true }), {
-    path: '/openai/deployments/my%20dep%2F1/chat/completions?api-version=2024-10-21',
-    body: { stream: true, messages },
-    headers: JSON_TYPE,
-  });
-  t.throws(() => shape('gemini', { params: { contents: [] } }), { code: 'invalid_request', details: [{ path: 'action.params.model' }] });
-});
-
-t.test('the version header that a format needs is added unless the caller set it', async (t) => {
+t.test('a structured call gets the headers that its format cannot do without, unless the caller set them', async (t) => {
+  const type = ['content-type', 'application/json'];
   const version = ['anthropic-version', '2023-06-01'];
-  t.strictSame(shape('anthropic', { params: { model: 'c' } }).headers, [...JSON_TYPE, ...version]);
-  t.strictSame(shape('anthropic', { params: { model: 'c' }, headerNames: new Set(['anthropic-version', 'content-type']) }).headers, []);
-  t.strictSame(shape('azure_openai', { path: '/anthropic/v1/messages', params: { model: 'c' } }).headers, [...JSON_TYPE, ...version]);
-  t.strictSame(shape('azure_openai', { path: '/openai/v1/chat/completions', params: { model: 'c' } }).headers, JSON_TYPE);
-});
-
-t.test('a GET without params has no body, a POST without params an empty object', async (t) => {
-  t.strictSame(shape('openai', { method: 'GET', path: '/v1/models' }), { path: '/v1/models', body: undefined, headers: [] });
-  t.strictSame(shape('generic', { method: 'POST', path: '/hook' }), { path: '/hook', body: {}, headers: JSON_TYPE });
-  t.strictSame(shape('generic', { method: 'DELETE', path: '/x', params: { a: 1 } }).body, { a: 1 });
-  t.equal(shape('generic', { method: 'GET' }).path, '/');
+  const headers = (id: string, dialect: string | undefined, hasBody: boolean, set: readonly string[]): readonly string[] =>
+    directHeaders({
+      provider: catalogue.provider(id),
+      dialect: dialect === undefined ? undefined : catalogue.dialect(dialect),
+      hasBody,
+      callerSet: (name) => set.includes(name),
+    });
+  t.strictSame(headers('anthropic', 'anthropic_messages', true, []), [...type, ...version]);
+  t.strictSame(headers('anthropic', 'anthropic_messages', true, ['anthropic-version', 'content-type']), []);
+  t.strictSame(headers('anthropic', undefined, false, []), version);
+  t.strictSame(headers('azure_openai', 'anthropic_messages', true, []), [...type, ...version]);
+  t.strictSame(headers('azure_openai', 'openai_chat', true, []), type);
+  t.strictSame(headers('nobody', undefined, false, []), []);
 });
