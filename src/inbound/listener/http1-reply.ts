@@ -38,6 +38,7 @@ export class Http1Reply implements ReplySink {
   #written = 0;
   /** What would complete the answer in the client's eyes waits here for `end`. */
   #last: Uint8Array | undefined;
+  #stopDiscarding: (() => void) | undefined;
   #goneListeners: (() => void)[] = [];
 
   constructor(options: Http1ReplyOptions) {
@@ -62,6 +63,11 @@ export class Http1Reply implements ReplySink {
   /** Makes this answer the last one of its connection. */
   closeAfterwards(): void {
     this.#close = true;
+  }
+
+  /** The rest of the request cannot be read. */
+  bodyLost(): void {
+    this.#stopDiscarding?.();
   }
 
   /** The connection was closed, by whichever side. */
@@ -181,11 +187,12 @@ export class Http1Reply implements ReplySink {
       cancel();
       done();
     };
+    this.#stopDiscarding = stop;
     request.on('data', (chunk: Uint8Array) => {
       left -= chunk.length;
       if (left < 0) stop();
     });
-    request.once('end', stop).once('close', cancel);
+    request.once('end', stop).once('close', stop);
     request.resume();
   }
 }

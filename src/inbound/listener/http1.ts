@@ -85,9 +85,14 @@ export class Http1Connection implements Activity, Http1Owner {
   refuse(message: string | undefined): void {
     const { transport } = this.#options;
     const answers = [...this.#open];
-    if (answers.length > 0 && answers.every((reply) => reply.ended)) this.#closing = true;
-    else if (answers.length > 0 || message === undefined || !transport.writable) transport.destroy();
-    else transport.end(message, () => transport.destroy());
+    if (answers.length > 0 && answers.every((reply) => reply.ended)) {
+      this.#closing = true;
+      for (const reply of answers) reply.bodyLost();
+    } else if (answers.length > 0 || message === undefined || !transport.writable) {
+      transport.destroy();
+    } else {
+      transport.end(message, () => transport.destroy());
+    }
   }
 
   done(reply: Http1Reply): void {

@@ -36,6 +36,7 @@ export class Link {
 export class Links {
   readonly #bySocket = new Map<Socket, Link>();
   #draining = false;
+  #empty: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
   get draining(): boolean {
@@ -68,17 +69,18 @@ export class Links {
 
   /** Lets every connection finish; resolves when none is left. */
   drain(): Promise<void> {
-    this.#draining = true;
-    const empty = new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
-    });
-    if (this.#bySocket.size === 0) return Promise.resolve();
-    for (const link of [...this.#bySocket.values()]) link.activity.drain();
-    return empty;
+    if (this.#empty === undefined) {
+      this.#draining = true;
+      this.#empty = new Promise<void>((resolve) => {
+        this.#onEmpty = resolve;
+      });
+      for (const link of [...this.#bySocket.values()]) link.activity.drain();
+      if (this.#bySocket.size === 0) this.#onEmpty?.();
+    }
+    return this.#empty;
   }
 
   destroyAll(): void {
-    this.#draining = true;
     for (const link of [...this.#bySocket.values()]) link.socket.destroy();
   }
 }

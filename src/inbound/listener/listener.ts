@@ -91,9 +91,10 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
     Promise.all(servers.map((server) => new Promise<void>((resolve) => (server.listening ? server.close(() => resolve()) : resolve()))));
   const close = async (): Promise<void> => {
     const closed = stopAccepting();
+    const empty = doors.links.drain();
     doors.links.destroyAll();
     doors.stop();
-    await closed;
+    await Promise.all([closed, empty]);
   };
   return {
     port,

@@ -22,7 +22,7 @@ export interface Harness {
 }
 
 /** A listener on free ports that intercepts every CONNECT and answers every request with its body, unless told otherwise. */
-export async function startListener(t: HasTeardown, options: Partial<ListenerOptions> = {}): Promise<Harness> {
+export async function startListener(t: HasTeardown, options: Partial<ListenerOptions> = {}, { interception = true } = {}): Promise<Harness> {
   const caDir = tempDir(t);
   const arrivals: Arrival[] = [];
   const { onArrival = echo } = options;
@@ -34,7 +34,7 @@ export async function startListener(t: HasTeardown, options: Partial<ListenerOpt
     clock: systemClock,
     log: silentLogger,
     connectPorts: [443, 80],
-    ca,
+    ...(interception ? { ca } : {}),
     onTunnel: (request) => Promise.resolve({ kind: 'intercept', tunnel: { authority: request.authority } }),
     dial: () => Promise.reject(new Error('nothing is dialled in this test')),
     ...options,
