@@ -58,7 +58,10 @@ export async function retention(t: Tap, open: (t: Tap) => Promise<StoreUnderTest
       }
       t.equal((await store.list('e')).length, 200);
       t.strictSame(await store.counter('c', 'k'), { n: 200n });
-      t.equal((await store.records({ after: second?.position ?? '', limit: 1 }))[0]?.text, removed > 0 ? left[0]?.text : makeRecord(3, { pad: 500 }).text);
+      t.equal(
+        (await store.records({ after: second?.position ?? '', limit: 1 }))[0]?.text,
+        removed > 0 ? left[0]?.text : makeRecord(3, { pad: 500 }).text,
+      );
       t.ok((await store.records({ after: left[0]?.position ?? '', limit: 500 })).length === left.length - 1, 'positions stay valid');
       if (removed > 2) t.strictSame(await store.records({ after: second?.position ?? '', limit: 5, newestFirst: true }), []);
     }

@@ -5,7 +5,18 @@ import { add, makeRecord, put, states, type StoreUnderTest, type Tap } from './s
 export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
   await t.test('any JSON value comes back as it went in', async (t) => {
     const under = await open(t);
-    const values: unknown[] = [null, true, 0, -1.5, '', 'NUL \0 ü 🙂 \ud800', [], {}, { deep: [{ a: null }] }, JSON.parse('{"__proto__":{"x":1},"constructor":2}')];
+    const values: unknown[] = [
+      null,
+      true,
+      0,
+      -1.5,
+      '',
+      'NUL \0 ü 🙂 \ud800',
+      [],
+      {},
+      { deep: [{ a: null }] },
+      JSON.parse('{"__proto__":{"x":1},"constructor":2}'),
+    ];
     await under.store.commit(
       undefined,
       values.map((value, n) => put(`v${n}`, value)),
@@ -30,7 +41,8 @@ export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<Stor
     for (const round of ['new', 'reopened', 'changed after reopening']) {
       const expected = round === 'changed after reopening' ? [...sorted.filter((key) => key !== 'a/10'), '~~'] : sorted;
       if (round === 'reopened') store = await under.reopen();
-      if (round === 'changed after reopening') await store.commit(undefined, [{ op: 'delete', space: 'e', key: 'a/10' }, put('~~', 1), put('b', 'new')]);
+      if (round === 'changed after reopening')
+        await store.commit(undefined, [{ op: 'delete', space: 'e', key: 'a/10' }, put('~~', 1), put('b', 'new')]);
       await check(expected);
       await check(
         expected.filter((key) => key.startsWith('a/')),
@@ -91,7 +103,9 @@ export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<Stor
 
   await t.test('additions that are under way together are all counted', async (t) => {
     const under = await open(t);
-    await Promise.all(Array.from({ length: 200 }, (_, n) => under.store.commit(makeRecord(n), [add('k', { n: 1n }), add(`k${n % 7}`, { n: 1n })])));
+    await Promise.all(
+      Array.from({ length: 200 }, (_, n) => under.store.commit(makeRecord(n), [add('k', { n: 1n }), add(`k${n % 7}`, { n: 1n })])),
+    );
     for await (const store of states(under, 'reopen')) {
       t.strictSame(await store.counter('c', 'k'), { n: 200n });
       t.equal(

@@ -46,7 +46,12 @@ async function commits(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promi
   await t.test('before it resolves, no read sees a commit', async (t) => {
     const { store } = await open(t);
     const commit = store.commit(makeRecord(1), [put('a', 1), add('k', { n: 1n })]);
-    const early = Promise.all([store.recordById(makeRecord(1).record_id), store.get('e', 'a'), store.counter('c', 'k'), store.records({ limit: 1 })]);
+    const early = Promise.all([
+      store.recordById(makeRecord(1).record_id),
+      store.get('e', 'a'),
+      store.counter('c', 'k'),
+      store.records({ limit: 1 }),
+    ]);
     const [record, entity, counter] = await early;
     t.strictSame([record, entity, counter], [undefined, undefined, {}]);
     await commit;
@@ -75,7 +80,13 @@ async function commits(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promi
 
   await t.test('the effects of a commit take place in their order', async (t) => {
     const { store } = await open(t);
-    await store.commit(undefined, [put('a', 1), { op: 'delete', space: 'e', key: 'a' }, put('a', 2), put('b', 1), { op: 'delete', space: 'e', key: 'b' }]);
+    await store.commit(undefined, [
+      put('a', 1),
+      { op: 'delete', space: 'e', key: 'a' },
+      put('a', 2),
+      put('b', 1),
+      { op: 'delete', space: 'e', key: 'b' },
+    ]);
     t.strictSame(await store.list('e'), [{ key: 'a', value: 2 }]);
   });
 
@@ -167,7 +178,11 @@ async function reads(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise
             after = page.at(-1)?.position;
           }
           t.strictSame(walked, newestFirst ? [...all].reverse() : all, `limit ${limit}, newest first ${newestFirst}`);
-          t.strictSame(positions, newestFirst ? [...positions].sort().reverse() : [...positions].sort(), 'later records have larger positions');
+          t.strictSame(
+            positions,
+            newestFirst ? [...positions].sort().reverse() : [...positions].sort(),
+            'later records have larger positions',
+          );
         }
       }
     }

@@ -75,7 +75,10 @@ export interface Store {
   /** A copy of the entity's value; undefined when there is none. */
   get(space: string, key: string): Promise<unknown>;
   /** Entities of a space in key order (code units); `after` is exclusive. One consistent state, whatever is committed meanwhile. */
-  list(space: string, page?: { readonly prefix?: string; readonly after?: string; readonly limit?: number }): Promise<readonly { readonly key: string; readonly value: unknown }[]>;
+  list(
+    space: string,
+    page?: { readonly prefix?: string; readonly after?: string; readonly limit?: number },
+  ): Promise<readonly { readonly key: string; readonly value: unknown }[]>;
 
   /** Totals by name; empty when nothing was ever added. */
   counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>>;

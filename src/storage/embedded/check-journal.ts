@@ -7,7 +7,14 @@ import { findFrame, walkFrames, withFile } from './segment-reader.ts';
 
 /** One thing a deep check found, in journal order. */
 export type JournalFinding =
-  | { readonly kind: 'record'; readonly segment: number; readonly offset: number; readonly recordId: string; readonly recordHash: string; readonly text: string }
+  | {
+      readonly kind: 'record';
+      readonly segment: number;
+      readonly offset: number;
+      readonly recordId: string;
+      readonly recordHash: string;
+      readonly text: string;
+    }
   /** A commit without a record. */
   | { readonly kind: 'effects'; readonly segment: number; readonly offset: number }
   /** Bytes that are no frame; good frames, or a later segment, follow. */
@@ -27,47 +34,69 @@ export async function* checkJournal(dir: string): AsyncGenerator<JournalFinding,
   const names = await segmentNames(folder);
   let expected = names[0]?.segment ?? 1;
   for (const { segment, name } of names) {
-    for (; expected < segment; expected += 1) yield { kind: 'damage', segment: expected, offset: 0, bytes: 0, message: 'the segment is missing' };
+    for (; expected < segment; expected += 1)
+      yield { kind: 'damage', segment: expected, offset: 0, bytes: 0, message: 'the segment is missing' };
     expected = segment + 1;
     yield* checkSegment(join(folder, name), segment, segment === names.at(-1)?.segment);
   }
 }
 
 async function* checkSegment(path: string, segment: number, isLast: boolean): AsyncGenerator<JournalFinding, void> {
-  const known = await inspectHeader(path, segment);
-  const size = known?.bytes ?? (await withFile(path, async (file) => (await file.stat()).size));
+  const header = await inspectHeader(path, segment);
+  const size = header?.bytes ?? (await withFile(path, async (file) => (await file.stat()).size));
   let records = 0;
   let at = SEGMENT_HEADER_BYTES;
-  if (known === undefined) {
-    const next = await nextFrame(path, 0, size);
-    if (next === undefined && isLast) return yield { kind: 'torn', segment, offset: 0, bytes: size };
-    yield { kind: 'damage', segment, offset: 0, bytes: next ?? size, message: 'the header is damaged' };
-    at = next ?? size;
+  if (header === undefined) {
+    const gap = await badBytes(path, segment, 0, size, isLast, 'the header is damaged');
+    yield gap;
+    at = gap.bytes;
   }
   while (at < size) {
-    const found: JournalFinding[] = [];
-    const from = at;
-    at = await withFile(path, (file) =>
-      walkFrames(file, from, size, (frame, offset) => {
-        if (frameHasRecord(frame)) {
-          found.push({ kind: 'record', segment, offset, recordId: frameRecordId(frame), recordHash: frameRecordHash(frame), text: frameText(frame) });
-        } else found.push({ kind: 'effects', segment, offset });
-        return found.length >= FRAMES_PER_TURN;
-      }),
-    );
+    const { found, end } = await goodFrames(path, segment, at, size);
     for (const finding of found) {
       if (finding.kind === 'record') records += 1;
       yield finding;
     }
+    at = end;
     if (at >= size || found.length >= FRAMES_PER_TURN) continue;
-    const next = await nextFrame(path, at + 1, size);
-    if (next === undefined && isLast) yield { kind: 'torn', segment, offset: at, bytes: size - at };
-    else yield { kind: 'damage', segment, offset: at, bytes: (next ?? size) - at, message: 'the frame is damaged' };
-    at = next ?? size;
+    const gap = await badBytes(path, segment, at, size, isLast, 'the frame is damaged');
+    yield gap;
+    at += gap.bytes;
   }
   yield { kind: 'segment', segment, records, bytes: size };
 }
 
-function nextFrame(path: string, from: number, size: number): Promise<number | undefined> {
-  return withFile(path, (file) => findFrame(file, from, size));
+/** Good frames from `from` on, at most as many as one turn takes, and where they end. */
+async function goodFrames(path: string, segment: number, from: number, size: number): Promise<{ found: JournalFinding[]; end: number }> {
+  const found: JournalFinding[] = [];
+  const end = await withFile(path, (file) =>
+    walkFrames(file, from, size, (frame, offset) => {
+      if (frameHasRecord(frame)) {
+        found.push({
+          kind: 'record',
+          segment,
+          offset,
+          recordId: frameRecordId(frame),
+          recordHash: frameRecordHash(frame),
+          text: frameText(frame),
+        });
+      } else found.push({ kind: 'effects', segment, offset });
+      return found.length >= FRAMES_PER_TURN;
+    }),
+  );
+  return { found, end };
+}
+
+/** What the bytes from `offset` to the next good frame are: damage, or in the last segment with nothing good behind them a torn write. */
+async function badBytes(
+  path: string,
+  segment: number,
+  offset: number,
+  size: number,
+  isLast: boolean,
+  message: string,
+): Promise<Extract<JournalFinding, { kind: 'damage' | 'torn' }>> {
+  const next = await withFile(path, (file) => findFrame(file, offset + 1, size));
+  const bytes = (next ?? size) - offset;
+  return next === undefined && isLast ? { kind: 'torn', segment, offset, bytes } : { kind: 'damage', segment, offset, bytes, message };
 }

@@ -104,27 +104,31 @@ export class CommitQueue {
       stored = this.#options.writer.append(frames.bytes);
     } catch (error) {
       this.#fail(group, error);
-      return this.#over();
+      this.#over();
+      return;
     }
     if (stored === undefined) {
       this.#settle(group);
-      return this.#over();
+      this.#over();
+      return;
     }
     this.#writing = true;
-    stored.then(
-      () => this.#settle(group),
-      (error: unknown) => this.#fail(group, error),
-    ).finally(() => {
-      this.#writing = false;
-      this.#over();
-    });
+    stored
+      .then(
+        () => this.#settle(group),
+        (error: unknown) => this.#fail(group, error),
+      )
+      .finally(() => {
+        this.#writing = false;
+        this.#over();
+      });
   }
 
   /** After a group, whatever became of it. */
   #over(): void {
     this.#spare.clear();
-    if (this.#waiting.length > 0) return this.resume();
-    for (const wake of this.#idle.splice(0)) wake();
+    if (this.#waiting.length > 0) this.resume();
+    else for (const wake of this.#idle.splice(0)) wake();
   }
 
   #settle(group: readonly Waiting[]): void {
@@ -140,7 +144,8 @@ export class CommitQueue {
   #fail(group: readonly Waiting[], cause: unknown): void {
     const refused = [...group, ...this.#waiting.splice(0)];
     this.#frames.clear();
-    if (!this.#failed) this.#options.log.error({ err: cause, commits: refused.length }, 'The journal cannot be written; nothing is accepted until it can');
+    if (!this.#failed)
+      this.#options.log.error({ err: cause, commits: refused.length }, 'The journal cannot be written; nothing is accepted until it can');
     this.#failed = true;
     this.#cut();
     this.#probeLater();

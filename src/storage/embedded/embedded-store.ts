@@ -62,7 +62,8 @@ export class EmbeddedStore implements Store {
     });
     this.#indexer.afterRounds(() => this.#queue.resume());
     this.#indexer.notice();
-    for (const { segment, end } of parts.unfinished) void this.#inTurn(() => eraseSegment(parts.segments, segment, end, this.#indexer)).catch(() => undefined);
+    for (const { segment, end } of parts.unfinished)
+      void this.#inTurn(() => eraseSegment(parts.segments, segment, end, this.#indexer)).catch(() => undefined);
   }
 
   get writable(): boolean {
@@ -198,7 +199,13 @@ export class EmbeddedStore implements Store {
     const { active } = writer;
     const hasRecord = commit.recordId !== '';
     countFrame(active, offset + length, hasRecord, commit.committedAt);
-    tail.apply(commit.recordId, commit.recordHash, hasRecord ? locationText(active.segment, offset, length) : '', commit.effects, commit.cells);
+    tail.apply(
+      commit.recordId,
+      commit.recordHash,
+      hasRecord ? locationText(active.segment, offset, length) : '',
+      commit.effects,
+      commit.cells,
+    );
     if (commit.recordId > this.#lastRecordId) this.#lastRecordId = commit.recordId;
     this.#release(commit);
   }

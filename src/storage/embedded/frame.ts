@@ -115,7 +115,8 @@ export class FrameBuffer {
     at += textLength;
     if (commit.effectsText !== '') at += bytes.write(commit.effectsText, at, 'utf8');
     const length = at + 4 - start;
-    if (length > MAX_FRAME_BYTES) throw new RangeError(`A commit of ${length} bytes is larger than the ${MAX_FRAME_BYTES} bytes a frame may have`);
+    if (length > MAX_FRAME_BYTES)
+      throw new RangeError(`A commit of ${length} bytes is larger than the ${MAX_FRAME_BYTES} bytes a frame may have`);
     bytes.writeUInt32LE(MARKER_WORD, start);
     bytes.writeUInt32LE(length, start + 8);
     bytes.writeDoubleLE(commit.committedAt, start + 12);

@@ -67,7 +67,9 @@ export class Indexer {
   /** True when commits must wait for the round that is under way. */
   get full(): boolean {
     const { active } = this.#options.tail;
-    return this.#running !== undefined && (active.commits >= FULL_ROUNDS * COMMITS_PER_ROUND || active.weight >= FULL_ROUNDS * WEIGHT_PER_ROUND);
+    return (
+      this.#running !== undefined && (active.commits >= FULL_ROUNDS * COMMITS_PER_ROUND || active.weight >= FULL_ROUNDS * WEIGHT_PER_ROUND)
+    );
   }
 
   /** To be called after commits became visible: starts a round when enough has come together, else when `everyMs` is over. */
@@ -151,7 +153,8 @@ export class Indexer {
   /** Writes the round that failed before, or else freezes a new one. */
   async #write(sync: boolean): Promise<void> {
     const { index, tail, syncJournal, durable } = this.#options;
-    const round = (this.#round ??= this.#freeze());
+    const round = this.#round ?? this.#freeze();
+    this.#round = round;
     if (durable || sync) await syncJournal();
     await index.write(rowsOf(round), round.state, { sync });
     this.#state = round.state;
@@ -170,7 +173,12 @@ export class Indexer {
       const info = segments.get(at);
       if (info) sealed.push(segmentRow(info));
     }
-    return { generation, counters, sealed, state: { format: FORMAT_VERSION, segment, offset: end, first: segments.first, synced: durable } };
+    return {
+      generation,
+      counters,
+      sealed,
+      state: { format: FORMAT_VERSION, segment, offset: end, first: segments.first, synced: durable },
+    };
   }
 }
 

@@ -45,7 +45,8 @@ export async function inspectJournal(folder: string): Promise<JournalFiles> {
     else if (at === names.length - 1 && !(await holdsFrames(path))) tornFile = path;
     else throw new StoreError('corrupt', `The journal is damaged: the header of segment ${segment} (${path}, offset 0)`);
     const before = files.at(-2);
-    if (file && before && before.segment + 1 !== segment) throw new StoreError('corrupt', `The journal is damaged: segment ${before.segment + 1} is missing in ${folder}`);
+    if (file && before && before.segment + 1 !== segment)
+      throw new StoreError('corrupt', `The journal is damaged: segment ${before.segment + 1} is missing in ${folder}`);
   }
   const lastFile = files.at(-1);
   return { files, last: lastFile ? await scanLast(lastFile) : undefined, tornFile };
@@ -80,7 +81,10 @@ export async function inspectHeader(path: string, segment: number): Promise<Segm
 }
 
 export function newerFormat(path: string, version: number): StoreError {
-  return new StoreError('newer_format', `${path} has format ${version}; this version reads up to ${FORMAT_VERSION}. Use the gateway version that wrote it`);
+  return new StoreError(
+    'newer_format',
+    `${path} has format ${version}; this version reads up to ${FORMAT_VERSION}. Use the gateway version that wrote it`,
+  );
 }
 
 async function holdsFrames(path: string): Promise<boolean> {

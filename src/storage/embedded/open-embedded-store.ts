@@ -53,7 +53,7 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const unclaim = await claimFolder(dir);
-  if (unclaim === undefined) throw inUse(dir, process.pid);
+  if (unclaim === undefined) throw new StoreError('in_use', inUseLine(dir, process.pid));
   try {
     return await openClaimed({ ...options, dir }, unclaim);
   } catch (error) {
@@ -140,7 +140,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     tail,
     counters,
     indexer,
-    lastRecordId: lastReplayedId > lastIndexedId ? lastReplayedId : lastIndexedId,
+    lastRecordId: [lastReplayedId, lastIndexedId].sort().at(-1),
     unfinished: place.unfinished,
     release,
   });
@@ -175,7 +175,7 @@ async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex>
   try {
     return await LevelIndex.open(folder);
   } catch (error) {
-    if (isLocked(error)) throw inUse(dir, await livingOwner(dir));
+    if (isLocked(error)) throw new StoreError('in_use', inUseLine(dir, await livingOwner(dir)), { cause: error });
     throw new StoreError('corrupt', `The index in ${folder} cannot be opened: ${reason(error)}`, { cause: error });
   }
 }
@@ -200,12 +200,15 @@ async function livingOwner(dir: string): Promise<number | undefined> {
   }
 }
 
-function inUse(dir: string, pid: number | undefined): StoreError {
-  return new StoreError('in_use', `The data folder ${dir} is in use by another gateway${pid === undefined ? '' : ` (pid ${pid})`}`);
+function inUseLine(dir: string, pid: number | undefined): string {
+  return `The data folder ${dir} is in use by another gateway${pid === undefined ? '' : ` (pid ${pid})`}`;
 }
 
 function indexMissing(dir: string): StoreError {
-  return new StoreError('corrupt', `The index of ${dir} is missing and its journal does not begin at segment 1, so that entities and counters cannot be rebuilt`);
+  return new StoreError(
+    'corrupt',
+    `The index of ${dir} is missing and its journal does not begin at segment 1, so that entities and counters cannot be rebuilt`,
+  );
 }
 
 /** LevelDB hides why it failed in the cause. */

@@ -22,7 +22,6 @@ export interface PreparedCommit {
 
 const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
 const RECORD_HASH = /^[0-9a-f]{64}$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the contract allows all of ASCII but NUL.
 const KEY = /^[\x01-\x7f]+$/;
 const NO_CELLS: readonly CounterCell[] = [];
 const NO_EFFECTS: readonly PreparedEffect[] = [];

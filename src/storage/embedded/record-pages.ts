@@ -19,28 +19,42 @@ const CHUNK_BYTES = 128 * 1024;
 export async function recordPage(segments: Segments, query: PageQuery): Promise<readonly StoredRecord[]> {
   const { limit, newestFirst = false } = query;
   if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
-  const page: StoredRecord[] = [];
   const { first, last } = segments;
-  const after = query.after === undefined ? undefined : parsePosition(query.after);
-  if (query.after !== undefined && (after === undefined || after.segment > last)) throw unknownPosition();
-  let from = after;
+  let after = query.after === undefined ? undefined : knownPosition(query.after, last);
   if (after && after.segment < first) {
-    if (newestFirst) return page;
-    from = undefined;
+    if (newestFirst) return [];
+    after = undefined;
   }
-  const start = from?.segment ?? (newestFirst ? last : first);
-  for (let segment = start; segment >= segments.first && segment <= last && page.length < limit; segment += newestFirst ? -1 : 1) {
-    const info = segments.get(segment);
-    if (info === undefined || info.end === SEGMENT_HEADER_BYTES) continue;
-    const { end } = info;
-    const offset = segment === from?.segment ? from.offset : undefined;
-    await onSegment(segments, segment, async (file) => {
-      const length = offset === undefined ? 0 : await lengthAt(file, offset, end);
-      if (newestFirst) await backwards(file, segment, offset ?? end, limit, page);
-      else await forwards(file, segment, offset === undefined ? SEGMENT_HEADER_BYTES : offset + length, end, limit, page);
-    });
+  const page: StoredRecord[] = [];
+  const step = newestFirst ? -1 : 1;
+  let segment = after?.segment ?? (newestFirst ? last : first);
+  for (; segment >= segments.first && segment <= last && page.length < limit; segment += step) {
+    await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst }, page);
   }
   return page;
+}
+
+/** Adds what one segment has for the page, behind or before the frame at `after`. */
+async function segmentPage(
+  segments: Segments,
+  segment: number,
+  after: number | undefined,
+  { limit, newestFirst }: { readonly limit: number; readonly newestFirst: boolean },
+  page: StoredRecord[],
+): Promise<void> {
+  const end = segments.get(segment)?.end ?? SEGMENT_HEADER_BYTES;
+  if (end === SEGMENT_HEADER_BYTES && after === undefined) return;
+  await onSegment(segments, segment, async (file) => {
+    const behind = after === undefined ? SEGMENT_HEADER_BYTES : after + (await lengthAt(file, after, end));
+    if (newestFirst) await backwards(file, segment, after ?? end, limit, page);
+    else await forwards(file, segment, behind, end, limit, page);
+  });
+}
+
+function knownPosition(text: string, last: number): { readonly segment: number; readonly offset: number } {
+  const position = parsePosition(text);
+  if (position === undefined || position.segment > last) throw unknownPosition();
+  return position;
 }
 
 /** Runs `use` on an open segment; retention may have removed the file meanwhile, then there is nothing to see in it. */
@@ -91,20 +105,27 @@ async function backwards(file: FileHandle, segment: number, from: number, limit:
     const base = Math.max(SEGMENT_HEADER_BYTES, at - wanted);
     const bytes = await readBytes(file, base, at - base);
     let end = bytes.length;
-    while (end >= MIN_FRAME_BYTES && page.length < limit) {
-      const length = bytes.readUInt32LE(end - 4);
-      if (length > end && base > SEGMENT_HEADER_BYTES && length <= MAX_FRAME_BYTES) {
-        wanted = Math.max(CHUNK_BYTES, length);
-        break;
-      }
-      const frame = length <= end ? frameAt(bytes, end - length, end) : undefined;
-      if (frame?.length !== length) throw corruptFrame(segment, base + end);
+    let frame = frameBefore(bytes, end);
+    for (; frame && page.length < limit; frame = frameBefore(bytes, end)) {
       push(page, frame, segment, base + frame.start);
-      end -= length;
+      end = frame.start;
     }
-    if (end > 0 && end < MIN_FRAME_BYTES && base === SEGMENT_HEADER_BYTES) throw corruptFrame(segment, base + end);
     at = base + end;
+    if (page.length >= limit || end === 0) continue;
+    // The frame that ends here begins before the chunk, unless the chunk already begins with the segment.
+    const length = end >= MIN_FRAME_BYTES ? bytes.readUInt32LE(end - 4) : 0;
+    if (base === SEGMENT_HEADER_BYTES || (end >= MIN_FRAME_BYTES && (length <= end || length > MAX_FRAME_BYTES)))
+      throw corruptFrame(segment, at);
+    wanted = Math.max(CHUNK_BYTES, length);
   }
+}
+
+/** The verified frame that ends at `end`, when it begins in these bytes. */
+function frameBefore(bytes: Buffer, end: number): Frame | undefined {
+  if (end < MIN_FRAME_BYTES) return undefined;
+  const length = bytes.readUInt32LE(end - 4);
+  const frame = length <= end ? frameAt(bytes, end - length, end) : undefined;
+  return frame?.length === length ? frame : undefined;
 }
 
 function push(page: StoredRecord[], frame: Frame, segment: number, offset: number): void {

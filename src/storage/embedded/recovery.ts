@@ -28,14 +28,16 @@ export async function placeJournal(folder: string, index: LevelIndex, journal: J
   const known = await index.state();
   if (known && known.format > FORMAT_VERSION) throw newerFormat('The index', known.format);
   const firstOnDisk = journal.files[0]?.segment ?? 1;
-  if (known === undefined && firstOnDisk > 1) throw new StoreError('corrupt', `The index is empty and the journal in ${folder} does not begin at segment 1`);
+  if (known === undefined && firstOnDisk > 1)
+    throw new StoreError('corrupt', `The index is empty and the journal in ${folder} does not begin at segment 1`);
   const first = known?.first ?? 1;
   const files = journal.files.filter((file) => file.segment >= first);
   const unfinished = journal.files.filter((file) => file.segment < first).map(({ segment, bytes }) => ({ segment, end: bytes }));
   if (files.length > 0 && files[0]?.segment !== first) throw missing(folder, first);
   const segments = new Segments(folder, first);
   const state = known ?? { format: FORMAT_VERSION, segment: first, offset: SEGMENT_HEADER_BYTES, first, synced: false };
-  for (const file of files) await addSegment(segments, file, file.segment < state.segment ? await sealedRow(index, file.segment) : undefined, state);
+  for (const file of files)
+    await addSegment(segments, file, file.segment < state.segment ? await sealedRow(index, file.segment) : undefined, state);
   const last = segments.get(segments.last);
   if (last && journal.last) last.end = journal.last.end;
   for (const info of segments) info.sealed = info.segment < segments.last;
@@ -113,7 +115,8 @@ async function addSegment(segments: Segments, file: SegmentFile, row: SealedRow 
   const info = segments.add(file.segment, file.createdAt);
   info.end = file.bytes;
   if (file.segment >= state.segment) return;
-  if (row === undefined) throw new StoreError('corrupt', `The index does not know segment ${file.segment} although it was written behind it`);
+  if (row === undefined)
+    throw new StoreError('corrupt', `The index does not know segment ${file.segment} although it was written behind it`);
   if (file.bytes < row.end && state.synced) throw corruptFrame(file.segment, file.bytes);
   info.end = Math.min(file.bytes, row.end);
   info.records = row.records;
@@ -129,7 +132,10 @@ function checkPosition(folder: string, segments: Segments, state: IndexState, wa
   const end = segments.get(state.segment)?.end;
   if (end !== undefined && end >= state.offset) return;
   if (state.synced) throw end === undefined ? missing(folder, state.segment) : corruptFrame(state.segment, end);
-  log.warn({ segment: state.segment, offset: state.offset, end }, 'The journal ends before the index does: records of the last moments were lost with the machine');
+  log.warn(
+    { segment: state.segment, offset: state.offset, end },
+    'The journal ends before the index does: records of the last moments were lost with the machine',
+  );
 }
 
 function missing(folder: string, segment: number): StoreError {

@@ -29,7 +29,8 @@ export async function eraseSegment(segments: Segments, segment: number, end: num
     while (at < end) {
       const rows: Row[] = [];
       const stop = await walkFrames(file, at, end, (frame) => {
-        if (frameHasRecord(frame)) rows.push([ROW.recordId + frameRecordId(frame), undefined], [ROW.recordHash + frameRecordHash(frame), undefined]);
+        if (frameHasRecord(frame))
+          rows.push([ROW.recordId + frameRecordId(frame), undefined], [ROW.recordHash + frameRecordHash(frame), undefined]);
         return rows.length >= ROWS_PER_BATCH;
       });
       await indexer.deleteRows(rows);

@@ -44,7 +44,14 @@ export class Segments {
 
   add(segment: number, createdAt: number): SegmentInfo {
     if (segment !== this.#last + 1) throw new Error(`Segment ${segment} does not follow ${this.#last}`);
-    const info: SegmentInfo = { segment, createdAt, end: SEGMENT_HEADER_BYTES, records: 0, newest: Number.NEGATIVE_INFINITY, sealed: false };
+    const info: SegmentInfo = {
+      segment,
+      createdAt,
+      end: SEGMENT_HEADER_BYTES,
+      records: 0,
+      newest: Number.NEGATIVE_INFINITY,
+      sealed: false,
+    };
     this.#infos.set(segment, info);
     this.#last = segment;
     return info;

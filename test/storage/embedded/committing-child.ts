@@ -13,7 +13,13 @@ const [dir = '', first = '1', concurrency = '1', fsync = 'off'] = process.argv.s
 const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
 try {
-  const options = { dir, fsync: fsync === 'off' || fsync === 'always' ? fsync : Number(fsync), clock: systemClock, log, segmentBytes: 128 * 1024 } as const;
+  const options = {
+    dir,
+    fsync: fsync === 'off' || fsync === 'always' ? fsync : Number(fsync),
+    clock: systemClock,
+    log,
+    segmentBytes: 128 * 1024,
+  } as const;
   const store = await openEmbeddedStore(options);
   let next = Number(first);
   const work = async (): Promise<void> => {

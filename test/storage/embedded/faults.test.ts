@@ -144,32 +144,35 @@ await t.test('while what a failed write left cannot be cut, nothing else is writ
   );
 });
 
-await t.test('retention removes whole segment files and their rows, and is finished at the next start when it was interrupted', async (t) => {
-  const rig = new StoreRig(t);
-  const store = await rig.open();
-  await commitMany(store, 1, 100);
-  for (let n = 101; n <= 200; n += 1) await store.commit(makeRecord(n, { pad: 300 }), []);
-  const names = segmentNames(rig.dir);
-  t.ok(names.length > 5);
-  const bytes = journalBytes(rig.dir);
-  const copy = rig.snapshot('files');
-  const removed = await store.removeRecordsBefore(makeRecord(150).committed_at);
-  t.ok(removed > 100 && removed < 150);
-  const left = segmentNames(rig.dir);
-  t.ok(left.length < names.length && journalBytes(rig.dir) < bytes);
-  t.equal(left.at(-1), names.at(-1));
-  // As if the process had died before the last file was unlinked.
-  const name = names[names.indexOf(left[0] ?? '') - 1] ?? '';
-  copyFileSync(join(copy, 'journal', name), join(rig.dir, 'journal', name));
-  await store.close();
-  const again = await rig.open();
-  await again.close();
-  t.strictSame(segmentNames(rig.dir), left);
-  const last = await rig.open();
-  t.equal((await last.records({ limit: 500 })).length, 200 - removed);
-  await last.commit(makeRecord(1), []);
-  t.equal((await last.recordById(makeRecord(1).record_id))?.text, makeRecord(1).text, 'the rows are gone: the id is free');
-});
+await t.test(
+  'retention removes whole segment files and their rows, and is finished at the next start when it was interrupted',
+  async (t) => {
+    const rig = new StoreRig(t);
+    const store = await rig.open();
+    await commitMany(store, 1, 100);
+    for (let n = 101; n <= 200; n += 1) await store.commit(makeRecord(n, { pad: 300 }), []);
+    const names = segmentNames(rig.dir);
+    t.ok(names.length > 5);
+    const bytes = journalBytes(rig.dir);
+    const copy = rig.snapshot('files');
+    const removed = await store.removeRecordsBefore(makeRecord(150).committed_at);
+    t.ok(removed > 100 && removed < 150);
+    const left = segmentNames(rig.dir);
+    t.ok(left.length < names.length && journalBytes(rig.dir) < bytes);
+    t.equal(left.at(-1), names.at(-1));
+    // As if the process had died before the last file was unlinked.
+    const name = names[names.indexOf(left[0] ?? '') - 1] ?? '';
+    copyFileSync(join(copy, 'journal', name), join(rig.dir, 'journal', name));
+    await store.close();
+    const again = await rig.open();
+    await again.close();
+    t.strictSame(segmentNames(rig.dir), left);
+    const last = await rig.open();
+    t.equal((await last.records({ limit: 500 })).length, 200 - removed);
+    await last.commit(makeRecord(1), []);
+    t.equal((await last.recordById(makeRecord(1).record_id))?.text, makeRecord(1).text, 'the rows are gone: the id is free');
+  },
+);
 
 await t.test('a quiet store begins a new segment every day, so that retention reaches its records', async (t) => {
   const rig = new StoreRig(t, { segmentBytes: 1 << 20 });

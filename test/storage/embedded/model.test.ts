@@ -30,7 +30,12 @@ class Model {
 }
 
 const effect: fc.Arbitrary<Effect> = fc.oneof(
-  fc.record({ op: fc.constant('put' as const), space: fc.constant('s'), key: fc.constantFrom(...KEYS), value: fc.jsonValue({ maxDepth: 2 }) }),
+  fc.record({
+    op: fc.constant('put' as const),
+    space: fc.constant('s'),
+    key: fc.constantFrom(...KEYS),
+    value: fc.jsonValue({ maxDepth: 2 }),
+  }),
   fc.record({ op: fc.constant('delete' as const), space: fc.constant('s'), key: fc.constantFrom(...KEYS) }),
   fc.record({
     op: fc.constant('add' as const),
@@ -41,7 +46,10 @@ const effect: fc.Arbitrary<Effect> = fc.oneof(
 );
 
 type Step =
-  | { readonly kind: 'commit'; readonly commits: readonly { readonly record: boolean; readonly pad: number; readonly effects: readonly Effect[] }[] }
+  | {
+      readonly kind: 'commit';
+      readonly commits: readonly { readonly record: boolean; readonly pad: number; readonly effects: readonly Effect[] }[];
+    }
   | { readonly kind: 'index' | 'reopen' | 'die' | 'full' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -49,7 +57,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 6,
     arbitrary: fc.record({
       kind: fc.constant('commit' as const),
-      commits: fc.array(fc.record({ record: fc.boolean(), pad: fc.integer({ min: 0, max: 1_500 }), effects: fc.array(effect, { maxLength: 4 }) }), { minLength: 1, maxLength: 4 }),
+      commits: fc.array(
+        fc.record({ record: fc.boolean(), pad: fc.integer({ min: 0, max: 1_500 }), effects: fc.array(effect, { maxLength: 4 }) }),
+        { minLength: 1, maxLength: 4 },
+      ),
     }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('index' as const, 'reopen' as const, 'die' as const, 'full' as const) }) },
@@ -57,51 +68,57 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 t.setTimeout(TIMEOUT_MS);
 
-await t.test('whatever is committed, indexed, closed, killed or refused, the store agrees with a plain model', { timeout: TIMEOUT_MS }, async (t) => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
-      const rig = new StoreRig(t, { segmentBytes: 4 * 1024 });
-      const model = new Model();
-      let dir = rig.dir;
-      let store = await rig.open(dir);
-      let n = 0;
-      for (const [at, one] of steps.entries()) {
-        if (one.kind === 'commit') {
-          await Promise.all(
-            one.commits.map(({ record, pad, effects }) => {
-              n += 1;
-              const made = record ? makeRecord(n, { pad }) : undefined;
-              model.apply(made?.text, effects);
-              return store.commit(made, effects);
-            }),
-          );
-        } else if (one.kind === 'index') {
-          rig.clock.advance(200);
-          if (at % 2 === 0) await turns(30);
-        } else if (one.kind === 'reopen') {
-          await store.close();
-          store = await rig.open(dir);
-        } else if (one.kind === 'die') {
-          const copy = rig.snapshot(`${at}`, dir);
-          await store.close();
-          dir = copy;
-          store = await rig.open(dir);
-        } else {
-          rig.files.room = 90;
-          const refused = await Promise.allSettled([store.commit(makeRecord(1_000_000 + at), [{ op: 'put', space: 's', key: 'a', value: 'never' }])]);
-          if (refused[0]?.status !== 'rejected') throw new Error('A full disk took a commit');
-          rig.files.room = Number.POSITIVE_INFINITY;
-          rig.clock.advance(500);
-          while (!store.writable) await turns(1);
+await t.test(
+  'whatever is committed, indexed, closed, killed or refused, the store agrees with a plain model',
+  { timeout: TIMEOUT_MS },
+  async (t) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
+        const rig = new StoreRig(t, { segmentBytes: 4 * 1024 });
+        const model = new Model();
+        let dir = rig.dir;
+        let store = await rig.open(dir);
+        let n = 0;
+        for (const [at, one] of steps.entries()) {
+          if (one.kind === 'commit') {
+            await Promise.all(
+              one.commits.map(({ record, pad, effects }) => {
+                n += 1;
+                const made = record ? makeRecord(n, { pad }) : undefined;
+                model.apply(made?.text, effects);
+                return store.commit(made, effects);
+              }),
+            );
+          } else if (one.kind === 'index') {
+            rig.clock.advance(200);
+            if (at % 2 === 0) await turns(30);
+          } else if (one.kind === 'reopen') {
+            await store.close();
+            store = await rig.open(dir);
+          } else if (one.kind === 'die') {
+            const copy = rig.snapshot(`${at}`, dir);
+            await store.close();
+            dir = copy;
+            store = await rig.open(dir);
+          } else {
+            rig.files.room = 90;
+            const refused = await Promise.allSettled([
+              store.commit(makeRecord(1_000_000 + at), [{ op: 'put', space: 's', key: 'a', value: 'never' }]),
+            ]);
+            if (refused[0]?.status !== 'rejected') throw new Error('A full disk took a commit');
+            rig.files.room = Number.POSITIVE_INFINITY;
+            rig.clock.advance(500);
+            while (!store.writable) await turns(1);
+          }
+          await agree(store, model);
         }
-        await agree(store, model);
-      }
-      await store.close();
-    }),
-    { numRuns: RUNS },
-  );
-  t.pass('no disagreement');
-});
+        await store.close();
+      }),
+      { numRuns: RUNS },
+    );
+    t.pass('no disagreement');
+  },
+);
 
 async function agree(store: Store, model: Model): Promise<void> {
   same(
@@ -118,7 +135,9 @@ async function agree(store: Store, model: Model): Promise<void> {
     same([await store.get('s', key)], [model.entities.get(key)]);
     same(sorted(await store.counter('s', key)), sorted(Object.fromEntries(model.counters.get(key) ?? [])));
   }
-  const counters = (await store.counters('s')).filter((row) => Object.keys(row.amounts).length > 0).map((row) => [row.key, sorted(row.amounts)]);
+  const counters = (await store.counters('s'))
+    .filter((row) => Object.keys(row.amounts).length > 0)
+    .map((row) => [row.key, sorted(row.amounts)]);
   const expected = [...model.counters].filter(([, totals]) => totals.size > 0).sort(([a], [b]) => (a < b ? -1 : 1));
   same(
     counters,

@@ -1,6 +1,18 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { appendFileSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -95,7 +107,11 @@ await t.test('a journal cut at any byte of its last frame keeps everything befor
 
 await t.test('garbage and zeros behind the last frame are a torn write', async (t) => {
   const { rig, base } = await threeCommits(t);
-  for (const [name, tail] of Object.entries({ zeros: Buffer.alloc(70_000), noise: Buffer.alloc(500, 0xff), half: readFileSync(journalFile(base)).subarray(32, 60) })) {
+  for (const [name, tail] of Object.entries({
+    zeros: Buffer.alloc(70_000),
+    noise: Buffer.alloc(500, 0xff),
+    half: readFileSync(journalFile(base)).subarray(32, 60),
+  })) {
     const dir = `${rig.dir}-${name}`;
     cpSync(base, dir, { recursive: true });
     appendFileSync(journalFile(dir), tail);
@@ -104,22 +120,25 @@ await t.test('garbage and zeros behind the last frame are a torn write', async (
   }
 });
 
-await t.test('a changed byte anywhere in a frame that others follow is refused with its place; in the last frame it is a torn write', async (t) => {
-  const { rig, offsets, bytes } = await threeCommits(t);
-  const [, second = 0, third = 0] = offsets;
-  for (let at = second; at < bytes.length; at += 1) {
-    const flipped = Buffer.from(bytes);
-    flipped.writeUInt8((flipped.readUInt8(at) ^ 0x41) & 0xff, at);
-    const looked = inspectJournal(journalOf(rig, flipped));
-    if (at >= third) {
-      if ((await looked).last?.end !== third) t.fail(`byte ${at}`);
-    } else {
-      const error = await refusal(looked);
-      if (error.code !== 'corrupt' || !error.message.includes(`segment 1, offset ${second}`)) t.fail(`byte ${at}: ${error.message}`);
+await t.test(
+  'a changed byte anywhere in a frame that others follow is refused with its place; in the last frame it is a torn write',
+  async (t) => {
+    const { rig, offsets, bytes } = await threeCommits(t);
+    const [, second = 0, third = 0] = offsets;
+    for (let at = second; at < bytes.length; at += 1) {
+      const flipped = Buffer.from(bytes);
+      flipped.writeUInt8((flipped.readUInt8(at) ^ 0x41) & 0xff, at);
+      const looked = inspectJournal(journalOf(rig, flipped));
+      if (at >= third) {
+        if ((await looked).last?.end !== third) t.fail(`byte ${at}`);
+      } else {
+        const error = await refusal(looked);
+        if (error.code !== 'corrupt' || !error.message.includes(`segment 1, offset ${second}`)) t.fail(`byte ${at}: ${error.message}`);
+      }
     }
-  }
-  t.pass('every byte');
-});
+    t.pass('every byte');
+  },
+);
 
 await t.test('damage, a newer format and a missing segment are refused and nothing at all is changed', async (t) => {
   const rig = new StoreRig(t);
@@ -141,15 +160,20 @@ await t.test('damage, a newer format and a missing segment are refused and nothi
     ],
     ['a missing segment', 'corrupt', /segment 2 is missing/, (dir) => rmSync(journalFile(dir, 2))],
     ['a damaged header', 'corrupt', /header of segment 2/, (dir) => writeFileSync(journalFile(dir, 2), Buffer.alloc(2_000))],
-    ['a segment in the place of another', 'corrupt', /header of segment 2/, (dir) => copyFileSync(journalFile(dir, 1), journalFile(dir, 2))],
-    ['a newer format file', 'newer_format', /has format 2; this version reads up to 1/, (dir) => writeFileSync(join(dir, 'format'), 'gateway-store 2\n')],
-    ['a foreign format file', 'corrupt', /is not the format file/, (dir) => writeFileSync(join(dir, 'format'), 'something else')],
     [
-      'a newer segment',
-      'newer_format',
-      /has format 9/,
-      (dir) => writeFileSync(journalFile(dir, segments + 1), newerHeader(segments + 1)),
+      'a segment in the place of another',
+      'corrupt',
+      /header of segment 2/,
+      (dir) => copyFileSync(journalFile(dir, 1), journalFile(dir, 2)),
     ],
+    [
+      'a newer format file',
+      'newer_format',
+      /has format 2; this version reads up to 1/,
+      (dir) => writeFileSync(join(dir, 'format'), 'gateway-store 2\n'),
+    ],
+    ['a foreign format file', 'corrupt', /is not the format file/, (dir) => writeFileSync(join(dir, 'format'), 'something else')],
+    ['a newer segment', 'newer_format', /has format 9/, (dir) => writeFileSync(journalFile(dir, segments + 1), newerHeader(segments + 1))],
   ];
   for (const [name, code, message, damage] of cases) {
     const dir = rig.snapshot('damaged');
@@ -181,30 +205,33 @@ function createCrc(bytes: Buffer): number {
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-await t.test('a journal that ends before what was forced to the medium and indexed is refused; without fsync it is said and the rest is kept', async (t) => {
-  for (const fsync of [1000, 'off'] as const) {
-    const rig = new StoreRig(t, { fsync });
-    const store = await rig.open();
-    for (let n = 1; n <= 3; n += 1) await store.commit(makeRecord(n), []);
-    await store.close();
-    const third = (await findings(rig.dir)).filter((finding) => finding.kind === 'record')[2];
-    const offset = third?.kind === 'record' ? third.offset : 0;
-    truncateSync(journalFile(rig.dir), offset);
-    if (fsync === 'off') {
-      const again = await rig.open();
-      t.equal((await again.records({ limit: 9 })).length, 2);
-      t.equal(await again.recordById(makeRecord(3).record_id), undefined);
-      t.ok(rig.lines.some((line) => line.level === 'warn' && /ends before the index/.test(line.message)));
-      await again.commit(makeRecord(4), []);
-      t.equal(await again.recordById(makeRecord(3).record_id), undefined, 'a row that outlived its record finds nothing else');
-      t.equal((await again.recordById(makeRecord(4).record_id))?.text, makeRecord(4).text);
-    } else {
-      const error = await refusal(rig.open());
-      t.equal(error.code, 'corrupt');
-      t.match(error.message, `segment 1, offset ${offset}`);
+await t.test(
+  'a journal that ends before what was forced to the medium and indexed is refused; without fsync it is said and the rest is kept',
+  async (t) => {
+    for (const fsync of [1000, 'off'] as const) {
+      const rig = new StoreRig(t, { fsync });
+      const store = await rig.open();
+      for (let n = 1; n <= 3; n += 1) await store.commit(makeRecord(n), []);
+      await store.close();
+      const third = (await findings(rig.dir)).filter((finding) => finding.kind === 'record')[2];
+      const offset = third?.kind === 'record' ? third.offset : 0;
+      truncateSync(journalFile(rig.dir), offset);
+      if (fsync === 'off') {
+        const again = await rig.open();
+        t.equal((await again.records({ limit: 9 })).length, 2);
+        t.equal(await again.recordById(makeRecord(3).record_id), undefined);
+        t.ok(rig.lines.some((line) => line.level === 'warn' && /ends before the index/.test(line.message)));
+        await again.commit(makeRecord(4), []);
+        t.equal(await again.recordById(makeRecord(3).record_id), undefined, 'a row that outlived its record finds nothing else');
+        t.equal((await again.recordById(makeRecord(4).record_id))?.text, makeRecord(4).text);
+      } else {
+        const error = await refusal(rig.open());
+        t.equal(error.code, 'corrupt');
+        t.match(error.message, `segment 1, offset ${offset}`);
+      }
     }
-  }
-});
+  },
+);
 
 await t.test('a segment that died before its header was written is removed', async (t) => {
   const { rig, base } = await threeCommits(t);
@@ -276,7 +303,9 @@ await t.test('a second store on the same folder is refused with one clear line, 
   const error = await refusal(rig.open());
   t.equal(error.code, 'in_use');
   t.equal(error.message, line);
-  const child = spawn(process.execPath, [fileURLToPath(new URL('./committing-child.js', import.meta.url)), rig.dir], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [fileURLToPath(new URL('./committing-child.js', import.meta.url)), rig.dir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     output += text;
