@@ -175,8 +175,7 @@ async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex>
   try {
     return await LevelIndex.open(folder);
   } catch (error) {
-    if (isLocked(error)) throw new StoreError('in_use', inUseLine(dir, await livingOwner(dir)), { cause: error });
-    throw new StoreError('corrupt', `The index in ${folder} cannot be opened: ${reason(error)}`, { cause: error });
+    throw cannotOpen(dir, await livingOwner(dir), error);
   }
 }
 
@@ -198,6 +197,12 @@ async function livingOwner(dir: string): Promise<number | undefined> {
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM' ? pid : undefined;
   }
+}
+
+/** Why LevelDB did not open. */
+function cannotOpen(dir: string, owner: number | undefined, cause: unknown): StoreError {
+  if (isLocked(cause)) return new StoreError('in_use', inUseLine(dir, owner), { cause });
+  return new StoreError('corrupt', `The index in ${indexFolder(dir)} cannot be opened: ${reason(cause)}`, { cause });
 }
 
 function inUseLine(dir: string, pid: number | undefined): string {
