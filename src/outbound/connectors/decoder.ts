@@ -89,6 +89,7 @@ class ZlibDecoder implements Decoder {
   readonly #gate: Gate;
   readonly #settled: Promise<DecodeOutcome>;
   #settle: (outcome: DecodeOutcome) => void = () => {};
+  readonly #waiting = new Set<() => void>();
   #stream: Transform | undefined;
   #over = false;
 
@@ -105,7 +106,19 @@ class ZlibDecoder implements Decoder {
     const stream = this.#stream ?? this.#open(chunk[0] ?? 0);
     this.#stream = stream;
     if (stream.writableLength > MAX_WAITING) this.#finish('capped');
-    else await new Promise<void>((resolve) => stream.write(chunk, () => resolve()));
+    else await this.#write(stream, chunk);
+  }
+
+  /** A stream that is destroyed while it decodes never calls back, so the end of everything releases those who wait too. */
+  #write(stream: Transform, chunk: Uint8Array): Promise<void> {
+    return new Promise((resolve) => {
+      const release = (): void => {
+        this.#waiting.delete(release);
+        resolve();
+      };
+      this.#waiting.add(release);
+      stream.write(chunk, release);
+    });
   }
 
   end(): Promise<DecodeOutcome> {
@@ -134,6 +147,7 @@ class ZlibDecoder implements Decoder {
     if (this.#over) return;
     this.#over = true;
     this.#stream?.destroy();
+    for (const release of this.#waiting) release();
     this.#settle(outcome);
   }
 }

@@ -198,6 +198,20 @@ t.test('when a push has resolved, what it could yield was handed on', async (t) 
   t.equal(await decoder?.end(), 'capped');
 });
 
+t.test('a push that is being decoded when the decoder ends does not wait for ever', async (t) => {
+  const capped = createDecoder('gzip', { maxBytes: 1, onData() {} });
+  await capped?.push(gzipSync(Buffer.alloc(10_000_000)));
+  t.equal(await capped?.end(), 'capped');
+  const broken = createDecoder('br', { maxBytes: 100, onData() {} });
+  await broken?.push(Buffer.from('\u00ff not brotli at all'));
+  t.equal(await broken?.end(), 'broken');
+  const aborted = createDecoder('gzip', { maxBytes: 100, onData() {} });
+  const pushed = aborted?.push(gzipSync('x'));
+  aborted?.abort();
+  await pushed;
+  t.pass('released by abort');
+});
+
 t.test('an aborted decoder ends at once', async (t) => {
   const decoder = createDecoder('gzip', { maxBytes: 100, onData: () => t.fail('nothing is handed on') });
   void decoder?.push(gzipSync('x'));
