@@ -95,7 +95,13 @@ const STUB_TEXT: Readonly<Record<string, string>> = {
 };
 
 /** Checks what a call gave its user, and its record. */
-export async function checkCall(t: Test, gateway: GatewayProcess, sdk: Sdk, seen: SdkCall, expected: Readonly<Record<string, unknown>>): Promise<void> {
+export async function checkCall(
+  t: Test,
+  gateway: GatewayProcess,
+  sdk: Sdk,
+  seen: SdkCall,
+  expected: Readonly<Record<string, unknown>>,
+): Promise<void> {
   const { call } = seen;
   if (call.endsWith(`:${FORBIDDEN_MODEL}`)) return checkRefusal(t, gateway, sdk, seen, expected);
   t.equal(seen.error, undefined, `${call} gives no error`);
@@ -116,22 +122,44 @@ export async function checkCall(t: Test, gateway: GatewayProcess, sdk: Sdk, seen
       // Counting is no inference: governed by its head, the body is not read.
       ...(call === 'count-tokens'
         ? { action_type: 'http.request' }
-        : { action_type: 'ai.infer', model: MODELS[sdk], metering: { tokens_in: MOCK_USAGE.tokensIn, tokens_out: MOCK_USAGE.tokensOut, usage_reported: true } }),
+        : {
+            action_type: 'ai.infer',
+            model: MODELS[sdk],
+            metering: { tokens_in: MOCK_USAGE.tokensIn, tokens_out: MOCK_USAGE.tokensOut, usage_reported: true },
+          }),
       ...expected,
     },
     `${call} has its record`,
   );
 }
 
-async function checkRefusal(t: Test, gateway: GatewayProcess, sdk: Sdk, seen: SdkCall, expected: Readonly<Record<string, unknown>>): Promise<void> {
+async function checkRefusal(
+  t: Test,
+  gateway: GatewayProcess,
+  sdk: Sdk,
+  seen: SdkCall,
+  expected: Readonly<Record<string, unknown>>,
+): Promise<void> {
   const { call } = seen;
   t.equal(seen.text, undefined);
-  t.match(seen.error?.message, FORBIDDEN_REASON, `${call} throws an error that says why: ${seen.error?.type ?? ''}: ${seen.error?.message ?? ''}`);
+  t.match(
+    seen.error?.message,
+    FORBIDDEN_REASON,
+    `${call} throws an error that says why: ${seen.error?.type ?? ''}: ${seen.error?.message ?? ''}`,
+  );
   t.equal(seen.error?.status, 403, `${call} throws an error with the status`);
   t.equal(seen.sent, 1, `${call} is not retried`);
   t.match(
     await gateway.record(seen.answers[0]?.recordId),
-    { decision: 'deny', reason: FORBIDDEN_REASON, reason_codes: ['model_not_cleared'], provider: sdk, model: FORBIDDEN_MODEL, status_code: 403, ...expected },
+    {
+      decision: 'deny',
+      reason: FORBIDDEN_REASON,
+      reason_codes: ['model_not_cleared'],
+      provider: sdk,
+      model: FORBIDDEN_MODEL,
+      status_code: 403,
+      ...expected,
+    },
     `${call} has its record`,
   );
 }

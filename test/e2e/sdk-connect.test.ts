@@ -30,10 +30,14 @@ t.test('official SDKs through the proxy', async (t) => {
   }));
 
   for (const { sdk, onNode24, onAmbient, onNode20 } of runs) {
-    await t.test(`${sdk} on Node 24 with NODE_USE_ENV_PROXY, the workload named in the proxy's address`, { skip: skipWithout(['node24']) }, async (t) => {
-      const expected = { workload_id: 'team-a', connection_type: 'connect_proxy', traffic_class: 'developer' };
-      for (const seen of (await onNode24) ?? []) await checkCall(t, gateway, sdk, seen, expected);
-    });
+    await t.test(
+      `${sdk} on Node 24 with NODE_USE_ENV_PROXY, the workload named in the proxy's address`,
+      { skip: skipWithout(['node24']) },
+      async (t) => {
+        const expected = { workload_id: 'team-a', connection_type: 'connect_proxy', traffic_class: 'developer' };
+        for (const seen of (await onNode24) ?? []) await checkCall(t, gateway, sdk, seen, expected);
+      },
+    );
     await t.test(`${sdk} on Node 24 at the ambient port is ambient traffic`, { skip: skipWithout(['node24']) }, async (t) => {
       const expected = { workload_id: 'default', connection_type: 'connect_proxy', traffic_class: 'ambient' };
       for (const seen of (await onAmbient) ?? []) await checkCall(t, gateway, sdk, seen, expected);

@@ -26,7 +26,12 @@ export async function report(call, run) {
   try {
     outcome.text = await run();
   } catch (error) {
-    outcome.error = { type: error.constructor.name, message: error.message, status: error.status ?? error.statusCode, cause: String(error.cause ?? '') };
+    outcome.error = {
+      type: error.constructor.name,
+      message: error.message,
+      status: error.status ?? error.statusCode,
+      cause: String(error.cause ?? ''),
+    };
   }
   process.stdout.write(`${JSON.stringify({ call, ...outcome, sent, answers })}\n`);
 }

@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { MOCK_TEXT } from '../support/aimock.ts';
+import { type Ended, launch, run } from '../support/child.ts';
+import { type GatewayProcess, startGatewayProcess } from '../support/gateway-process.ts';
+import { startOpenaiStream } from '../support/openai-stream.ts';
+import { requirePeer, skipWithout } from '../support/peers.ts';
+import { startProviders } from '../support/provider-upstream.ts';
+import { tempDir } from '../support/temp-dir.ts';
+import { startPlainUpstream } from '../support/tls-upstream.ts';
+import { towards } from '../support/upstreams.ts';
+
+const CHAT = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hello' }] };
+const CALL = [
+  '--silent',
+  '--show-error',
+  '--max-time',
+  '30',
+  '--header',
+  'Content-Type: application/json',
+  '--header',
+  'Authorization: Bearer sk-test',
+];
+const URL_OPENAI = 'https://api.openai.com/v1/chat/completions';
+
+interface Answer {
+  readonly ended: Ended;
+  readonly httpVersion: string;
+  readonly recordId: string | undefined;
+}
+
+/** One curl in a process of its own. */
+async function curl(t: Test, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Answer> {
+  const heads = join(tempDir(t), 'heads');
+  const ended = await run(t, requirePeer('curl'), [...CALL, '--suppress-connect-headers', '--dump-header', heads, ...args], { env });
+  t.equal(ended.code, 0, ended.stderr);
+  const text = readFileSync(heads, 'utf8');
+  return { ended, httpVersion: /^HTTP\/([\d.]+)/.exec(text)?.[1] ?? '', recordId: /^x-gw-record-id: (\S+)/im.exec(text)?.[1] };
+}
+
+async function hasRecord(t: Test, gateway: GatewayProcess, answer: Answer, expected: Readonly<Record<string, unknown>>): Promise<void> {
+  t.match(await gateway.record(answer.recordId), {
+    decision: 'allow',
+    provider: 'openai',
+    model: 'gpt-4o-mini',
+    metering: { tokens_in: 11, tokens_out: 7 },
+    ...expected,
+  });
+}
+
+t.test('curl', { skip: skipWithout(['curl']) }, async (t) => {
+  const providers = await startProviders(t);
+  const gateway = await startGatewayProcess(t, { env: providers.env });
+  const body = ['--data', JSON.stringify(CHAT)];
+  const proxied = { connection_type: 'connect_proxy', traffic_class: 'developer', workload_id: 'default' };
+
+  await t.test('with --proxy and --cacert, over HTTP/2 and HTTP/1.1', async (t) => {
+    for (const [flag, version] of [
+      ['--http2', '2'],
+      ['--http1.1', '1.1'],
+    ] as const) {
+      const answer = await curl(t, [flag, '--proxy', gateway.url, '--cacert', gateway.caFile, ...body, URL_OPENAI]);
+      t.equal(answer.httpVersion, version);
+      t.match(answer.ended.stdout, MOCK_TEXT);
+      await hasRecord(t, gateway, answer, proxied);
+    }
+  });
+
+  await t.test('with HTTPS_PROXY and CURL_CA_BUNDLE alone', async (t) => {
+    const variables = { HTTPS_PROXY: gateway.url, CURL_CA_BUNDLE: gateway.bundleFile };
+    const answer = await curl(t, [...body, URL_OPENAI], variables);
+    t.match(answer.ended.stdout, MOCK_TEXT);
+    await hasRecord(t, gateway, answer, proxied);
+  });
+
+  await t.test('at the ambient port', async (t) => {
+    const answer = await curl(t, ['--proxy', gateway.ambientUrl, '--cacert', gateway.caFile, ...body, URL_OPENAI]);
+    await hasRecord(t, gateway, answer, { ...proxied, traffic_class: 'ambient' });
+  });
+
+  await t.test('with another address in the place of the provider', async (t) => {
+    const answer = await curl(t, [...body, `${gateway.url}/proxy/openai/v1/chat/completions`]);
+    t.match(answer.ended.stdout, MOCK_TEXT);
+    await hasRecord(t, gateway, answer, { connection_type: 'sdk_redirect', traffic_class: 'developer' });
+  });
+
+  await t.test('with the certificate that the gateway serves', async (t) => {
+    const served = join(tempDir(t), 'served.pem');
+    const fetched = await run(t, requirePeer('curl'), ['--silent', '--fail', '--output', served, `${gateway.url}/v1/proxy/ca.crt`]);
+    t.equal(fetched.code, 0, fetched.stderr);
+    const answer = await curl(t, ['--proxy', gateway.url, '--cacert', served, ...body, URL_OPENAI]);
+    await hasRecord(t, gateway, answer, proxied);
+  });
+});
+
+t.test('curl sees the events of a stream as the provider sends them', { skip: skipWithout(['curl']) }, async (t) => {
+  const upstream = await startOpenaiStream(3, { gapMs: 200 });
+  t.teardown(() => upstream.close());
+  const gateway = await startGatewayProcess(t, { env: towards(t, upstream, ['api.openai.com']) });
+  const body = JSON.stringify({ ...CHAT, stream: true, stream_options: { include_usage: true } });
+  for (const flag of ['--http1.1', '--http2']) {
+    await t.test(flag, async (t) => {
+      const child = launch(t, requirePeer('curl'), [
+        ...CALL,
+        '--no-buffer',
+        flag,
+        '--proxy',
+        gateway.url,
+        '--cacert',
+        gateway.caFile,
+        '--data',
+        body,
+        URL_OPENAI,
+      ]);
+      const { code, stderr, stdout } = await child.ended;
+      t.equal(code, 0, stderr);
+      t.match(stdout, /data: \[DONE\]\n\n$/);
+      const arrivals = ['w0 ', 'w1 ', 'w2 '].map((word) => child.pieces.find(({ text }) => text.includes(word))?.atMs ?? 0);
+      const gaps = arrivals.slice(1).map((at, i) => at - (arrivals[i] ?? 0));
+      t.ok(
+        gaps.every((gap) => gap >= 120),
+        `${gaps.map((gap) => Math.round(gap)).join(' and ')} ms apart`,
+      );
+    });
+  }
+});
+
+t.test('curl with http_proxy asks for a plain address in absolute form, and policy decides', { skip: skipWithout(['curl']) }, async (t) => {
+  const upstream = await startPlainUpstream((request, response) => response.end(`plain ${request.url ?? ''}`));
+  t.teardown(() => upstream.close());
+  const bundle = `schema: gw.policy_bundle.v1
+bundle_id: plain
+version: "1"
+inline_rules:
+  targets:
+    - id: allow.intranet
+      when: {field: context.action.target_host, equals: intranet.example}
+      effect: {decision: allow}
+`;
+  const connectTo = ['intranet.example', 'elsewhere.example'].map((host) => `${host}:80=127.0.0.1:${upstream.port}`).join(',');
+  const gateway = await startGatewayProcess(t, { bundle, env: { GW_UPSTREAM_CONNECT_TO: connectTo } });
+  const allowed = await curl(t, ['http://intranet.example/page?q=1'], { http_proxy: gateway.url });
+  t.equal(allowed.ended.stdout, 'plain /page?q=1');
+  t.match(await gateway.record(allowed.recordId), {
+    decision: 'allow',
+    action_type: 'http.request',
+    connection_type: 'connect_proxy',
+    traffic_class: 'developer',
+    target_host: 'intranet.example',
+    status_code: 200,
+  });
+  const refused = await curl(t, ['http://elsewhere.example/page'], { http_proxy: gateway.url });
+  t.match(JSON.parse(refused.ended.stdout), { decision: 'deny', reason_codes: ['target_not_allowed'] });
+  t.match(await gateway.record(refused.recordId), { decision: 'deny', target_host: 'elsewhere.example', status_code: 403 });
+  t.equal(upstream.requests.length, 1);
+});
