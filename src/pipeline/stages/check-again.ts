@@ -1,5 +1,7 @@
 import { recheck } from '../../decide/policy/recheck.ts';
+import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
+import { carriesKey } from './connector-and-credential.ts';
 import { factsOf, refusalFrom } from './decide.ts';
 import { estimateCall } from './estimate.ts';
 import { takePrice, takeRoute } from './resolve.ts';
@@ -18,6 +20,9 @@ export const checkAgain: Stage = {
     takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
     const verdict = recheck(active.policy, factsOf(exchange));
-    return verdict && refusalFrom(verdict);
+    if (verdict) return refusalFrom(verdict);
+    // The only keys there are yet are the callers' own, and a key goes to no host but its connector's (decision 6.9).
+    if (facts?.connector_id === exchange.connectorId || !carriesKey(exchange)) return undefined;
+    return deny('no_credential_candidate', `Policy moves this call to ${exchange.connectorId}, where the key that it carries must not go.`);
   },
 };

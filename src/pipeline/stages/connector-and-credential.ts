@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { authHeaderNames, clientKey, injectAuth } from '../../outbound/connectors/auth.ts';
+import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { deny } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
@@ -9,7 +10,9 @@ import { takeRoute } from './resolve.ts';
 export const connectorAndCredential: Stage = {
   name: 'connector and credential',
   run(exchange, pipeline) {
-    return takeSelected(exchange, pipeline) ?? (exchange.request ? takeHint(exchange) : undefined);
+    const refusal = takeSelected(exchange, pipeline) ?? (exchange.request ? takeHint(exchange) : undefined);
+    if (!refusal && exchange.request) addDirectHeaders(exchange);
+    return refusal;
   },
 };
 
@@ -28,6 +31,19 @@ function takeSelected(exchange: Exchange, pipeline: Pipeline): Refusal | undefin
 
 /** Ids of stored credentials have one of these forms; anything else is a raw key (decision 6.6). */
 const CREDENTIAL_ID = /^(?:cred-.*|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/i;
+
+/** What the wire format of a structured call needs beyond the headers that the caller set. */
+function addDirectHeaders(exchange: Exchange): void {
+  const set = byName(exchange.headers);
+  const { provider, operation, sendBytes } = exchange;
+  const added = directHeaders({ provider, dialect: operation?.dialect, hasBody: sendBytes !== undefined, callerSet: (name) => Object.hasOwn(set, name) });
+  if (added.length > 0) exchange.headers = [...exchange.headers, ...added];
+}
+
+/** True when the call carries a key that its caller meant for the connector of this host and no other (decision 6.9). */
+export function carriesKey(exchange: Exchange): boolean {
+  return clientKey(undefined, byName(exchange.headers)) || clientKey(exchange.provider, byName(exchange.headers), exchange.path);
+}
 
 function takeHint(exchange: Exchange): Refusal | undefined {
   const hint = exchange.request?.credential_hint;
