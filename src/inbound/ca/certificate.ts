@@ -182,9 +182,7 @@ function serialNumber(): Buffer {
 
 function distinguishedName(commonName: string | undefined): Der {
   const organization = set(sequence(oid(OID.organization), utf8(ORGANIZATION)));
-  return commonName === undefined
-    ? sequence(organization)
-    : sequence(organization, set(sequence(oid(OID.commonName), utf8(commonName))));
+  return commonName === undefined ? sequence(organization) : sequence(organization, set(sequence(oid(OID.commonName), utf8(commonName))));
 }
 
 function extension(id: string, critical: boolean, value: Der): Der {

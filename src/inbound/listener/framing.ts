@@ -21,21 +21,29 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
   let lengths = 0;
   let length = '';
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? '';
-    // Lengths first: nearly every field is told apart without folding its case.
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-    else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      encodings++;
-      encoding = rawHeaders[i + 1] ?? '';
-    } else if (name.length === 14 && name.toLowerCase() === 'content-length') {
-      lengths++;
-      length = rawHeaders[i + 1] ?? '';
+    switch (framingField(rawHeaders[i] ?? '')) {
+      case 'host':
+        hosts++;
+        break;
+      case 'transfer-encoding':
+        encodings++;
+        encoding = rawHeaders[i + 1] ?? '';
+        break;
+      case 'content-length':
+        lengths++;
+        length = rawHeaders[i + 1] ?? '';
+        break;
     }
   }
   if (hosts > 1) return refused('The request has more than one Host field.');
   if (hosts === 0 && httpVersion === '1.1') return refused('The request has no Host field.');
   if (encodings > 0) return chunked(encodings, encoding, lengths, httpVersion);
   return lengths === 0 ? EMPTY : declared(lengths, length);
+}
+
+/** The folded name where it may matter; nearly every field is told apart by its length alone. */
+function framingField(name: string): string | undefined {
+  return name.length === 4 || name.length === 14 || name.length === 17 ? name.toLowerCase() : undefined;
 }
 
 function chunked(encodings: number, encoding: string, lengths: number, httpVersion: string): Framing | GatewayError {

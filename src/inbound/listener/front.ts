@@ -9,7 +9,7 @@ import { type AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { Proxy } from 'http-mitm-proxy';
+import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
@@ -52,7 +52,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
 }
 
 async function listen(options: FrontOptions, folder: string): Promise<Server> {
-  const proxy = new Proxy();
+  const proxy = new MitmProxy();
   failClosed(proxy);
   let rawTarget = '';
   proxy.onConnect((request, socket, head) => {
@@ -100,7 +100,7 @@ function prepare(server: Server, options: FrontOptions): Server {
 }
 
 /** Nothing asks for a certificate as long as `onConnect` takes every CONNECT; should that change, there is none. */
-function failClosed(proxy: Proxy): void {
+function failClosed(proxy: MitmProxy): void {
   const refusal = new Error('certificates are not made here');
   const nothing = { keyFile: '', certFile: '' };
   proxy.onCertificateRequired = (_hostname, callback) => callback(refusal, nothing);

@@ -161,6 +161,7 @@ export class Http1Reply implements ReplySink {
     try {
       response.writeHead(status, fields);
     } catch (error) {
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
     }
     this.#length = length;

@@ -118,6 +118,7 @@ export class Http2Reply implements ReplySink {
     try {
       return http2Fields(rawHeaders, status, length, this.#bodiless);
     } catch (error) {
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
     }
   }

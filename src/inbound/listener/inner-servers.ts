@@ -26,7 +26,11 @@ export class InnerServers {
     this.#arrivals = arrivals;
     this.#http1 = this.#createHttp1();
     this.h2 = createSecureServer({
-      settings: { maxConcurrentStreams: arrivals.limits.maxStreams, maxHeaderListSize: arrivals.limits.maxHeaderBytes, initialWindowSize: STREAM_WINDOW },
+      settings: {
+        maxConcurrentStreams: arrivals.limits.maxStreams,
+        maxHeaderListSize: arrivals.limits.maxHeaderBytes,
+        initialWindowSize: STREAM_WINDOW,
+      },
       maxHeaderListPairs: arrivals.limits.maxHeaderFields,
     });
     this.h2.on('sessionError', ignore);

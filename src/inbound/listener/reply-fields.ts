@@ -6,7 +6,15 @@ const FORBIDDEN_ON_H2 = new Set([...FRAMING, 'http2-settings', 'te', 'upgrade'])
 const FORBIDDEN_IN_TRAILERS = new Set([...FORBIDDEN_ON_H2, 'host', 'content-encoding', 'content-type', 'set-cookie', 'trailer']);
 /** node:http2 refuses a second value of these; a client would take the first. */
 const SINGLE_VALUED = new Set([
-  ...['access-control-allow-credentials', 'access-control-max-age', 'age', 'content-encoding', 'content-language', 'content-location', 'content-md5'],
+  ...[
+    'access-control-allow-credentials',
+    'access-control-max-age',
+    'age',
+    'content-encoding',
+    'content-language',
+    'content-location',
+    'content-md5',
+  ],
   ...['content-range', 'content-type', 'date', 'etag', 'expires', 'last-modified', 'location', 'retry-after', 'x-content-type-options'],
 ]);
 
@@ -16,7 +24,13 @@ export function isBodiless(method: string, status: number): boolean {
 }
 
 /** The fields of an HTTP/1.1 answer as a flat list, repeated ones kept; `length` undefined leaves the framing to chunks or to the end of the connection. */
-export function http1Fields(rawHeaders: readonly string[], status: number, length: number | undefined, bodiless: boolean, close: boolean): string[] {
+export function http1Fields(
+  rawHeaders: readonly string[],
+  status: number,
+  length: number | undefined,
+  bodiless: boolean,
+  close: boolean,
+): string[] {
   const fields: string[] = [];
   let upgrade = false;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
@@ -36,7 +50,12 @@ export function http1Fields(rawHeaders: readonly string[], status: number, lengt
  * The fields of an h2 answer: connection-specific ones dropped (RFC 9113 §8.2.2), repeated ones as lists.
  * @throws Error for a status, name or value that HTTP does not have; node:http2 would send it
  */
-export function http2Fields(rawHeaders: readonly string[], status: number, length: number | undefined, bodiless: boolean): OutgoingHttpHeaders {
+export function http2Fields(
+  rawHeaders: readonly string[],
+  status: number,
+  length: number | undefined,
+  bodiless: boolean,
+): OutgoingHttpHeaders {
   if (!Number.isInteger(status) || status < 100 || status > 599) throw new RangeError(`no HTTP status: ${status}`);
   const fields: OutgoingHttpHeaders = { ':status': status };
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {

@@ -1,17 +1,28 @@
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, randomUUID, X509Certificate } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { connect, type SecureContext, TLSSocket } from 'node:tls';
-import { createServer, type Server } from 'node:net';
-import { once } from 'node:events';
 import t from 'tap';
-import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
+import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { certificatePem, issueLeaf, issueRoot, leafProfile, readRoot, subjectOf } from '../../../src/inbound/ca/certificate.ts';
+import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
-import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
@@ -29,7 +40,9 @@ const HOSTS: readonly (readonly [string, string, string])[] = [
   ['bücher.example', '-verify_hostname', 'xn--bcher-kva.example'],
 ];
 /** Moments at which careless date arithmetic fails. */
-const MOMENTS = ['2026-11-21T12:00:00Z', '2027-01-01T00:00:00Z', '2028-02-29T23:59:59Z', '2026-12-31T10:00:00Z'].map((text) => Date.parse(text));
+const MOMENTS = ['2026-11-21T12:00:00Z', '2027-01-01T00:00:00Z', '2028-02-29T23:59:59Z', '2026-12-31T10:00:00Z'].map((text) =>
+  Date.parse(text),
+);
 
 function open(dir: string, clock: FakeClock = fakeClock()): Promise<CertificateAuthority> {
   return openCertificateAuthority({ dir, clock, log: silentLogger });
@@ -59,7 +72,11 @@ function opensslVerify(dir: string, root: string, leaf: string, atMs: number, ..
   const rootFile = join(dir, `${randomUUID()}.pem`);
   writeFileSync(rootFile, root);
   const time = String(Math.floor(atMs / 1000));
-  return execFileSync('openssl', ['verify', '-x509_strict', '-purpose', 'sslserver', '-attime', time, '-CAfile', rootFile, ...check, file], { encoding: 'utf8' });
+  return execFileSync(
+    'openssl',
+    ['verify', '-x509_strict', '-purpose', 'sslserver', '-attime', time, '-CAfile', rootFile, ...check, file],
+    { encoding: 'utf8' },
+  );
 }
 
 t.test('every leaf passes openssl in strict mode, for each kind of host and at each awkward moment', async (t) => {
@@ -104,7 +121,10 @@ t.test('serial numbers are positive, of 127 bits, and do not repeat', async (t) 
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const validity = { notBefore: 0, notAfter: 100 * DAY };
   const root = readRoot(await issueRoot(subjectOf(publicKey), privateKey, validity));
-  const profile = leafProfile({ name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity }, subjectOf(publicKey));
+  const profile = leafProfile(
+    { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity },
+    subjectOf(publicKey),
+  );
   const serials = new Set<string>();
   for (let i = 0; i < 500; i++) {
     const serial = new X509Certificate(await issueLeaf(profile, 'a.example', validity)).serialNumber;
@@ -180,10 +200,16 @@ t.test('a root that cannot be trusted stops the start and is left as it is', asy
     },
     'an RSA key': {
       spoil: (dir) =>
-        writeFileSync(join(dir, 'root-ca.key'), generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ type: 'pkcs8', format: 'pem' })),
+        writeFileSync(
+          join(dir, 'root-ca.key'),
+          generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+        ),
       message: /not an EC P-256 key/,
     },
-    'a certificate that is no certificate': { spoil: (dir) => writeFileSync(join(dir, 'root-ca.pem'), 'nonsense'), message: /cannot be read/ },
+    'a certificate that is no certificate': {
+      spoil: (dir) => writeFileSync(join(dir, 'root-ca.pem'), 'nonsense'),
+      message: /cannot be read/,
+    },
     'an empty key file': { spoil: (dir) => writeFileSync(join(dir, 'root-ca.key'), ''), message: /cannot be read/ },
     'a root that has expired': { spoil: () => undefined, message: /expired at 2036/, at: Date.UTC(2037, 0, 1) },
     'a root of the future': { spoil: () => undefined, message: /not valid before/, at: Date.UTC(2020, 0, 1) },
@@ -249,7 +275,11 @@ t.test('no certificate is made for what is no host', async (t) => {
     await t.rejects(ca.contextFor(host), { code: 'invalid_target' }, JSON.stringify(host));
   }
   for (const host of ['ca', 'ca.private', 'root-ca']) await ca.contextFor(host);
-  t.same(readdirSync(dir).map((name) => [name, readFileSync(join(dir, name), 'utf8')]), before, 'host names never reach the file system');
+  t.same(
+    readdirSync(dir).map((name) => [name, readFileSync(join(dir, name), 'utf8')]),
+    before,
+    'host names never reach the file system',
+  );
 });
 
 t.test('the trust bundle holds the roots of Node and of the system, each once, and ours', async (t) => {

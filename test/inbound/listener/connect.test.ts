@@ -1,7 +1,7 @@
 // What CONNECT answers, and blind tunnels.
 import { once } from 'node:events';
-import { hostname, networkInterfaces } from 'node:os';
 import type { Socket } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Authority } from '../../../src/base/model/arrival.ts';
@@ -20,7 +20,22 @@ function connectTo(t: HasTeardown, port: number, target: string, fields = 'Host:
 
 t.test('a target that is not a host and a port is 400', async (t) => {
   const { listener } = await startListener(t);
-  const targets = ['api.openai.com', 'api.openai.com:', 'api.openai.com:0', 'api.openai.com:65536', 'api.openai.com:443/x', 'u@api.openai.com:443', ':443', '[::1:443', '::1:443', 'a..b:443', 'http://x:443', '/', '*', '[fe80::1%25lo]:443'];
+  const targets = [
+    'api.openai.com',
+    'api.openai.com:',
+    'api.openai.com:0',
+    'api.openai.com:65536',
+    'api.openai.com:443/x',
+    'u@api.openai.com:443',
+    ':443',
+    '[::1:443',
+    '::1:443',
+    'a..b:443',
+    'http://x:443',
+    '/',
+    '*',
+    '[fe80::1%25lo]:443',
+  ];
   for (const target of targets) {
     const answer = await connectTo(t, listener.port, target);
     t.match(answer, /^HTTP\/1\.1 400 /, target);
@@ -44,7 +59,8 @@ t.test('a port that is not in the list is 403, before anybody decides', async (t
       return Promise.resolve({ kind: 'refuse', error: new GatewayError('forbidden', 'asked') });
     },
   });
-  for (const port of [80, 22, 25, listener.port]) t.equal(errorCode(await connectTo(t, listener.port, `example.com:${port}`)), 'connect_refused');
+  for (const port of [80, 22, 25, listener.port])
+    t.equal(errorCode(await connectTo(t, listener.port, `example.com:${port}`)), 'connect_refused');
   t.equal(asked, 0);
   t.equal(errorCode(await connectTo(t, listener.port, 'example.com:8443')), 'forbidden');
 });
@@ -54,13 +70,30 @@ t.test('the gateway itself is refused by every name and spelling, on both of its
   own.addPort(7080);
   own.addPort(7081);
   const local = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address.replace(/%.*/, '')));
-  const mine = ['127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '0.0.0.0', '::', 'localhost', 'a.localhost', 'LOCALHOST', 'localhost.', '0x7f.1', '2130706433', '127.1', '017700000001'];
+  const mine = [
+    '127.0.0.1',
+    '127.1.2.3',
+    '::1',
+    '::ffff:127.0.0.1',
+    '::ffff:7f00:1',
+    '0.0.0.0',
+    '::',
+    'localhost',
+    'a.localhost',
+    'LOCALHOST',
+    'localhost.',
+    '0x7f.1',
+    '2130706433',
+    '127.1',
+    '017700000001',
+  ];
   for (const host of [...mine, 'gateway.example', 'Gateway.Example.', 'xn--bcher-kva.example', hostname(), ...local]) {
     t.equal(own.owns({ host, port: 7080 }), true, host);
     t.equal(own.owns({ host, port: 7081 }), true, host);
     t.equal(own.owns({ host, port: 443 }), false, host);
   }
-  for (const host of ['api.openai.com', '192.0.2.1', '2001:db8::1', 'localhost.example', 'notlocalhost']) t.equal(own.owns({ host, port: 7080 }), false, host);
+  for (const host of ['api.openai.com', '192.0.2.1', '2001:db8::1', 'localhost.example', 'notlocalhost'])
+    t.equal(own.owns({ host, port: 7080 }), false, host);
 });
 
 t.test('CONNECT to either own port is refused although the list has it, and so is a name that leads there', async (t) => {
@@ -69,7 +102,13 @@ t.test('CONNECT to either own port is refused although the list has it, and so i
   const { listener } = await startListener(t, options);
   for (const port of [listener.port, listener.ambientPort]) {
     t.equal(listener.owns({ host: '127.0.0.1', port }), true);
-    for (const target of [`127.0.0.1:${port}`, `LocalHost:${port}`, `[::ffff:127.0.0.1]:${port}`, `0x7f000001:${port}`, `127.0.0.1.:${port}`]) {
+    for (const target of [
+      `127.0.0.1:${port}`,
+      `LocalHost:${port}`,
+      `[::ffff:127.0.0.1]:${port}`,
+      `0x7f000001:${port}`,
+      `127.0.0.1.:${port}`,
+    ]) {
       t.equal(errorCode(await connectTo(t, listener.port, target)), 'connect_refused', target);
     }
     dialled = port;
@@ -79,7 +118,9 @@ t.test('CONNECT to either own port is refused although the list has it, and so i
 
 t.test('refusals carry their status, our error body and the fields they need; other statuses become 503', async (t) => {
   let verdict: ConnectVerdict | Error = new Error('unset');
-  const { listener } = await startListener(t, { onTunnel: () => (verdict instanceof Error ? Promise.reject(verdict) : Promise.resolve(verdict)) });
+  const { listener } = await startListener(t, {
+    onTunnel: () => (verdict instanceof Error ? Promise.reject(verdict) : Promise.resolve(verdict)),
+  });
   const cases: readonly [Error | GatewayError, number, string][] = [
     [new GatewayError('proxy_authentication_required', 'who?'), 407, 'proxy_authentication_required'],
     [new GatewayError('egress_denied', 'no'), 403, 'egress_denied'],
@@ -121,8 +162,19 @@ t.test('who decides sees the folded authority, the fields and the credentials', 
     },
   });
   const credentials = Buffer.from('ci-runner:to:ken').toString('base64');
-  await connectTo(t, listener.ambientPort, 'API.OpenAI.com.:443', `Host: x\r\nProxy-Authorization: Basic ${credentials}\r\nVia: 1.1 gw-a\r\n`);
-  t.match(seen[0], { authority: { host: 'api.openai.com', port: 443 }, trafficClass: 'ambient', remoteAddress: '127.0.0.1', proxyUser: 'ci-runner', proxyPassword: 'to:ken' });
+  await connectTo(
+    t,
+    listener.ambientPort,
+    'API.OpenAI.com.:443',
+    `Host: x\r\nProxy-Authorization: Basic ${credentials}\r\nVia: 1.1 gw-a\r\n`,
+  );
+  t.match(seen[0], {
+    authority: { host: 'api.openai.com', port: 443 },
+    trafficClass: 'ambient',
+    remoteAddress: '127.0.0.1',
+    proxyUser: 'ci-runner',
+    proxyPassword: 'to:ken',
+  });
   t.equal(seen[0]?.headers['via'], '1.1 gw-a');
   await connectTo(t, listener.port, '[2001:DB8::1]:443', 'Host: x\r\nProxy-Authorization: Bearer abc\r\n');
   t.match(seen[1]?.authority, { host: '2001:db8::1', port: 443 });
@@ -134,7 +186,8 @@ t.test('Basic credentials are read by RFC 7617, malformed ones are none', (t) =>
   t.same(basicCredentials(basic('a:b')), { proxyUser: 'a', proxyPassword: 'b' });
   t.same(basicCredentials(basic(':')), { proxyUser: '', proxyPassword: '' });
   t.same(basicCredentials(basic('ü:p:q').replace('Basic', 'bAsIc')), { proxyUser: 'ü', proxyPassword: 'p:q' });
-  for (const value of [undefined, '', 'Basic', 'Basic  ', basic('nocolon'), 'Basic a b', 'Basic !!!', 'Bearer abc']) t.equal(basicCredentials(value), undefined, String(value));
+  for (const value of [undefined, '', 'Basic', 'Basic  ', basic('nocolon'), 'Basic a b', 'Basic !!!', 'Bearer abc'])
+    t.equal(basicCredentials(value), undefined, String(value));
   t.end();
 });
 

@@ -3,7 +3,19 @@ import { once } from 'node:events';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
-import { errorCode, exchange, h2Client, h2Request, type HasTeardown, type Harness, openTunnel, rawClient, startListener, tlsInside, watch } from './harness.ts';
+import {
+  errorCode,
+  exchange,
+  type Harness,
+  type HasTeardown,
+  h2Client,
+  h2Request,
+  openTunnel,
+  rawClient,
+  startListener,
+  tlsInside,
+  watch,
+} from './harness.ts';
 
 const BAD_FRAMING: Readonly<Record<string, string>> = {
   'no Host': 'GET / HTTP/1.1\r\n\r\n',
@@ -12,7 +24,8 @@ const BAD_FRAMING: Readonly<Record<string, string>> = {
   'an unknown Transfer-Encoding': 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
   'several Transfer-Encoding values': 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
   'chunked before another coding': 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n',
-  'several Transfer-Encoding fields': 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+  'several Transfer-Encoding fields':
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
   'Transfer-Encoding with Content-Length': 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
   'Content-Length with Transfer-Encoding': 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n',
   'two Content-Lengths': 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello',
@@ -46,7 +59,13 @@ t.test('on h2 a Host that differs from :authority is 400, and pseudo-headers sta
   const differs = await h2Request(session, { ':authority': 'api.openai.com', host: 'evil.example' });
   t.equal(differs.headers[':status'], 400);
   t.match(differs.body, /bad_framing/);
-  await h2Request(session, { ':authority': 'api.openai.com', ':path': '/v1?x', host: 'api.openai.com', cookie: ['a=1', 'b=2'], 'X-Two': ['1', '2'] });
+  await h2Request(session, {
+    ':authority': 'api.openai.com',
+    ':path': '/v1?x',
+    host: 'api.openai.com',
+    cookie: ['a=1', 'b=2'],
+    'X-Two': ['1', '2'],
+  });
   t.equal(harness.arrivals.length, 1);
   const head = harness.arrivals[0]?.head;
   t.equal(head?.rawTarget, '/v1?x');
@@ -58,24 +77,56 @@ t.test('on h2 a Host that differs from :authority is 400, and pseudo-headers sta
 });
 
 /** The same request over each protocol: answers status, fields as lines, and body. */
-const PROTOCOLS: Readonly<Record<string, (t: HasTeardown, harness: Harness, method?: string) => Promise<{ status: number; body: string; fields: readonly string[]; clean: boolean }>>> = {
+const PROTOCOLS: Readonly<
+  Record<
+    string,
+    (
+      t: HasTeardown,
+      harness: Harness,
+      method?: string,
+    ) => Promise<{ status: number; body: string; fields: readonly string[]; clean: boolean }>
+  >
+> = {
   'HTTP/1.1': async (t, harness, method = 'GET') => {
     const client = watch(await tlsInside(t, harness, await openTunnel(t, harness.listener.port)));
     client.socket.write(`${method} / HTTP/1.1\r\nHost: api.openai.com\r\nConnection: close\r\n\r\n`);
     const { text } = await client.closed;
     const [head = '', ...rest] = text.split('\r\n\r\n');
-    return { status: Number(head.slice(9, 12)), body: rest.join('\r\n\r\n'), fields: head.split('\r\n').slice(1).map((line) => line.toLowerCase()), clean: text !== '' };
+    return {
+      status: Number(head.slice(9, 12)),
+      body: rest.join('\r\n\r\n'),
+      fields: head
+        .split('\r\n')
+        .slice(1)
+        .map((line) => line.toLowerCase()),
+      clean: text !== '',
+    };
   },
   h2: async (t, harness, method = 'GET') => {
     const answer = await h2Request(await h2Client(t, harness), { ':method': method });
-    const fields = Object.entries(answer.headers).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((text) => `${name}: ${text}`));
+    const fields = Object.entries(answer.headers).flatMap(([name, value]) =>
+      (Array.isArray(value) ? value : [value]).map((text) => `${name}: ${text}`),
+    );
     return { status: Number(answer.headers[':status'] ?? 0), body: answer.body, fields, clean: answer.rstCode === 0 };
   },
 };
 
 for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
   t.test(`${protocol}: a whole answer keeps repeated fields and loses those of the connection`, async (t) => {
-    const raw = ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'Transfer-Encoding', 'chunked', 'Content-Length', '99', 'Keep-Alive', 'timeout=1', 'X-A', 'é'];
+    const raw = [
+      'Set-Cookie',
+      'a=1',
+      'Set-Cookie',
+      'b=2',
+      'Transfer-Encoding',
+      'chunked',
+      'Content-Length',
+      '99',
+      'Keep-Alive',
+      'timeout=1',
+      'X-A',
+      'é',
+    ];
     const harness = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(201, raw, Buffer.from('hello')) });
     const { status, body, fields } = await ask(t, harness);
     t.equal(status, 201);
@@ -86,7 +137,11 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
   });
 
   t.test(`${protocol}: HEAD keeps the length of what a GET would bring, 204 and 304 have no body`, async (t) => {
-    for (const [method, status, expected] of [['HEAD', 200, 'content-length: 1234'], ['GET', 304, 'content-length: 1234'], ['GET', 204, undefined]] as const) {
+    for (const [method, status, expected] of [
+      ['HEAD', 200, 'content-length: 1234'],
+      ['GET', 304, 'content-length: 1234'],
+      ['GET', 204, undefined],
+    ] as const) {
       for (const whole of [true, false]) {
         const harness = await startListener(t, {
           onArrival: ({ reply }) => {
@@ -100,14 +155,22 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
         t.equal(answer.status, status);
         t.equal(answer.body, '');
         t.ok(answer.clean);
-        t.equal(answer.fields.find((field) => field.startsWith('content-length')), expected);
+        t.equal(
+          answer.fields.find((field) => field.startsWith('content-length')),
+          expected,
+        );
       }
     }
   });
 
   t.test(`${protocol}: an answer that cannot be written throws before anything is sent, and another can take its place`, async (t) => {
     const codes: unknown[] = [];
-    const attempts: [number, string[]][] = [[200, ['x', 'a\r\nb: c']], [200, ['bad name', 'x']], [1000, []], [200, ['x', 'smile \u{1f600}']]];
+    const attempts: [number, string[]][] = [
+      [200, ['x', 'a\r\nb: c']],
+      [200, ['bad name', 'x']],
+      [1000, []],
+      [200, ['x', 'smile \u{1f600}']],
+    ];
     const harness = await startListener(t, {
       onArrival: ({ reply }) => {
         for (const [status, raw] of attempts) {
@@ -270,7 +333,9 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
       },
     });
     let received = 0;
-    const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: [protocol === 'h2' ? 'h2' : 'http/1.1'] });
+    const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), {
+      ALPNProtocols: [protocol === 'h2' ? 'h2' : 'http/1.1'],
+    });
     if (protocol === 'h2') {
       const { connect } = await import('node:http2');
       const stream = connect('https://api.openai.com', { createConnection: () => secure }).request({ ':path': '/' });
@@ -292,7 +357,9 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
 }
 
 t.test('head and body of a whole answer leave in one write', async (t) => {
-  const { listener } = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(200, ['content-type', 'text/plain'], Buffer.from('hello')) });
+  const { listener } = await startListener(t, {
+    onArrival: ({ reply }) => reply.sendWhole(200, ['content-type', 'text/plain'], Buffer.from('hello')),
+  });
   const client = await rawClient(t, listener.port);
   let packets = 0;
   client.socket.on('data', () => packets++);
@@ -378,7 +445,10 @@ t.test('a body that is too large is refused before, or while, it is read; the an
     },
   });
   const big = 'x'.repeat(3_000_000);
-  for (const head of [`Content-Length: ${big.length}\r\n\r\n${big}`, `Transfer-Encoding: chunked\r\n\r\n${big.length.toString(16)}\r\n${big}\r\n0\r\n\r\n`]) {
+  for (const head of [
+    `Content-Length: ${big.length}\r\n\r\n${big}`,
+    `Transfer-Encoding: chunked\r\n\r\n${big.length.toString(16)}\r\n${big}\r\n0\r\n\r\n`,
+  ]) {
     const client = await rawClient(t, harness.listener.port);
     client.socket.write(`POST / HTTP/1.1\r\nHost: x\r\n${head}`);
     t.match(await client.until(/body_too_large/), /^HTTP\/1\.1 413 .*Connection: close/s);
@@ -445,7 +515,12 @@ t.test('a body counts only when all of it came', async (t) => {
     while (reading <= count) await new Promise(setImmediate);
     client.socket.destroy();
     await settled(++count);
-    for (const [leave, together] of [['stream', true], ['stream', false], ['connection', false], ['length', false]] as const) {
+    for (const [leave, together] of [
+      ['stream', true],
+      ['stream', false],
+      ['connection', false],
+      ['length', false],
+    ] as const) {
       const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: ['h2'] });
       secure.resume().write(h2Post(path, leave === 'length' ? '100' : undefined));
       const data = h2Frame(0, leave === 'length' ? 1 : 0, 1, Buffer.from('hello'));
@@ -457,7 +532,10 @@ t.test('a body counts only when all of it came', async (t) => {
       await settled(++count);
     }
   }
-  t.same(outcomes, Array.from({ length: 10 }, () => 'client_gone'));
+  t.same(
+    outcomes,
+    Array.from({ length: 10 }, () => 'client_gone'),
+  );
 });
 
 t.test('a body is read once, by one of both members; an empty one needs no reading', async (t) => {
@@ -474,7 +552,11 @@ t.test('a body is read once, by one of both members; an empty one needs no readi
     },
   });
   await exchange(t, harness.listener.port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
-  await exchange(t, harness.listener.port, 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n');
+  await exchange(
+    t,
+    harness.listener.port,
+    'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+  );
   const session = await h2Client(t, harness);
   await h2Request(session, {});
   await h2Request(session, { ':method': 'POST', 'content-length': 5 }, 'hello');

@@ -1,8 +1,8 @@
 // What is used of http-mitm-proxy, and that the rest of it cannot be reached.
-import { readdirSync, readFileSync, existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Proxy } from 'http-mitm-proxy';
+import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { CA } from 'http-mitm-proxy/dist/lib/ca.js';
 import t from 'tap';
 import { type Front, openFront } from '../../../src/inbound/listener/front.ts';
@@ -33,9 +33,9 @@ function recordConsole(t: HasTeardown): unknown[][] {
 }
 
 t.test('one handler of each kind is registered, and both certificate hooks fail closed', async (t) => {
-  const proxies: Proxy[] = [];
-  const listen = Proxy.prototype.listen;
-  replace(t, Proxy.prototype, 'listen', function (this: Proxy, options, callback) {
+  const proxies: MitmProxy[] = [];
+  const listen = MitmProxy.prototype.listen;
+  replace(t, MitmProxy.prototype, 'listen', function (this: MitmProxy, options, callback) {
     proxies.push(this);
     return listen.call(this, options, callback);
   });
@@ -46,7 +46,11 @@ t.test('one handler of each kind is registered, and both certificate hooks fail 
   t.equal(proxy.onRequestHandlers.length, 1);
   t.equal(proxy.onRequestDataHandlers.length + proxy.onResponseHandlers.length + proxy.onWebSocketConnectionHandlers.length, 0);
   proxy.onCertificateRequired('api.openai.com', (error) => t.type(error, Error));
-  const missing = { hostname: 'api.openai.com', files: { keyFile: '', certFile: '' }, data: { keyFileExists: false, certFileExists: false } };
+  const missing = {
+    hostname: 'api.openai.com',
+    files: { keyFile: '', certFile: '' },
+    data: { keyFileExists: false, certFileExists: false },
+  };
   proxy.onCertificateMissing(missing, missing.files, (error) => t.type(error, Error));
   t.match(proxy.sslCaDir, /gw-front-/, 'its folder is ours');
 });
@@ -79,7 +83,8 @@ t.test('a plain WebSocket arrives as an ordinary request and is not accepted', a
   const { listener, arrivals } = await startListener(t, {
     onArrival: (arrival) => arrival.reply.sendWhole(426, ['Upgrade', 'websocket', 'content-type', 'text/plain'], Buffer.from('use HTTPS')),
   });
-  const fields = 'Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
+  const fields =
+    'Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
   const answer = await exchange(t, listener.port, `GET http://example.com/socket HTTP/1.1\r\nHost: example.com\r\n${fields}\r\n`);
   t.match(answer, /^HTTP\/1\.1 426 .*Upgrade: websocket\r\n.*Connection: upgrade/s);
   t.equal(arrivals[0]?.head.headers['sec-websocket-key'], 'dGhlIHNhbXBsZSBub25jZQ==');
@@ -87,7 +92,8 @@ t.test('a plain WebSocket arrives as an ordinary request and is not accepted', a
 
 t.test('an `Upgrade: h2c` POST arrives as an ordinary request with its body', async (t) => {
   const { listener } = await startListener(t);
-  const fields = 'Host: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: 5\r\n';
+  const fields =
+    'Host: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: 5\r\n';
   t.match(await exchange(t, listener.port, `POST /v1 HTTP/1.1\r\n${fields}\r\nhello`), /^HTTP\/1\.1 200 .*hello$/s);
 });
 
@@ -157,7 +163,13 @@ t.test('heads up to 64 KiB are read, larger ones and more than 500 fields are 43
 
 t.test('what is no HTTP is answered 400 with our error body and closed', async (t) => {
   const { listener, arrivals } = await startListener(t);
-  for (const bytes of ['nonsense\r\n\r\n', '\x16\x03\x01\x02\x00\x01', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'GET / HTTP/1.1\nHost: x\n\n', 'GET / HTTP/1.1\r\nHost : x\r\n\r\n']) {
+  for (const bytes of [
+    'nonsense\r\n\r\n',
+    '\x16\x03\x01\x02\x00\x01',
+    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'GET / HTTP/1.1\nHost: x\n\n',
+    'GET / HTTP/1.1\r\nHost : x\r\n\r\n',
+  ]) {
     const answer = await exchange(t, listener.port, bytes);
     t.match(answer, /^HTTP\/1\.1 400 /, JSON.stringify(bytes));
     t.equal(errorCode(answer), 'bad_framing');

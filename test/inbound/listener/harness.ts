@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { connect as connectH2, type ClientHttp2Session, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
+import { type ClientHttp2Session, connect as connectH2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
@@ -22,7 +22,11 @@ export interface Harness {
 }
 
 /** A listener on free ports that intercepts every CONNECT and answers every request with its body, unless told otherwise. */
-export async function startListener(t: HasTeardown, options: Partial<ListenerOptions> = {}, { interception = true } = {}): Promise<Harness> {
+export async function startListener(
+  t: HasTeardown,
+  options: Partial<ListenerOptions> = {},
+  { interception = true } = {},
+): Promise<Harness> {
   const caDir = tempDir(t);
   const arrivals: Arrival[] = [];
   const { onArrival = echo } = options;

@@ -18,7 +18,8 @@ const INSIDE = 'GET /inside HTTP/1.1\r\nHost: api.openai.com\r\nConnection: clos
 t.test('curl verifies us and speaks h2, http/1.1 and plain HTTP through the tunnel', async (t) => {
   const harness = await startListener(t);
   const proxy = ['--proxy', `http://me:secret@127.0.0.1:${harness.listener.port}`, '--cacert', join(harness.caDir, 'root-ca.pem')];
-  const curl = async (...args: readonly string[]): Promise<string> => (await run('curl', ['-sS', '--max-time', '20', '-w', ' %{http_version}', ...proxy, ...args])).stdout;
+  const curl = async (...args: readonly string[]): Promise<string> =>
+    (await run('curl', ['-sS', '--max-time', '20', '-w', ' %{http_version}', ...proxy, ...args])).stdout;
   t.equal(await curl('--http2', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 2');
   t.equal(await curl('--http1.1', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 1.1');
   t.equal(await curl('--no-alpn', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 1.1');
@@ -27,7 +28,13 @@ t.test('curl verifies us and speaks h2, http/1.1 and plain HTTP through the tunn
   t.equal(await curl('https://192.0.2.1/v1', '-d', 'hello'), 'hello 2');
   t.equal(await curl('--proxytunnel', 'http://api.openai.com/v1', '-d', 'hello'), 'hello 1.1');
   t.same(
-    harness.arrivals.map(({ head }) => [head.httpVersion, head.secure, head.door, head.tunnel?.authority.host, head.tunnel?.authority.port]),
+    harness.arrivals.map(({ head }) => [
+      head.httpVersion,
+      head.secure,
+      head.door,
+      head.tunnel?.authority.host,
+      head.tunnel?.authority.port,
+    ]),
     [
       ['2', true, 'connect', 'api.openai.com', 443],
       ['1.1', true, 'connect', 'api.openai.com', 443],
@@ -58,13 +65,21 @@ t.test('TLS 1.2 and 1.3 are spoken, older ones are not', async (t) => {
     const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { minVersion: version, maxVersion: version });
     t.equal(secure.getProtocol(), version);
   }
-  const old = tlsInside(t, harness, await openTunnel(t, harness.listener.port), { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT:@SECLEVEL=0' });
+  const old = tlsInside(t, harness, await openTunnel(t, harness.listener.port), {
+    minVersion: 'TLSv1',
+    maxVersion: 'TLSv1.1',
+    ciphers: 'DEFAULT:@SECLEVEL=0',
+  });
   await t.rejects(old);
 });
 
 t.test('h2 is chosen when it is offered, http/1.1 when it is not, and a foreign protocol is refused', async (t) => {
   const harness = await startListener(t);
-  const offers: readonly (readonly [string[], string | false])[] = [[['http/1.1', 'h2'], 'h2'], [['http/1.1'], 'http/1.1'], [[], false]];
+  const offers: readonly (readonly [string[], string | false])[] = [
+    [['http/1.1', 'h2'], 'h2'],
+    [['http/1.1'], 'http/1.1'],
+    [[], false],
+  ];
   for (const [offer, chosen] of offers) {
     const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: offer });
     t.equal(secure.alpnProtocol, chosen);
@@ -148,11 +163,16 @@ t.test('CONNECT and WebSocket upgrades open nothing inside a tunnel', async (t) 
 t.test('the tunnel that was decided travels with each of its requests', async (t) => {
   const harness = await startListener(t, {
     onTunnel: ({ authority, proxyUser }) =>
-      Promise.resolve({ kind: 'intercept', tunnel: { authority, ...(proxyUser === undefined ? {} : { proxyUser, fixedWorkload: proxyUser }) } }),
+      Promise.resolve({
+        kind: 'intercept',
+        tunnel: { authority, ...(proxyUser === undefined ? {} : { proxyUser, fixedWorkload: proxyUser }) },
+      }),
   });
   const fields = `Proxy-Authorization: Basic ${Buffer.from('ci:x').toString('base64')}\r\n`;
   const tunnel = await openTunnel(t, harness.listener.ambientPort, 'api.openai.com:443', fields);
-  const session = connectH2('https://api.openai.com', { createConnection: () => connectTls({ socket: tunnel, ca: harness.ca.rootPem, servername: 'api.openai.com', ALPNProtocols: ['h2'] }) });
+  const session = connectH2('https://api.openai.com', {
+    createConnection: () => connectTls({ socket: tunnel, ca: harness.ca.rootPem, servername: 'api.openai.com', ALPNProtocols: ['h2'] }),
+  });
   t.teardown(() => session.destroy());
   await Promise.all([h2Request(session, { ':path': '/1' }), h2Request(session, { ':path': '/2' })]);
   for (const { head } of harness.arrivals) t.match(head, { trafficClass: 'ambient', tunnel: { fixedWorkload: 'ci' } });
@@ -199,7 +219,8 @@ t.test('sixty clients that leave, by each way there is, leave no connection and 
     else tunnel.destroy();
   }
   const deadline = performance.now() + 5_000;
-  while ((harness.listener.openConnections > 1 || descriptors() > before) && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 5));
+  while ((harness.listener.openConnections > 1 || descriptors() > before) && performance.now() < deadline)
+    await new Promise((resolve) => setTimeout(resolve, 5));
   t.equal(harness.listener.openConnections, 1, 'the first one is still there');
   t.equal(descriptors(), before);
 });
