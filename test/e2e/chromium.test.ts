@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { chromium, type Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { bareEnvironment, run } from '../support/child.ts';
-import { type GatewayProcess, startGatewayProcess } from '../support/gateway-process.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { startPlainUpstream, startTlsUpstream, type UpstreamHandler } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 /** A browser that finds our root where a user puts it, in the NSS database of its home; no flag says whom to trust. */
-async function openBrowser(t: Test, proxy: string, trusted: string | undefined): Promise<Page> {
+async function openBrowser(t: Test, proxyFlag: string, trusted: string | undefined): Promise<Page> {
   const home = tempDir(t);
   const database = join(home, '.pki', 'nssdb');
   mkdirSync(database, { recursive: true });
@@ -25,7 +25,7 @@ async function openBrowser(t: Test, proxy: string, trusted: string | undefined):
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
       ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
       // The page's own address stays direct, as for any user: browsers leave loopback out.
-      `--proxy-server=${proxy}`,
+      proxyFlag,
     ],
   });
   t.teardown(() => context.close());
@@ -78,8 +78,8 @@ function fetchInPage(page: Page, path: string, body?: unknown): Promise<Fetched>
     )`);
 }
 
-async function openPage(t: Test, gateway: GatewayProcess, pageUrl: string, trusted: string | undefined): Promise<Page> {
-  const page = await openBrowser(t, gateway.url, trusted);
+async function openPage(t: Test, proxyFlag: string, pageUrl: string, trusted: string | undefined): Promise<Page> {
+  const page = await openBrowser(t, proxyFlag, trusted);
   await page.goto(pageUrl);
   return page;
 }
@@ -95,7 +95,7 @@ t.test('a page in headless Chromium', { skip: skipWithout(['chromium', 'certutil
   const pageUrl = `http://localhost:${site.port}/`;
 
   await t.test('calls an AI host through the proxy, and each call has its record', async (t) => {
-    const page = await openPage(t, gateway, pageUrl, gateway.caFile);
+    const page = await openPage(t, `--proxy-server=${gateway.url}`, pageUrl, gateway.caFile);
     const models = await fetchInPage(page, '/v1/models');
     t.match(models, { status: 200, text: 'gpt-4o-mini', recordId: String });
     t.match(await gateway.record(models.recordId ?? undefined), {
@@ -124,9 +124,16 @@ t.test('a page in headless Chromium', { skip: skipWithout(['chromium', 'certutil
     );
   });
 
+  await t.test('finds the proxy by the automatic configuration that the gateway serves', async (t) => {
+    const page = await openPage(t, `--proxy-pac-url=${gateway.url}/proxy.pac`, pageUrl, gateway.caFile);
+    const models = await fetchInPage(page, '/v1/models');
+    t.match(models, { status: 200, recordId: String });
+    t.match(await gateway.record(models.recordId ?? undefined), { connection_type: 'connect_proxy', provider: 'openai' });
+  });
+
   await t.test('that does not trust the root gets nothing', async (t) => {
     const before = provider.requests.length;
-    const page = await openPage(t, gateway, pageUrl, undefined);
+    const page = await openPage(t, `--proxy-server=${gateway.url}`, pageUrl, undefined);
     t.match((await fetchInPage(page, '/v1/models')).error, /Failed to fetch/);
     t.equal(provider.requests.length, before);
   });

@@ -1,14 +1,14 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MOCK_TEXT } from '../support/aimock.ts';
 import { type Ended, launch, run } from '../support/child.ts';
-import { type GatewayProcess, startGatewayProcess } from '../support/gateway-process.ts';
+import { type GatewayProcess, MAIN, startGatewayProcess } from '../support/gateway-process.ts';
 import { startOpenaiStream } from '../support/openai-stream.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { startProviders } from '../support/provider-upstream.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { startPlainUpstream } from '../support/tls-upstream.ts';
+import { startPlainUpstream, startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 const CHAT = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hello' }] };
@@ -85,6 +85,17 @@ t.test('curl', { skip: skipWithout(['curl']) }, async (t) => {
     await hasRecord(t, gateway, answer, { connection_type: 'sdk_redirect', traffic_class: 'developer' });
   });
 
+  await t.test('with what `gw env` prints, in a shell', async (t) => {
+    const script = `eval "$("$NODE" "$MAIN" env --port ${gateway.port})" && exec curl --silent --show-error --max-time 30 --include --suppress-connect-headers "$@"`;
+    const ended = await run(t, '/bin/sh', ['-c', script, 'sh', ...CALL, ...body, URL_OPENAI], {
+      env: { ...gateway.env, NODE: process.execPath, MAIN },
+    });
+    t.equal(ended.code, 0, ended.stderr);
+    t.match(ended.stdout, MOCK_TEXT);
+    const recordId = /^x-gw-record-id: (\S+)/im.exec(ended.stdout)?.[1];
+    t.match(await gateway.record(recordId), { decision: 'allow', ...proxied });
+  });
+
   await t.test('with the certificate that the gateway serves', async (t) => {
     const served = join(tempDir(t), 'served.pem');
     const fetched = await run(t, requirePeer('curl'), ['--silent', '--fail', '--output', served, `${gateway.url}/v1/proxy/ca.crt`]);
@@ -125,6 +136,24 @@ t.test('curl sees the events of a stream as the provider sends them', { skip: sk
     });
   }
 });
+
+t.test(
+  'curl reaches a host that is no AI provider, unopened: it sees that host and its own certificate',
+  { skip: skipWithout(['curl']) },
+  async (t) => {
+    const host = 'www.example.com';
+    const upstream = await startTlsUpstream({ hosts: [host], h2: true });
+    t.teardown(() => upstream.close());
+    const gateway = await startGatewayProcess(t, { env: { GW_UPSTREAM_CONNECT_TO: `${host}:443=127.0.0.1:${upstream.port}` } });
+    const caFile = join(tempDir(t), 'site-root.pem');
+    writeFileSync(caFile, upstream.caPem);
+    const answer = await curl(t, ['--http2', '--proxy', gateway.url, '--cacert', caFile, `https://${host}/`]);
+    t.equal(answer.ended.stdout, '{"ok":true}');
+    t.equal(answer.httpVersion, '2');
+    t.equal(answer.recordId, undefined);
+    t.equal(upstream.requests[0]?.headers['via'], undefined);
+  },
+);
 
 t.test('curl with http_proxy asks for a plain address in absolute form, and policy decides', { skip: skipWithout(['curl']) }, async (t) => {
   const upstream = await startPlainUpstream((request, response) => response.end(`plain ${request.url ?? ''}`));

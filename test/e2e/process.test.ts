@@ -7,6 +7,7 @@ import { type GatewayProcess, gatewayEnvironment, MAIN, startGatewayProcess, sta
 import { type OpenaiStreamUpstream, startOpenaiStream } from '../support/openai-stream.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
+import { callSdk } from './sdk-calls.ts';
 
 const STREAM = JSON.stringify({ model: 'gpt-4o-mini', messages: [], stream: true, stream_options: { include_usage: true } });
 
@@ -73,6 +74,14 @@ t.test('the life of a gateway', { skip: skipWithout(['curl']) }, async (t) => {
       });
     });
   }
+
+  await t.test('an SDK that leaves a stream early stops the upstream call too', async (t) => {
+    const before = long.aborted;
+    const [left] = await callSdk(t, process.execPath, 'openai', ['stream-left'], { OPENAI_BASE_URL: `${gateway.url}/proxy/openai/v1` });
+    t.match(left, { text: 'w0 ', sent: 1 });
+    await eventually('the end of the upstream call', () => (long.aborted > before ? true : undefined), 1000);
+    t.match(await gateway.record(left?.answers[0]?.recordId), { stream: true, stream_outcome: 'aborted' });
+  });
 
   await t.test('a second gateway on the same data folder says so in one line and does not start', async (t) => {
     const second = await run(t, process.execPath, [MAIN, 'start'], { env: gateway.env });

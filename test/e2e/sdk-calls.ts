@@ -5,7 +5,7 @@ import { MOCK_TEXT, MOCK_USAGE } from '../support/aimock.ts';
 import { atMost, run } from '../support/child.ts';
 import type { GatewayProcess } from '../support/gateway-process.ts';
 
-export const SDKS = ['openai', 'anthropic', 'gemini', 'mistral', 'cohere'] as const;
+export const SDKS = ['openai', 'azure', 'anthropic', 'gemini', 'mistral', 'cohere'] as const;
 export type Sdk = (typeof SDKS)[number];
 
 const CLIENT = join(packageRoot(), 'test', 'e2e', 'clients', 'sdk.mjs');
@@ -19,7 +19,7 @@ version: "1"
 inline_rules:
   connectors:
     - id: allow.providers
-      when: {field: context.connector.id, in: [openai, anthropic, gemini, mistral, cohere]}
+      when: {field: context.connector.id, in: [openai, azure_openai, anthropic, gemini, mistral, cohere, groq]}
       effect: {decision: allow}
   risk:
     - id: deny.model
@@ -30,6 +30,8 @@ inline_rules:
 /** The usual keys, each where its SDK looks for it. */
 const KEYS = {
   OPENAI_API_KEY: 'sk-test',
+  AZURE_OPENAI_API_KEY: 'azure-test',
+  OPENAI_API_VERSION: '2024-10-21',
   ANTHROPIC_API_KEY: 'sk-ant-test',
   GEMINI_API_KEY: 'gemini-test',
   MISTRAL_API_KEY: 'mistral-test',
@@ -67,15 +69,17 @@ export function callSdk(
 
 export const MODELS: Readonly<Record<Sdk, string>> = {
   openai: 'gpt-4o-mini',
+  azure: 'gpt-4o-mini',
   anthropic: 'claude-3-5-haiku-20241022',
   gemini: 'gemini-2.5-flash',
   mistral: 'mistral-small-latest',
   cohere: 'command-r7b-12-2024',
 };
 
-/** The calls that each SDK makes through each door; the third one must be refused. */
+/** The calls that each SDK makes through each door; those for the forbidden model must be refused. */
 export const CALLS: Readonly<Record<Sdk, readonly string[]>> = {
   openai: ['plain', 'stream', denied('plain'), denied('stream'), 'responses', 'responses-stream'],
+  azure: ['plain', 'stream', denied('plain'), denied('stream')],
   anthropic: ['plain', 'stream', denied('plain'), denied('stream'), 'count-tokens'],
   gemini: ['plain', 'stream', denied('plain'), denied('stream'), 'plain-v1beta', 'stream-v1beta'],
   mistral: ['plain', 'stream', denied('plain'), denied('stream')],
@@ -93,6 +97,10 @@ const STUB_TEXT: Readonly<Record<string, string>> = {
   'mistral stream': 'Hello there.',
   'anthropic count-tokens': '11',
 };
+
+function providerOf(sdk: Sdk): string {
+  return sdk === 'azure' ? 'azure_openai' : sdk;
+}
 
 /** Checks what a call gave its user, and its record. */
 export async function checkCall(
@@ -113,8 +121,8 @@ export async function checkCall(
     record,
     {
       decision: 'allow',
-      provider: sdk,
-      connector_id: sdk,
+      provider: providerOf(sdk),
+      connector_id: providerOf(sdk),
       org_id: 'default',
       stream: isStream,
       ...(isStream ? { stream_outcome: 'complete' } : {}),
@@ -155,7 +163,7 @@ async function checkRefusal(
       decision: 'deny',
       reason: FORBIDDEN_REASON,
       reason_codes: ['model_not_cleared'],
-      provider: sdk,
+      provider: providerOf(sdk),
       model: FORBIDDEN_MODEL,
       status_code: 403,
       ...expected,

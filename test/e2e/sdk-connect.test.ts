@@ -18,7 +18,8 @@ t.test('official SDKs through the proxy', async (t) => {
   t.equal((await gateway.admin('PUT', '/v1/admin/workloads', { workload_id: 'team-a' })).status, 200);
 
   const node24 = peer('node24');
-  const trust = { NODE_EXTRA_CA_CERTS: gateway.caFile };
+  // An Azure resource has an address of its own, gateway or not.
+  const trust = { NODE_EXTRA_CA_CERTS: gateway.caFile, AZURE_OPENAI_ENDPOINT: 'https://example-resource.openai.azure.com' };
   const named = { ...trust, NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: `http://team-a:unused@127.0.0.1:${gateway.port}` };
   const ambient = { ...trust, NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: gateway.ambientUrl };
   const preloaded = { ...trust, HTTPS_PROXY: gateway.url };
@@ -28,6 +29,9 @@ t.test('official SDKs through the proxy', async (t) => {
     onAmbient: node24 === undefined ? undefined : callSdk(t, node24, sdk, ['plain'], ambient),
     onNode20: callSdk(t, process.execPath, sdk, ['plain', 'stream'], preloaded, ['--import', PRELOAD]),
   }));
+
+  const unknown = { ...preloaded, HTTPS_PROXY: `http://nobody:unused@127.0.0.1:${gateway.port}` };
+  const byNobody = callSdk(t, process.execPath, 'openai', ['plain'], unknown, ['--import', PRELOAD]);
 
   for (const { sdk, onNode24, onAmbient, onNode20 } of runs) {
     await t.test(
@@ -47,6 +51,17 @@ t.test('official SDKs through the proxy', async (t) => {
       for (const seen of await onNode20) await checkCall(t, gateway, sdk, seen, expected);
     });
   }
+
+  await t.test("a workload that nobody registered, named in the proxy's address, is told so by the SDK", async (t) => {
+    const [seen] = await byNobody;
+    t.match(seen, { sent: 1, error: { status: 403, message: /Workload nobody is not registered/ } });
+    t.match(await gateway.record(seen?.answers[0]?.recordId), {
+      decision: 'deny',
+      workload_id: 'nobody',
+      reason_codes: ['workload_not_registered'],
+      provider: 'openai',
+    });
+  });
 
   await t.test('what was refused never reached a provider', async (t) => {
     t.ok(providers.tls.requests.length >= 15);

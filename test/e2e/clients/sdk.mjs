@@ -6,7 +6,7 @@ import { report } from './seen-answers.mjs';
 
 const PROMPT = 'hello';
 const messages = [{ role: 'user', content: PROMPT }];
-const { MISTRAL_URL, COHERE_URL } = process.env;
+const { AZURE_TARGET_HOST, COHERE_URL, MISTRAL_URL } = process.env;
 
 async function collect(stream, textOf) {
   let text = '';
@@ -25,10 +25,29 @@ const SDKS = {
           await client.chat.completions.create({ model, messages, stream: true, stream_options: { include_usage: true } }),
           (chunk) => chunk.choices[0]?.delta.content,
         ),
+      // Reads the beginning only: the SDK gives the request up, the program goes on.
+      'stream-left': async () => {
+        for await (const chunk of await client.chat.completions.create({ model: 'gpt-4o-mini', messages, stream: true })) {
+          if (chunk.choices[0]?.delta.content) return chunk.choices[0].delta.content;
+        }
+      },
       responses: async () => (await client.responses.create({ model: 'gpt-4o-mini', input: PROMPT })).output_text,
       'responses-stream': async () =>
         collect(await client.responses.create({ model: 'gpt-4o-mini', input: PROMPT, stream: true }), (event) =>
           event.type === 'response.output_text.delta' ? event.delta : '',
+        ),
+    };
+  },
+  async azure() {
+    const { AzureOpenAI } = await import('openai');
+    const headers = AZURE_TARGET_HOST ? { defaultHeaders: { 'X-GW-Target-Host': AZURE_TARGET_HOST } } : {};
+    const client = new AzureOpenAI(headers);
+    return {
+      plain: async (model = 'gpt-4o-mini') => (await client.chat.completions.create({ model, messages })).choices[0].message.content,
+      stream: async (model = 'gpt-4o-mini') =>
+        collect(
+          await client.chat.completions.create({ model, messages, stream: true, stream_options: { include_usage: true } }),
+          (chunk) => chunk.choices[0]?.delta.content,
         ),
     };
   },
