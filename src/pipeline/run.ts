@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
+import { canonicalRecord } from '../record/canonical-record.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 import { recordOf } from './record-of.ts';
@@ -23,7 +23,7 @@ export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promi
     exchange.refusal = await walk(exchange, pipeline);
   } catch (error) {
     const known = asGatewayError(error, pipeline);
-    exchange.refusal = refusalOf(known);
+    exchange.refusal = refusalOf(known, exchange.verdict !== undefined);
     if (!exchange.refusal) failure = known;
   }
   pipeline.buffers.give(exchange.buffered);
@@ -47,9 +47,10 @@ async function walk(exchange: Exchange, pipeline: Pipeline): Promise<Refusal | u
 async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
   const { clock, store, events } = pipeline;
   const completedAt = clock.now();
-  const unhashed: UnhashedRecord = recordOf(exchange, pipeline, completedAt);
+  const unhashed = recordOf(exchange, pipeline, completedAt);
   const canonical = canonicalRecord(unhashed);
-  const record: ExecutionRecord = { ...unhashed, record_hash: canonical.hash };
+  // The hash is the one member that is written later; a copy of forty members would cost more than all of their text.
+  const record: ExecutionRecord = Object.assign(unhashed, { record_hash: canonical.hash });
   const effects = settle(exchange, record);
   await store.commit(
     { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt },

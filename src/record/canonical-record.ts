@@ -4,7 +4,7 @@
  */
 import { canonicalJson } from '../base/lib/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
-import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, Metering, PolicyTrace } from '../base/model/execution-record.ts';
 
 /** A record before it is hashed. */
 export type UnhashedRecord = Omit<ExecutionRecord, 'record_hash'>;
@@ -18,13 +18,16 @@ export interface CanonicalRecord {
 
 type Member = keyof UnhashedRecord;
 type Writer = (value: never) => string;
+/** `,"name":` and how the value is written. */
+type Row = readonly [name: string, prefix: string, write: Writer];
 
 /** JSON.stringify of a well-formed string is its RFC 8785 form (§3.2.2.2). */
 const text: Writer = (value: string) => JSON.stringify(value.isWellFormed() ? value : value.toWellFormed());
-/** ASCII that the gateway itself made: ids, enumerations, hex, timestamps. */
+/** Text that the gateway itself made or checked, without anything to escape: ids, enumerations, canonical hosts, hex, timestamps, money. */
 const plain: Writer = (value: string) => `"${value}"`;
 /** String(number) is the ECMAScript form that RFC 8785 §3.2.2.3 prescribes. */
 const scalar: Writer = (value: number | boolean) => String(value);
+const texts: Writer = (values: readonly string[]) => (values.length === 0 ? '[]' : `[${values.map((value) => text(value as never)).join(',')}]`);
 const data: Writer = (value: unknown) => {
   try {
     return canonicalJson(value);
@@ -41,42 +44,89 @@ function wellFormed(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]));
 }
 
+/** Rows of a table of members, which must stand in the order of their UTF-16 code units; a test compares with a general canonicaliser. */
+function rows<T>(table: readonly (readonly [name: keyof T & string, write: Writer])[]): readonly Row[] {
+  return table.map(([name, write]) => [name, `,"${name}":`, write]);
+}
+
+/** A nested object whose members are known. */
+function object(members: readonly Row[]): Writer {
+  return (value: object) => `{${writeMembers(value, members).slice(1)}}`;
+}
+
+function writeMembers(value: object, members: readonly Row[]): string {
+  const from = value as Readonly<Record<string, unknown>>;
+  let out = '';
+  for (const [name, prefix, write] of members) {
+    const member = from[name];
+    if (member !== undefined) out += prefix + write(member as never);
+  }
+  return out;
+}
+
+const METERING = rows<Metering>([
+  ['cached_tokens_in', scalar],
+  ['cost_usd', plain],
+  ['model', text],
+  ['rate_cached_in', plain],
+  ['rate_in', plain],
+  ['rate_out', plain],
+  ['rate_source', plain],
+  ['reasoning_tokens_out', scalar],
+  ['tokens_in', scalar],
+  ['tokens_out', scalar],
+  ['usage_reported', scalar],
+]);
+
+const POLICY_TRACE = rows<PolicyTrace>([
+  ['attributes', data],
+  ['bundle_id', text],
+  ['matched_levels', texts],
+  ['matched_rule_ids', texts],
+  ['stopped_at', text],
+  ['version', text],
+]);
+
+const ERROR = rows<NonNullable<UnhashedRecord['error']>>([
+  ['code', plain],
+  ['message', text],
+]);
+
 /**
- * Members in the order of their UTF-16 code units, split where `record_hash` stands. Writing them in this fixed order costs a quarter of what a
- * general canonicaliser costs; a test compares both on random records.
+ * The members of a record, split where `record_hash` stands. Writing them in this fixed order costs a quarter of what a general canonicaliser costs.
  */
-const BEFORE_HASH: readonly (readonly [Member, Writer])[] = [
+const BEFORE_HASH = rows<UnhashedRecord>([
   ['account_id', text],
-  ['action_method', text],
-  ['action_type', text],
+  ['action_method', plain],
+  ['action_type', plain],
   ['api_key_id', text],
   ['approval_id', text],
   ['caller_id', text],
-  ['caller_ip', text],
+  ['caller_ip', plain],
   ['completed_at', plain],
   ['connection_type', plain],
-  ['connector_id', text],
-  ['connector_version', text],
+  ['connector_id', plain],
+  ['connector_version', plain],
   ['created_at', plain],
   ['credential_id', text],
   ['customer_id', text],
   ['decision', plain],
   ['delegation_id', text],
-  ['error', data],
+  ['error', object(ERROR)],
   ['idempotency_key', text],
   ['labels', data],
   ['latency_ms', scalar],
-  ['metering', data],
+  ['metering', object(METERING)],
   ['model', text],
-  ['node_id', text],
+  ['node_id', plain],
   ['org_id', text],
-  ['policy_trace', data],
+  ['policy_trace', object(POLICY_TRACE)],
   ['project_id', text],
-  ['provider', text],
+  ['provider', plain],
   ['reason', text],
-  ['reason_codes', data],
-];
-const AFTER_HASH: readonly (readonly [Member, Writer])[] = [
+  ['reason_codes', texts],
+]);
+const AFTER_HASH = rows<UnhashedRecord>([
   ['record_id', plain],
   ['record_tier', plain],
   ['request_bytes', scalar],
@@ -85,28 +135,19 @@ const AFTER_HASH: readonly (readonly [Member, Writer])[] = [
   ['response_bytes', scalar],
   ['response_sha256', plain],
   ['risk_score', scalar],
-  ['risk_signals', data],
+  ['risk_signals', texts],
   ['schema', plain],
   ['status_code', scalar],
   ['stream', scalar],
   ['stream_outcome', plain],
   ['target', text],
-  ['target_host', text],
+  ['target_host', plain],
   ['target_path', text],
   ['traffic_class', plain],
   ['upstream_latency_ms', scalar],
   ['upstream_status', scalar],
   ['workload_id', text],
-];
-
-function writeMembers(record: UnhashedRecord, members: readonly (readonly [Member, Writer])[]): string {
-  let out = '';
-  for (const [name, write] of members) {
-    const value = record[name];
-    if (value !== undefined) out += `,"${name}":${write(value as never)}`;
-  }
-  return out;
-}
+]);
 
 /** Writes and hashes a record. Member values must be well-formed Unicode inside `labels` and `policy_trace` (decision 7.6); others are repaired. */
 export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
@@ -117,4 +158,4 @@ export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
 }
 
 /** Every member that a record can have, `record_hash` left out. */
-export const RECORD_MEMBERS: readonly Member[] = [...BEFORE_HASH, ...AFTER_HASH].map(([name]) => name);
+export const RECORD_MEMBERS: readonly Member[] = [...BEFORE_HASH, ...AFTER_HASH].map(([name]) => name as Member);

@@ -7,14 +7,19 @@ export const USAGE_DAY = 'usage_day';
 
 /** What one roll-up counter is kept for. Parts are percent-encoded, so that `|` only ever separates. */
 export function rollUpKey(part: {
-  day: string;
-  org: string;
-  workload: string;
-  connector: string;
-  model: string;
-  decision: string;
+  readonly day: string;
+  readonly org: string;
+  readonly workload: string;
+  readonly connector: string;
+  readonly model: string;
+  readonly decision: string;
 }): string {
-  return [part.day, part.org, part.workload, part.connector, part.model, part.decision].map(encodeURIComponent).join('|');
+  return [part.day, part.org, part.workload, part.connector, part.model, part.decision].map(encodePart).join('|');
+}
+
+/** Nearly every part needs no encoding, and testing for that costs a tenth of it. */
+function encodePart(text: string): string {
+  return /^[\w.:-]*$/.test(text) ? text : encodeURIComponent(text);
 }
 
 /**
@@ -24,21 +29,18 @@ export function rollUpKey(part: {
  */
 export function rollUp(record: ExecutionRecord): readonly Effect[] {
   if (record.record_tier === 'connection') return [];
+  const { metering } = record;
   const accepted = record.upstream_status !== undefined && record.upstream_status < 400;
   const key = rollUpKey({
     day: record.completed_at.slice(0, 10),
     org: record.org_id,
     workload: record.workload_id,
     connector: record.connector_id ?? '',
-    model: accepted ? (record.metering?.model ?? '') : '',
+    model: accepted ? (metering?.model ?? '') : '',
     decision: record.decision,
   });
-  const { metering } = record;
-  const amounts: Record<string, bigint> = { requests: 1n };
-  if (metering) {
-    amounts['tokens_in'] = BigInt(metering.tokens_in);
-    amounts['tokens_out'] = BigInt(metering.tokens_out);
-    amounts['cost_pico'] = picoFromUsd(metering.cost_usd);
-  }
+  const amounts = metering
+    ? { requests: 1n, tokens_in: BigInt(metering.tokens_in), tokens_out: BigInt(metering.tokens_out), cost_pico: picoFromUsd(metering.cost_usd) }
+    : { requests: 1n };
   return [{ op: 'add', space: USAGE_DAY, key, amounts }];
 }

@@ -23,15 +23,57 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
   status_code: fc.nat(),
   upstream_status: fc.nat(),
   labels: DATA,
-  error: DATA,
-  metering: DATA,
-  policy_trace: DATA,
+  error: fc.record({ code: PLAIN, message: TEXT }),
+  metering: fc.record(
+    {
+      cached_tokens_in: fc.nat(),
+      cost_usd: PLAIN,
+      model: TEXT,
+      rate_cached_in: PLAIN,
+      rate_in: PLAIN,
+      rate_out: PLAIN,
+      rate_source: PLAIN,
+      reasoning_tokens_out: fc.nat(),
+      tokens_in: fc.nat(),
+      tokens_out: fc.nat(),
+      usage_reported: fc.boolean(),
+    },
+    { requiredKeys: [] },
+  ),
+  policy_trace: fc.record(
+    {
+      attributes: fc.dictionary(TEXT, fc.oneof(TEXT, NUMBER, fc.array(TEXT, { maxLength: 2 }), fc.boolean()), { maxKeys: 4 }),
+      bundle_id: TEXT,
+      matched_levels: fc.array(TEXT, { maxLength: 2 }),
+      matched_rule_ids: fc.array(TEXT, { maxLength: 2 }),
+      stopped_at: TEXT,
+      version: TEXT,
+    },
+    { requiredKeys: [] },
+  ),
   reason_codes: fc.array(TEXT, { maxLength: 3 }),
   risk_signals: fc.array(TEXT, { maxLength: 3 }),
 };
 const PLAIN_MEMBERS = new Set<string>([
-  'completed_at', 'connection_type', 'created_at', 'decision', 'record_id', 'record_tier', 'request_sha256', 'response_sha256', 'schema',
-  'stream_outcome', 'traffic_class',
+  'action_method',
+  'action_type',
+  'caller_ip',
+  'connector_id',
+  'connector_version',
+  'node_id',
+  'provider',
+  'target_host',
+  'completed_at',
+  'connection_type',
+  'created_at',
+  'decision',
+  'record_id',
+  'record_tier',
+  'request_sha256',
+  'response_sha256',
+  'schema',
+  'stream_outcome',
+  'traffic_class',
 ]);
 
 const RECORD = fc.record(
@@ -43,7 +85,9 @@ t.test('the record is written exactly as RFC 8785 would', async (t) => {
   fc.assert(
     fc.property(RECORD, (record) => {
       const { text, hash } = canonicalRecord(record);
-      const wellFormed = JSON.parse(JSON.stringify(record, (_key, value: unknown) => (typeof value === 'string' ? value.toWellFormed() : value))) as Record<string, unknown>;
+      const wellFormed = JSON.parse(
+        JSON.stringify(record, (_key, value: unknown) => (typeof value === 'string' ? value.toWellFormed() : value)),
+      ) as Record<string, unknown>;
       return hash === sha256Hex(canonicalJson(wellFormed)) && text === canonicalJson({ ...wellFormed, record_hash: hash });
     }),
     { numRuns: 500 },
@@ -52,7 +96,12 @@ t.test('the record is written exactly as RFC 8785 would', async (t) => {
 });
 
 t.test('a stored record verifies, and any change to it shows', async (t) => {
-  const { text, hash } = canonicalRecord({ record_id: 'r', org_id: 'acme', labels: { b: '2', a: '1' }, reason_codes: [] } as unknown as UnhashedRecord);
+  const { text, hash } = canonicalRecord({
+    record_id: 'r',
+    org_id: 'acme',
+    labels: { b: '2', a: '1' },
+    reason_codes: [],
+  } as unknown as UnhashedRecord);
   const record = JSON.parse(text) as Record<string, unknown>;
   t.same(verifyRecord(record), { ok: true, record_hash: hash });
   t.match(verifyRecord({ ...record, org_id: 'other' }), { ok: false, stated: hash, problem: /changed/ });
@@ -70,7 +119,16 @@ t.test('roll-ups count every action and no connection, and keep only models that
     connector_id: 'openai',
     decision: 'allow',
     upstream_status: 200,
-    metering: { tokens_in: 3, tokens_out: 4, cost_usd: '0.000001', model: 'm', usage_reported: true, rate_in: '1', rate_out: '1', rate_source: 'default' },
+    metering: {
+      tokens_in: 3,
+      tokens_out: 4,
+      cost_usd: '0.000001',
+      model: 'm',
+      usage_reported: true,
+      rate_in: '1',
+      rate_out: '1',
+      rate_source: 'default',
+    },
   } as unknown as ExecutionRecord;
   t.same(rollUp(base), [
     {

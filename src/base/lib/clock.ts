@@ -18,7 +18,14 @@ export const systemClock: Clock = {
   },
 };
 
-/** RFC 3339 UTC with milliseconds (decision 8.8). */
+let lastMs = Number.NaN;
+let lastText = '';
+
+/** RFC 3339 UTC with milliseconds (decision 8.8). Many requests share a millisecond, so the last answer is kept. */
 export function timestamp(epochMs: number): string {
-  return new Date(epochMs).toISOString();
+  if (epochMs !== lastMs) {
+    lastText = new Date(epochMs).toISOString();
+    lastMs = epochMs;
+  }
+  return lastText;
 }
