@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { Sha256 } from '../base/lib/sha256.ts';
+import { Sha256, sha256Hex } from '../base/lib/sha256.ts';
 import type { ReplySink } from '../base/model/arrival.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { type AnswerHead, readAnswerHead } from '../inbound/reply/answer-head.ts';
@@ -14,6 +14,7 @@ import type { Pipeline } from './stage.ts';
 const HOLD_BYTES = 64 * 1024;
 /** How long a stream's end is waited for after its terminal event (decision 7.9). */
 const END_GRACE_MS = 250;
+const NOTHING = new Uint8Array(0);
 
 /**
  * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
@@ -24,7 +25,8 @@ export class Delivery implements UpstreamEvents, Delivered {
   readonly #pipeline: Pipeline;
   readonly #reply: ReplySink;
   readonly #sentAt: number;
-  readonly #hash = new Sha256();
+  /** Only a stream is hashed piece by piece; what is held is hashed at once, which costs a third. */
+  #hash: Sha256 | undefined;
   #handle: UpstreamHandle | undefined;
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
@@ -98,8 +100,8 @@ export class Delivery implements UpstreamEvents, Delivered {
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
     this.responseBytes += chunk.length;
-    this.#hash.update(chunk);
     if (!this.#streaming) return this.#hold(chunk);
+    this.#hash?.update(chunk);
     const meter = this.#meter;
     if (!meter) return this.#reply.write(chunk);
     if (meter.asynchronous) {
@@ -146,7 +148,8 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** The held body of an answer that is no stream, as the provider sent it. */
   heldBody(): Uint8Array {
-    return this.#held.length === 1 && this.#held[0] ? this.#held[0] : Buffer.concat(this.#held);
+    if (this.#held.length !== 1) this.#held = [Buffer.concat(this.#held)];
+    return this.#held[0] ?? NOTHING;
   }
 
   get meter(): AnswerMeter | undefined {
@@ -162,6 +165,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     const head = this.#head;
     if (!head) return;
     this.#streaming = true;
+    this.#hash = new Sha256();
+    for (const held of this.#held) this.#hash.update(held);
     const headers = governedHeaders(markOf(this.#exchange, undefined), head.headers);
     this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
   }
@@ -231,7 +236,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#finished = true;
     this.#tailTimer?.();
     if (!this.clientGone && !this.failure) this.#meter?.end();
-    if (this.#head) this.responseSha256 = this.#hash.hex();
+    if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.heldBody());
     this.#settle();
   }
 

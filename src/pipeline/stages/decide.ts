@@ -42,7 +42,8 @@ function defaultReason(verdict: Verdict): string {
 
 /** Everything a rule may ask about this request (see the field table of the policy language). */
 export function factsOf(exchange: Exchange): Facts {
-  const { estimate, request } = exchange;
+  const { estimate, request, headers } = exchange;
+  let names: ReadonlySet<string> | undefined;
   return {
     org_id: exchange.orgId,
     workload_id: exchange.workloadId,
@@ -59,7 +60,11 @@ export function factsOf(exchange: Exchange): Facts {
     target_path: exchange.path,
     params: exchange.params,
     stream: exchange.stream,
-    header_names: headerNames(exchange.headers),
+    // Few rules ask for headers, so the set is made when one does.
+    get header_names() {
+      names ??= headerNames(headers);
+      return names;
+    },
     attribution: exchange.attribution,
     org_attribution: undefined,
     estimates: { tokens_in: estimate?.tokensIn ?? 0, tokens_out_max: estimate?.tokensOutMax ?? 0, cost_pico: estimate?.costPico ?? 0n },
