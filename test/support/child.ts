@@ -13,8 +13,6 @@ export interface Child {
   readonly pid: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** Standard output as it came: milliseconds since the start, and the piece. */
-  readonly pieces: readonly { readonly atMs: number; readonly text: string }[];
   /** Never rejects. */
   readonly ended: Promise<Ended>;
   kill(signal: NodeJS.Signals): void;
@@ -37,13 +35,10 @@ export function bareEnvironment(): Record<string, string> {
 
 /** Starts a program that is killed with the test, if it still runs then. */
 export function launch(t: HasTeardown, command: string, args: readonly string[], options: ChildOptions = {}): Child {
-  const started = performance.now();
   const child = spawn(command, args, { env: { ...bareEnvironment(), ...options.env }, cwd: options.cwd, stdio: 'pipe' });
-  const pieces: { atMs: number; text: string }[] = [];
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    pieces.push({ atMs: performance.now() - started, text });
     stdout += text;
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -69,7 +64,6 @@ export function launch(t: HasTeardown, command: string, args: readonly string[],
     get stderr() {
       return stderr;
     },
-    pieces,
     ended,
     kill: (signal) => void child.kill(signal),
   };
