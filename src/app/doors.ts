@@ -49,11 +49,11 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
     sendError(arrival, refused);
     return;
   }
-  const ownsPath = (path: string) => router.owns(path, false);
-  const transparent =
-    head.trafficClass === 'developer' && classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) === 'transparent';
-  if (transparent && proxyEnabled) await runProxied(arrival, pipeline);
-  else await router.handle(arrival);
+  const ambient = head.trafficClass === 'ambient';
+  const ownsPath = (path: string) => router.owns(path, ambient);
+  if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') await router.handle(arrival);
+  else if (proxyEnabled && !ambient) await runProxied(arrival, pipeline);
+  else sendError(arrival, new GatewayError('not_found', 'Redirect mode is not served here.'));
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */

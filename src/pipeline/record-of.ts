@@ -1,3 +1,4 @@
+import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
@@ -61,10 +62,10 @@ function putIdentity(record: Writable<ExecutionRecord>, exchange: Exchange): voi
   const { attribution, request, identity } = exchange;
   put(record, 'caller_id', exchange.callerId);
   put(record, 'connector_id', exchange.connectorId);
-  put(record, 'connector_version', exchange.provider?.version);
+  put(record, 'connector_version', exchange.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : exchange.provider?.version);
   put(record, 'credential_id', exchange.credentialId);
   put(record, 'provider', exchange.provider?.id);
-  put(record, 'model', exchange.sendModel);
+  put(record, 'model', exchange.sendModel?.toWellFormed());
   put(record, 'idempotency_key', request?.idempotency_key);
   put(record, 'customer_id', attribution.customer_id);
   put(record, 'account_id', attribution.account_id);
@@ -102,7 +103,8 @@ function policyTrace(exchange: Exchange): PolicyTrace | undefined {
 function meteringOf(exchange: Exchange): Metering | undefined {
   const { price, usage, delivery, operation } = exchange;
   if (!price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request') return undefined;
-  const model = exchange.answeredModel ?? exchange.sendModel;
+  // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
+  const model = (exchange.answeredModel ?? exchange.sendModel)?.toWellFormed();
   const metered = meter(usage, price);
   return {
     tokens_in: usage?.tokens_in ?? 0,

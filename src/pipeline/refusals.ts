@@ -12,12 +12,15 @@ const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request',
 /** Failures of a call that policy let through (decision 7.8). */
 const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
 
+/** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
+const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone']);
+
 /** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
-export function refusalOf(error: GatewayError): Refusal | undefined {
+export function refusalOf(error: GatewayError, decided: boolean): Refusal | undefined {
   if (RECORDED_DENIALS.has(error.code)) {
     return { decision: 'deny', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
   }
-  if (CALL_FAILURES.has(error.code)) {
+  if (CALL_FAILURES.has(error.code) || (decided && LATE_FAILURES.has(error.code))) {
     return { decision: 'error', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
   }
   return undefined;

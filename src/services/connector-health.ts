@@ -1,3 +1,4 @@
+import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { GatewayEvents } from '../base/events/execution-event.ts';
 
@@ -20,6 +21,7 @@ export class ConnectorHealth {
   };
 
   list(): readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[] {
-    return this.#catalogue.providers.map(({ id, version }) => ({ id, version, healthy: !this.#failing.has(id) }));
+    const all = [...this.#catalogue.providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
+    return all.map(({ id, version }) => ({ id, version, healthy: !this.#failing.has(id) }));
   }
 }

@@ -2,6 +2,8 @@ import type { Catalogue } from './types.ts';
 
 /** The connector that takes any host and gives it nothing: no dialect, no credential, no streaming on the structured API. */
 export const GENERIC_HTTP = 'generic_http';
+/** Its version; the rows of the registry have their own. */
+export const GENERIC_HTTP_VERSION = '1.0.0';
 const GENERIC_ALIASES: readonly string[] = [GENERIC_HTTP, 'generic'];
 const CUSTOM_PREFIX = 'custom:';
 

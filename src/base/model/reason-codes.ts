@@ -36,8 +36,14 @@ export const REASON_CODES = {
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
   workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },
-  delegation_not_verifiable: { decision: 'deny', meaning: 'The call carries a delegation token and the gateway has no key to verify it with.' },
-  credential_not_found: { decision: 'deny', meaning: 'The credential hint is the id of a stored credential, and there is none of that id.' },
+  delegation_not_verifiable: {
+    decision: 'deny',
+    meaning: 'The call carries a delegation token and the gateway has no key to verify it with.',
+  },
+  credential_not_found: {
+    decision: 'deny',
+    meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',
+  },
   connector_without_host: {
     decision: 'deny',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',
@@ -60,6 +66,11 @@ export const REASON_CODES = {
     meaning: 'Policy let the call through; the upstream answered something that cannot be passed on.',
   },
   upstream_timeout: { decision: 'error', meaning: 'Policy let the call through; the upstream did not answer in time.' },
+  client_gone: { decision: 'error', meaning: 'Policy let the call through; the client left before it was forwarded.' },
+  internal: {
+    decision: 'error',
+    meaning: 'Policy let the call through; a fault of the gateway, or of a rule that does not fit it, ended it.',
+  },
 } as const satisfies Record<string, { decision: string; meaning: string }>;
 
 export type ReasonCode = keyof typeof REASON_CODES;

@@ -143,10 +143,13 @@ function readBudget(entry: YamlEntry, place: Place, effects: RuleEffects, reader
 }
 
 /** A connector id, a neutral name or `custom:<id>`; whether a custom connector exists is only known when a request comes. */
-function readSelectConnector({ value }: YamlEntry, place: Place, effects: RuleEffects, { problems, connectorId }: EffectReader): void {
+function readSelectConnector({ value }: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
+  const { problems, connectorId } = reader;
   const text = problems.text(value, place, 'select_connector', MAX_ID);
   if (text === undefined) return;
-  const id = text.startsWith('custom:') ? text : connectorId(text);
+  const custom = text.startsWith('custom:');
+  if (custom) refuseUnsupported('select_connector: custom', value, place, reader);
+  const id = custom ? text : connectorId(text);
   if (id === undefined) problems.add(place, value, 'bad_value', `"${text}" is no connector`, 'a custom connector is written custom:<id>');
   else effects.selectConnector = id;
 }

@@ -8,6 +8,13 @@ export const NOT_SUPPORTED_YET: readonly UnsupportedEffect[] = [
   'budget.usd_max',
   'budget.monthly_usd_max',
   'select_credential',
+  'select_connector: custom',
 ];
 
-export type UnsupportedEffect = 'decision: rate_limit' | 'rate_limit' | 'budget.usd_max' | 'budget.monthly_usd_max' | 'select_credential';
+export type UnsupportedEffect =
+  | 'decision: rate_limit'
+  | 'rate_limit'
+  | 'budget.usd_max'
+  | 'budget.monthly_usd_max'
+  | 'select_credential'
+  | 'select_connector: custom';

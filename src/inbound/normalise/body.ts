@@ -1,6 +1,7 @@
 import type { Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';
 import { type Form, type FormField, fieldText, parseMediaType, parseMultipart, parseUrlencoded } from './form.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
@@ -49,7 +50,7 @@ export function refuseEncoded(contentEncoding: string | undefined): GatewayError
 /**
  * Reads the body of an `ai.*` operation so that policy sees what the provider will see (decisions 3.19, 3.20). It is parsed by its dialect whatever the
  * Content-Type says; only an operation that takes forms, or one that no registry row knows, lets the Content-Type choose between form and JSON.
- * @throws GatewayError `unsupported_encoding`, `body_too_deep`, `ambiguous_body`
+ * @throws GatewayError `unsupported_encoding`, `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts (decision 4.7)
  */
 export function readAiBody(input: AiBodyInput): AiBody {
   const encoded = refuseEncoded(input.contentEncoding);
@@ -73,6 +74,11 @@ export function readAiBody(input: AiBodyInput): AiBody {
 
 function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
   const placed = fillPlaces(params, input.path, input.operation.dialect);
+  if (placed.model !== undefined && placed.model.length > MAX_TEXT) {
+    // It is kept in the record, where no prompt may hide.
+    const details = [{ path: 'action.params.model', message: TEXT_RULE }];
+    throw new GatewayError('invalid_request', `The name of the model ${TEXT_RULE}.`, { details });
+  }
   return { kind, bytes: input.bytes, text, params, model: placed.model, stream: placed.stream, form, operation: input.operation };
 }
 

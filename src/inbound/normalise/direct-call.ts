@@ -5,7 +5,7 @@ import { type AiBody, readAiBody } from './body.ts';
 import { removeJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { switchStreamVerb } from './place-edit.ts';
-import { isDeploymentPlace } from './places.ts';
+import { isDeploymentPlace, withoutCollection } from './places.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -22,7 +22,9 @@ export function directPath(action: Action, provider: Provider | undefined): stri
     const message = 'is required, since the path of this connector holds the model';
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [{ path: 'action.params.model', message }] });
   }
-  return canonicalPath(fallback.replace('{model}', encodeURIComponent(model)), true);
+  // Google's own name of a model includes its collection, which the path has already.
+  const name = fallback.includes('/models/{model}') ? withoutCollection(model) : model;
+  return canonicalPath(fallback.replace('{model}', encodeURIComponent(name)), true);
 }
 
 export interface DirectCall {

@@ -120,7 +120,7 @@ export function isDeploymentPlace(place: Place | undefined, path: string): boole
 }
 
 /** Google writes a model as `x` in the path and as `models/x` in the body. */
-function withoutCollection(model: string): string {
+export function withoutCollection(model: string): string {
   return model.startsWith('models/') ? model.slice(7) : model;
 }
 

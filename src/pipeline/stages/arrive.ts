@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { actionMethod } from '../../inbound/normalise/envelope-rules.ts';
 import { readIdentity } from '../../inbound/normalise/identity.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
@@ -37,6 +38,8 @@ function takeTunnel(exchange: Exchange): void {
 
 function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
   const { head } = exchange;
+  if (actionMethod(head.method) === undefined)
+    throw new GatewayError('invalid_request', `${head.method.slice(0, 32)} is not a method that is forwarded.`);
   const target = resolveTarget(head, catalogue);
   exchange.host = target.host;
   exchange.port = target.port;

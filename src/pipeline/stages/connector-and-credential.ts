@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { authHeaderNames, clientKey, injectAuth } from '../../outbound/connectors/auth.ts';
+import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
 import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { deny } from '../refusals.ts';
@@ -36,7 +36,12 @@ const CREDENTIAL_ID = /^(?:cred-.*|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 function addDirectHeaders(exchange: Exchange): void {
   const set = byName(exchange.headers);
   const { provider, operation, sendBytes } = exchange;
-  const added = directHeaders({ provider, dialect: operation?.dialect, hasBody: sendBytes !== undefined, callerSet: (name) => Object.hasOwn(set, name) });
+  const added = directHeaders({
+    provider,
+    dialect: operation?.dialect,
+    hasBody: sendBytes !== undefined,
+    callerSet: (name) => Object.hasOwn(set, name),
+  });
   if (added.length > 0) exchange.headers = [...exchange.headers, ...added];
 }
 
@@ -53,12 +58,17 @@ function takeHint(exchange: Exchange): Refusal | undefined {
     return deny('no_credential_candidate', `The connector ${provider.id} needs a key: send it as credential_hint.`);
   }
   if (CREDENTIAL_ID.test(hint)) return deny('credential_not_found', 'There is no stored credential of this id.');
+  if (!provider) {
+    const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
+    throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
+  }
   const names = authHeaderNames(provider);
   const kept: string[] = [];
   for (let at = 0; at < exchange.headers.length; at += 2) {
     const name = exchange.headers[at] ?? '';
     if (!names.has(name.toLowerCase())) kept.push(name, exchange.headers[at + 1] ?? '');
   }
+  exchange.path = withoutAuthQuery(provider, exchange.path);
   exchange.headers = [...kept, ...injectAuth(provider, hint, exchange.operation?.dialect)];
   return undefined;
 }

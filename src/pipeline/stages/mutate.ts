@@ -1,4 +1,5 @@
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
+import type { Operation } from '../../base/catalogue/types.ts';
 import { applyMutations } from '../../inbound/normalise/mutate.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { Exchange } from '../exchange.ts';
@@ -15,15 +16,16 @@ export const mutate: Stage = {
       return undefined;
     }
     const { catalogue } = pipeline;
+    const operationFor = (method: string, host: string, path: string): Operation => {
+      const provider = catalogue.providerForHost(host);
+      return provider ? catalogue.operation(provider, method, pathOnly(path)) : HTTP_REQUEST;
+    };
     const mutated = applyMutations(
       { body: exchange.aiBody, method: exchange.method, host: exchange.host, path: exchange.path, headers: exchange.headers },
       mutations,
       {
         isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
-        operationFor: (method, host, path) => {
-          const provider = catalogue.providerForHost(host);
-          return provider ? catalogue.operation(provider, method, pathOnly(path)) : HTTP_REQUEST;
-        },
+        operationFor,
       },
     );
     if (mutated.unapplied.length > 0) {
@@ -33,10 +35,24 @@ export const mutate: Stage = {
       if (exchange.decision === 'downgrade') exchange.decision = 'allow';
       return undefined;
     }
+    const moved = mutated.host !== exchange.host || mutated.path !== exchange.path || mutated.method !== exchange.method;
+    const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : exchange.operation;
+    if (operation && operation !== exchange.operation && !takeOperation(exchange, operation)) {
+      return deny('mutation_not_applicable', 'Policy makes this an AI call, but its body was not parsed.');
+    }
     take(exchange, mutated, pipeline);
     return undefined;
   },
 };
+
+/** What the call means now, so that policy is asked about that (decision 5.4). False: it became an AI call whose body nobody has seen (decision 3.19). */
+function takeOperation(exchange: Exchange, operation: Operation): boolean {
+  if (operation.actionType !== 'http.request' && !exchange.aiBody && exchange.streamBody) return false;
+  // A type of the caller's own on the structured API stays.
+  if (exchange.actionType === (exchange.operation?.actionType ?? 'http.request')) exchange.actionType = operation.actionType;
+  exchange.operation = operation;
+  return true;
+}
 
 function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { catalogue }: Pipeline): void {
   const modelBefore = exchange.sendModel;

@@ -63,7 +63,7 @@ export class Router {
     const match = matches.find(({ route }) => route.method === method);
     if (match) return match;
     if (matches.length === 0) throw new GatewayError('not_found', `There is nothing at ${pathOf(head)}.`);
-    throw new MethodNotAllowed(matches.map(({ route }) => route.method));
+    throw new MethodNotAllowed(matches.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : [route.method])));
   }
 
   #matches(path: string, ambientPort: boolean): Match[] {

@@ -1,0 +1,147 @@
+import t from 'tap';
+import { chat, startGoverned } from '../support/governed.ts';
+import { openTunnel } from '../support/raw-clients.ts';
+
+const basic = (user: string, password = '') => ({
+  'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+});
+
+t.test('org: header, else GW_ORG_ID, else default; with GW_ORG_ID every other one is denied on every door', async (t) => {
+  const free = await startGoverned(t);
+  t.match(await free.recordOf(await free.send(chat())), { org_id: 'default' });
+  t.match(await free.recordOf(await free.send(chat(['X-GW-Org-ID', 'acme']))), { org_id: 'acme' });
+  t.match(await free.execute({ org_id: 'anything' }), { status: 200 });
+  const bound = await startGoverned(t, { env: { GW_ORG_ID: 'acme' } });
+  t.match(await bound.recordOf(await bound.send(chat())), { org_id: 'acme', decision: 'allow' });
+  const denied = await bound.send(chat(['X-GW-Org-ID', 'other']));
+  t.equal(denied.status, 403);
+  t.match(await bound.recordOf(denied), { org_id: 'other', decision: 'deny', reason_codes: ['org_mismatch'] });
+  const inside = await bound.through('api.openai.com:443', chat(['X-GW-Org-ID', 'other'], '/v1/chat/completions'));
+  t.match(await bound.recordOf(inside), { decision: 'deny', reason_codes: ['org_mismatch'], connection_type: 'connect_proxy' });
+  t.equal(bound.upstream.requests.length, 1);
+});
+
+t.test('a workload with an org counts for that org only; no list of connection types means all, an empty one none', async (t) => {
+  const { gw, send, recordOf, execute } = await startGoverned(t);
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'theirs', org_id: 'acme' });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'nowhere', allowed_connection_types: [] });
+  const as = (workload: string, org: string) => send(chat(['X-GW-Workload-ID', workload, 'X-GW-Org-ID', org]));
+  t.match(await recordOf(await as('theirs', 'acme')), { decision: 'allow' });
+  t.match(await recordOf(await as('theirs', 'other')), { reason_codes: ['workload_not_registered'] });
+  t.match(await recordOf(await as('nowhere', 'acme')), { reason_codes: ['connection_type_not_allowed'] });
+  t.match(await execute({ workload_id: 'nowhere' }), { status: 403, body: { reason_codes: ['connection_type_not_allowed'] } });
+});
+
+t.test(
+  'workload of proxied traffic: header, else proxy user, else the default; attribution headers count inside a tunnel too',
+  async (t) => {
+    const { gw, through, recordOf } = await startGoverned(t);
+    const defaults = { customer_id: 'c-default', project_id: 'p-default', labels: { team: 'blue' } };
+    await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci', default_attribution: defaults });
+    const call = async (headers: readonly string[], connect = {}) =>
+      recordOf(await through('api.openai.com:443', chat(headers, '/v1/chat/completions'), connect));
+    t.match(await call([]), { workload_id: 'default' });
+    t.match(await call([], basic('ci')), {
+      workload_id: 'ci',
+      customer_id: 'c-default',
+      project_id: 'p-default',
+      labels: { team: 'blue' },
+    });
+    const named = await call(
+      [
+        'X-GW-Workload-ID',
+        'ci',
+        'X-GW-Project-ID',
+        'apollo',
+        'X-GW-Account-ID',
+        'a1',
+        'X-GW-Caller-ID',
+        'alice',
+        'X-GW-Delegation-ID',
+        'd-1',
+      ],
+      basic('other'),
+    );
+    t.match(named, {
+      workload_id: 'ci',
+      project_id: 'apollo',
+      account_id: 'a1',
+      customer_id: 'c-default',
+      caller_id: 'alice',
+      delegation_id: 'd-1',
+    });
+    t.match(await call(['X-GW-Workload-ID', 'nobody']), {
+      decision: 'deny',
+      reason_codes: ['workload_not_registered'],
+      workload_id: 'nobody',
+    });
+  },
+);
+
+t.test('addresses of headers are believed from trusted peers only, and never from the body', async (t) => {
+  const forwarded = ['X-Forwarded-For', '203.0.113.9, 10.0.0.1', 'X-Real-IP', '203.0.113.10'];
+  const trusting = await startGoverned(t);
+  t.match(await trusting.recordOf(await trusting.send(chat(forwarded))), { caller_ip: '203.0.113.9' });
+  t.match(await trusting.recordOf(await trusting.send(chat(forwarded.slice(2)))), { caller_ip: '203.0.113.10' });
+  t.match(await trusting.recordOf(await trusting.send(chat())), { caller_ip: '127.0.0.1' });
+  const wary = await startGoverned(t, { env: { GW_TRUSTED_PROXIES: '198.51.100.0/24' } });
+  t.match(await wary.recordOf(await wary.send(chat(forwarded))), { caller_ip: '127.0.0.1' });
+  const { body, status } = await wary.execute({ caller_ip: '203.0.113.9' });
+  t.match({ status, body }, { status: 400, body: { error: { details: [{ path: 'caller_ip' }] } } });
+});
+
+t.test('a workload with a token: Bearer on the structured API, the proxy password on CONNECT, the header inside a tunnel', async (t) => {
+  const { gw, execute, through, recordOf, upstream } = await startGoverned(t);
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  t.match(await execute({ workload_id: 'ci' }), { status: 401, body: { error: { code: 'unauthorized' } } });
+  t.match(await execute({ workload_id: 'ci' }, {}, { authorization: 'Bearer gwt_wrong' }), { status: 401 });
+  t.match(await execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), { status: 200 });
+  const refused = await openTunnel(gw.port, 'api.openai.com:443', { headers: basic('ci') }).catch((error: unknown) => error);
+  t.match(refused, { status: 407, rawHead: /Proxy-Authenticate: Basic/i });
+  const request = (headers: readonly string[] = []) => chat(headers, '/v1/chat/completions');
+  t.match(await recordOf(await through('api.openai.com:443', request(), basic('ci', token))), { workload_id: 'ci', decision: 'allow' });
+  const without = await through('api.openai.com:443', request(['X-GW-Workload-ID', 'ci']));
+  t.equal(without.status, 403);
+  t.match(await recordOf(without), { reason_codes: ['workload_token_required'] });
+  t.match(await through('api.openai.com:443', request(['X-GW-Workload-ID', 'ci', 'X-GW-Workload-Token', token])), { status: 200 });
+  await gw.admin('DELETE', '/v1/admin/workloads/ci');
+  t.match(await execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), {
+    status: 403,
+    body: { reason_codes: ['workload_not_registered'] },
+  });
+  t.notMatch(JSON.stringify(upstream.requests.map(({ rawHeaders, body }) => [rawHeaders, String(body)])), 'gwt_');
+});
+
+t.test('an API key that nobody made is refused and counted', async (t) => {
+  const { gw, execute, send } = await startGoverned(t);
+  t.match(await execute({}, {}, { authorization: 'Bearer gwk_x' }), { status: 401 });
+  t.match(await send(chat(['X-GW-API-Key', 'gwk_x'])), { status: 401, headers: { 'www-authenticate': 'Bearer' } });
+  t.match((await gw.admin('GET', '/metrics')).text, /gw_auth_failures_total\{reason="invalid_key",org_id="default"\} 2/);
+});
+
+t.test('ids and texts that break their rule are named', async (t) => {
+  const { send, execute } = await startGoverned(t);
+  const long = 'x'.repeat(129);
+  const proxied = await send(chat(['X-GW-Workload-ID', 'a b', 'X-GW-Org-ID', long, 'X-GW-Caller-ID', 'y'.repeat(257)]));
+  t.equal(proxied.status, 400);
+  t.same(
+    (JSON.parse(proxied.body.toString()) as { error: { details: { path: string }[] } }).error.details.map(({ path }) => path),
+    ['X-GW-Org-ID', 'X-GW-Workload-ID', 'X-GW-Caller-ID'],
+  );
+  const labels = Object.fromEntries(Array.from({ length: 33 }, (_, at) => [`l${at}`, 'x']));
+  const direct = await execute({
+    request_id: '',
+    caller_id: 'y'.repeat(257),
+    attribution: { labels },
+    surprise: 1,
+    context: { estimates: { tokens_in: -1 } },
+  });
+  t.same((direct.body['error'] as { details: { path: string }[] }).details.map(({ path }) => path).sort(), [
+    'attribution.labels',
+    'caller_id',
+    'context.estimates.tokens_in',
+    'request_id',
+    'surprise',
+  ]);
+});
