@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/* What the system knows of a process (proc(5)); Linux only. */
+
+/** TCP_LISTEN as the kernel writes it. */
+const LISTEN = '0A';
+
+export interface Descriptors {
+  /** Connections, and the sockets that listen. */
+  readonly tcp: number;
+  /** Paths of open files. */
+  readonly files: readonly string[];
+  /** Standard streams, event queues and the like. */
+  readonly others: number;
+}
+
+export function descriptors(pid: number): Descriptors {
+  const tcp = new Set(tcpTable(pid).map(({ inode }) => inode));
+  const files: string[] = [];
+  let connections = 0;
+  let others = 0;
+  for (const target of targets(pid)) {
+    if (tcp.has(target)) connections += 1;
+    else if (target.startsWith('/') && !target.startsWith('/dev/')) files.push(target);
+    else others += 1;
+  }
+  return { tcp: connections, files, others };
+}
+
+/** Local addresses of the sockets on which the process listens, as the kernel writes them (hexadecimal). */
+export function listening(pid: number): string[] {
+  const own = new Set(targets(pid));
+  return tcpTable(pid)
+    .filter(({ state, inode }) => state === LISTEN && own.has(inode))
+    .map(({ local }) => local)
+    .sort();
+}
+
+export function residentMb(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) / 1024;
+}
+
+/** CPU milliseconds, user and system, since the process began; Linux counts in ticks of 10 ms. */
+export function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+/** What the descriptors of a process lead to; one that is closed meanwhile is left out. */
+function targets(pid: number): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${name}`)];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** Every TCP socket of the machine; `inode` in the form that a descriptor leads to. */
+function tcpTable(pid: number): readonly { readonly local: string; readonly state: string; readonly inode: string }[] {
+  return ['tcp', 'tcp6'].flatMap((table) =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'latin1')
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim().split(/\s+/))
+      .filter((fields) => fields.length > 9)
+      .map((fields) => ({ local: fields[1] ?? '', state: fields[3] ?? '', inode: `socket:[${fields[9]}]` })),
+  );
+}

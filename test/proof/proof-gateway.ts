@@ -1,0 +1,146 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { type Child, type Ended, eventually, launch } from '../support/child.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { MAIN } from '../support/gateway-process.ts';
+import type { CleanUp } from './checks.ts';
+
+/** A gateway that still runs after a day is killed. */
+const LIMIT_MS = 86_400_000;
+/** Lets a collection be asked for from outside; the product itself is started as it is. */
+const COLLECT_ON_SIGNAL = ['--expose-gc', '--import', "data:text/javascript,process.on('SIGUSR2',()=>gc())"];
+
+/** Folders of one proof. `work`, `home` and `temporary` are where a program writes that does not keep to its own folders. */
+export interface Folders {
+  readonly root: string;
+  readonly data: string;
+  readonly ca: string;
+  readonly work: string;
+  readonly home: string;
+  readonly temporary: string;
+}
+
+export function proofFolders(cleanUp: CleanUp): Folders {
+  const root = mkdtempSync(join(tmpdir(), 'gw-proof-'));
+  cleanUp.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 3 }));
+  const below = (name: string) => join(root, name);
+  const folders = { root, data: below('data'), ca: below('ca'), work: below('work'), home: below('home'), temporary: below('tmp') };
+  for (const folder of [folders.work, folders.home, folders.temporary]) mkdirSync(folder);
+  return folders;
+}
+
+/** The settings of a gateway in these folders, on free ports, in front of an upstream of ours. */
+export function proofEnvironment(
+  folders: Folders,
+  upstream: { readonly caPem: string; env(caFile: string): Record<string, string> },
+): Record<string, string> {
+  const caFile = join(folders.root, 'upstream-ca.pem');
+  writeFileSync(caFile, upstream.caPem);
+  return {
+    HOME: folders.home,
+    TMPDIR: folders.temporary,
+    UV_THREADPOOL_SIZE: '16',
+    GW_PORT: '0',
+    GW_AMBIENT_PORT: '0',
+    GW_DATA_DIR: folders.data,
+    GW_CA_DIR: folders.ca,
+    GW_POLICIES_DIR: join(packageRoot(), 'policies'),
+    GW_ADMIN_TOKEN: ADMIN_TOKEN,
+    GW_LOG_LEVEL: 'warn',
+    ...upstream.env(caFile),
+  };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** On a connection of its own that is gone afterwards: an idle one of ours would look like a leak of the gateway. */
+function get(port: number, path: string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const call = request({ port, host: '127.0.0.1', path, agent: false, headers: { 'GW-Admin-Token': ADMIN_TOKEN } }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece;
+      });
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+      response.on('error', reject);
+    });
+    call.on('error', reject);
+    call.end();
+  });
+}
+
+/** A gateway as a process of its own. */
+export class ProofGateway {
+  readonly child: Child;
+  readonly pid: number;
+  readonly port: number;
+  readonly caPem: string;
+  /** From the start of the process to the first answer of /healthz. */
+  readonly startMs: number;
+
+  private constructor(child: Child, pid: number, port: number, caPem: string, startMs: number) {
+    this.child = child;
+    this.pid = pid;
+    this.port = port;
+    this.caPem = caPem;
+    this.startMs = startMs;
+  }
+
+  /** @throws Error with everything that the gateway said when it does not start */
+  static async start(cleanUp: CleanUp, env: Readonly<Record<string, string>>, cwd: string): Promise<ProofGateway> {
+    const started = performance.now();
+    const child = launch(cleanUp, process.execPath, [...COLLECT_ON_SIGNAL, MAIN, 'start'], { env, cwd, timeoutMs: LIMIT_MS });
+    let over = false;
+    void child.ended.then(() => {
+      over = true;
+    });
+    const found = await eventually(
+      'the start of the gateway',
+      () => {
+        if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
+        const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
+        const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
+        return port === undefined || caFile === undefined ? undefined : { port: Number(port), caFile };
+      },
+      60_000,
+    );
+    if (child.pid === undefined) throw new Error('the gateway has no process');
+    const { status } = await get(found.port, '/healthz');
+    if (status !== 200) throw new Error(`/healthz answers ${status}`);
+    return new ProofGateway(child, child.pid, found.port, readFileSync(found.caFile, 'utf8'), performance.now() - started);
+  }
+
+  get(path: string): Promise<Answer> {
+    return get(this.port, path);
+  }
+
+  /** Values of `/metrics` that have no labels. Reading starts a new period of `nodejs_eventloop_lag_*`. */
+  async metrics(): Promise<Readonly<Record<string, number>>> {
+    const { text } = await this.get('/metrics');
+    return Object.fromEntries([...text.matchAll(/^(\w+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
+  }
+
+  /** Lines of its log that report an error, and whatever is no log line. */
+  complaints(): string[] {
+    const lines = this.child.stdout.split('\n').filter((line) => line.startsWith('{'));
+    const errors = lines.filter((line) => Number((JSON.parse(line) as { level?: number }).level ?? 0) >= 50);
+    return [...errors, ...this.child.stderr.split('\n').filter((line) => line !== '')];
+  }
+
+  async kill(): Promise<Ended> {
+    this.child.kill('SIGKILL');
+    return this.child.ended;
+  }
+
+  /** The orderly end. */
+  async stop(): Promise<Ended> {
+    this.child.kill('SIGTERM');
+    return this.child.ended;
+  }
+}

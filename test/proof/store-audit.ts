@@ -1,0 +1,116 @@
+import { systemClock } from '../../src/base/lib/clock.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import { verifyRecord } from '../../src/record/verify-record.ts';
+import type { CounterRow, Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+
+const PAGE = 1_000;
+const USAGE_DAY = 'usage_day';
+
+/** The members of a record that an audit looks at; the rest is covered by its hash. */
+interface ReadRecord {
+  readonly record_id: string;
+  readonly record_hash: string;
+  readonly record_tier: string;
+  readonly caller_id?: string;
+  readonly org_id: string;
+  readonly workload_id: string;
+  readonly connector_id?: string;
+  readonly completed_at: string;
+  readonly decision: string;
+  readonly upstream_status?: number;
+  readonly stream_outcome?: string;
+  readonly response_sha256?: string;
+  readonly metering?: { readonly model?: string; readonly tokens_in: number; readonly tokens_out: number; readonly cost_usd: string };
+}
+
+export interface SeenRecord {
+  readonly hash: string;
+  readonly tag: string;
+  readonly responseHash: string | undefined;
+  readonly streamOutcome: string | undefined;
+}
+
+export interface Audit {
+  readonly records: ReadonlyMap<string, SeenRecord>;
+  /** Roll-up counters that were compared. */
+  readonly counters: number;
+  readonly badHashes: readonly string[];
+  /** Record ids or calls that occur more than once, and places out of order. */
+  readonly doubles: readonly string[];
+  readonly wrongCounters: readonly string[];
+}
+
+/** Opens a store folder that no gateway has, walks every record and recounts every total. */
+export async function auditStore(dir: string): Promise<Audit> {
+  const store = await openEmbeddedStore({ dir, fsync: 'off', clock: systemClock, log: silentLogger });
+  try {
+    return await audit(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function audit(store: Store): Promise<Audit> {
+  const records = new Map<string, SeenRecord>();
+  const byTag = new Map<string, string>();
+  const recount = new Map<string, Record<string, bigint>>();
+  const badHashes: string[] = [];
+  const doubles: string[] = [];
+  let after = '';
+  for (;;) {
+    const page = await store.records({ limit: PAGE, ...(after === '' ? {} : { after }) });
+    for (const { text, position } of page) {
+      if (position <= after) doubles.push(`${position} comes after ${after}`);
+      after = position;
+      const record = JSON.parse(text) as ReadRecord;
+      const check = verifyRecord(record);
+      if (!check.ok) badHashes.push(`${record.record_id}: ${check.problem}`);
+      const tag = record.caller_id ?? '';
+      if (records.has(record.record_id)) doubles.push(`record ${record.record_id} is stored twice`);
+      if (byTag.has(tag)) doubles.push(`call ${tag} has the records ${byTag.get(tag)} and ${record.record_id}`);
+      byTag.set(tag, record.record_id);
+      const { record_hash: hash, response_sha256: responseHash, stream_outcome: streamOutcome } = record;
+      records.set(record.record_id, { hash, tag, responseHash, streamOutcome });
+      count(record, recount);
+    }
+    if (page.length < PAGE) break;
+  }
+  const stored = await store.counters(USAGE_DAY);
+  return { records, counters: stored.length, badHashes, doubles, wrongCounters: compare(stored, recount) };
+}
+
+/** Adds one record to the recount: written here a second time, so that a slip in the product's own roll-up shows. */
+function count(record: ReadRecord, recount: Map<string, Record<string, bigint>>): void {
+  if (record.record_tier !== 'action') return;
+  const { metering, upstream_status: status } = record;
+  const model = status !== undefined && status < 400 ? (metering?.model ?? '') : '';
+  const parts = [record.completed_at.slice(0, 10), record.org_id, record.workload_id, record.connector_id ?? '', model, record.decision];
+  const key = parts.map((part) => encodeURIComponent(part)).join('|');
+  const totals = recount.get(key) ?? {};
+  recount.set(key, totals);
+  const add = (name: string, amount: bigint) => {
+    totals[name] = (totals[name] ?? 0n) + amount;
+  };
+  add('requests', 1n);
+  if (metering === undefined) return;
+  add('tokens_in', BigInt(metering.tokens_in));
+  add('tokens_out', BigInt(metering.tokens_out));
+  const [whole = '0', fraction = ''] = metering.cost_usd.split('.');
+  add('cost_pico', BigInt(whole) * 1_000_000_000_000n + BigInt(fraction.padEnd(12, '0')));
+}
+
+function compare(stored: readonly CounterRow[], recount: ReadonlyMap<string, Record<string, bigint>>): string[] {
+  const text = (totals: Readonly<Record<string, bigint>>) =>
+    Object.entries(totals)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, total]) => `${name}=${total}`)
+      .join(' ');
+  const kept = new Map(stored.map(({ key, amounts }) => [key, text(amounts)]));
+  const wrong: string[] = [];
+  for (const key of new Set([...kept.keys(), ...recount.keys()])) {
+    const recounted = text(recount.get(key) ?? {});
+    if (kept.get(key) !== recounted) wrong.push(`${key}: stored ${kept.get(key) ?? 'nothing'}, recounted ${recounted || 'nothing'}`);
+  }
+  return wrong;
+}
