@@ -1,6 +1,4 @@
 #!/usr/bin/env node
-import { announcement } from './app/announce.ts';
-import { startGateway } from './app/gateway.ts';
 import { loadConfig } from './base/config/config.ts';
 import { runCli } from './cli/run.ts';
 
@@ -8,7 +6,11 @@ import { runCli } from './cli/run.ts';
 async function start(): Promise<void> {
   const { config, warnings } = loadConfig();
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  // Loaded here, so that the small commands do not wait for what they do not use.
+  const [{ startGateway }, { announcement }] = await Promise.all([import('./app/gateway.ts'), import('./app/announce.ts')]);
   const gateway = await startGateway(config);
+  // A reader that has gone must not end the gateway.
+  process.stdout.on('error', () => undefined);
   process.stdout.write(announcement(gateway, config));
   let stopping = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -156,7 +156,6 @@ export class Delivery implements UpstreamEvents, Delivered {
     return this.#meter;
   }
 
-  /** True once the client has the head: from then on only a reset can tell it of a failure. */
   get started(): boolean {
     return this.#streaming;
   }

@@ -46,6 +46,8 @@ export interface Delivered {
   readonly streamOutcome: ExecutionRecord['stream_outcome'];
   readonly failure: GatewayError | undefined;
   readonly clientGone: boolean;
+  /** The client has the head: from then on only a reset can tell it of a failure. */
+  readonly started: boolean;
   readonly meter: { readonly usage: Usage | undefined; readonly model: string | undefined } | undefined;
   /** Hands over what was kept back; called once, when the record is stored. */
   release(record: ExecutionRecord): void;

@@ -1,6 +1,7 @@
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
+import { ERROR_CODES } from '../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
 import { observe } from '../decide/policy/observe.ts';
 import { meter } from '../decide/pricing/meter.ts';
@@ -48,7 +49,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
   put(record, 'reason', refusal?.reason ?? exchange.verdict?.reason);
   put(record, 'policy_trace', policyTrace(exchange));
   put(record, 'metering', meteringOf(exchange));
-  put(record, 'status_code', refusal?.status ?? (delivery?.clientGone ? 499 : delivery?.status));
+  put(record, 'status_code', refusal?.status ?? sentStatus(delivery));
   put(record, 'upstream_status', delivery?.status);
   put(record, 'upstream_latency_ms', delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs));
   put(record, 'stream_outcome', delivery?.streamOutcome);
@@ -118,6 +119,11 @@ function meteringOf(exchange: Exchange): Metering | undefined {
     rate_out: metered.rateOut,
     rate_source: metered.rateSource,
   };
+}
+
+/** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */
+function sentStatus(delivery: Exchange['delivery']): number | undefined {
+  return delivery?.clientGone && !delivery.started ? ERROR_CODES.client_gone.status : delivery?.status;
 }
 
 function errorOf(exchange: Exchange): ExecutionRecord['error'] | undefined {

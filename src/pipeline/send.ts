@@ -11,7 +11,8 @@ import { refusalBody } from '../outbound/connectors/refusal-body.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 
 const JSON_TYPE = ['Content-Type', 'application/json'];
-/** SDKs retry 5xx by themselves; a refusal of ours does not change within seconds. */
+/** SDKs retry 5xx by themselves. A broken connection may heal within seconds; these failures do not, and a call that timed out may have been billed. */
+const LASTING: ReadonlySet<string> = new Set(['upstream_tls', 'upstream_protocol', 'upstream_timeout', 'internal']);
 const NO_RETRY = ['x-should-retry', 'false'];
 
 export function markOf(exchange: Exchange, recordHash: string | undefined): Mark {
@@ -61,7 +62,7 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, record: Execut
     exchange.door === 'direct'
       ? directRefusal(record, refusal, traceFacts(exchange))
       : proxiedRefusal(record, refusal, errorShape(exchange), refusalBody);
-  const extra = refusal.decision === 'error' ? [...JSON_TYPE, ...NO_RETRY] : JSON_TYPE;
+  const extra = refusal.errorCode && LASTING.has(refusal.errorCode) ? [...JSON_TYPE, ...NO_RETRY] : JSON_TYPE;
   reply.sendWhole(refusal.status, governedHeaders(markOf(exchange, record.record_hash), extra), Buffer.from(JSON.stringify(body)));
 }
 

@@ -25,11 +25,14 @@ export interface ConfigProblem {
 /** The start stops; `problems` has every mistake, `message` one line for each. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
+  /** As in {@link LoadedConfig}: a misspelt name is often why a value is missing. */
+  readonly warnings: readonly string[];
 
-  constructor(problems: readonly ConfigProblem[]) {
-    super(problems.map((problem) => problem.message).join('\n'));
+  constructor(problems: readonly ConfigProblem[], warnings: readonly string[] = []) {
+    super([...problems.map((problem) => problem.message), ...warnings.map((warning) => `warning: ${warning}`)].join('\n'));
     this.name = 'ConfigError';
     this.problems = problems;
+    this.warnings = warnings;
   }
 }
 
@@ -53,7 +56,7 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   const values = readValues(reader, isTerminal);
   checkTogether(values, reader);
   for (const setting of LATER_SETTINGS) reader.refuseLater(setting);
-  if (!isSound(values, reader)) throw new ConfigError(reader.problems);
+  if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
   return { config: Object.freeze({ ...values, nodeId }), warnings: [...unknownVariables(env), ...unwise(values)] };
 }

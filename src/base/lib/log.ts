@@ -34,7 +34,7 @@ export interface LoggerOptions {
 
 export function createLogger(options: LoggerOptions): Logger {
   const { level, format } = options;
-  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? pino.destination({ fd: 1, sync: false }));
+  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? standardOutput(false));
   return pino(
     {
       level,
@@ -47,10 +47,15 @@ export function createLogger(options: LoggerOptions): Logger {
   );
 }
 
+/** A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there. */
+function standardOutput(sync: boolean): DestinationStream {
+  return pino.destination({ fd: 1, sync }).on('error', () => undefined);
+}
+
 /** For people at a terminal: written at once, coloured only where colours show. */
 function prettySink(destination: DestinationStream | undefined): DestinationStream {
   const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize: destination === undefined && process.stdout.isTTY });
-  const sink = destination ?? pino.destination({ fd: 1, sync: true });
+  const sink = destination ?? standardOutput(true);
   return { write: (line: string) => sink.write(format(line)) };
 }
 
