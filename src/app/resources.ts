@@ -19,6 +19,8 @@ import { type AdminToken, openAdminToken } from './secrets.ts';
 export interface Replacements {
   readonly clock?: Clock;
   readonly log?: Logger;
+  /** Stands before the store that was opened. */
+  readonly store?: (opened: Store) => Store;
 }
 
 /** Everything that is opened before the ports are. */
@@ -42,8 +44,9 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
-  const store = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
-  closers.push(() => store.close());
+  const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
+  closers.push(() => opened.close());
+  const store = replacements.store?.(opened) ?? opened;
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const catalogue = loadCatalogue();
   const connectorId = (text: string) => canonicalConnectorId(catalogue, text);
@@ -54,6 +57,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     clock,
     connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
     ...(config.upstreamCaFile === undefined ? {} : { caFile: await readFile(config.upstreamCaFile, 'utf8') }),
+    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy }),
     egressAllow: config.egressAllow,
     headersTimeoutMs: config.upstreamHeadersTimeout,
     idleTimeoutMs: config.upstreamIdleTimeout,

@@ -54,7 +54,7 @@ export async function startTestGateway(t: HasTeardown, options: TestGatewayOptio
     },
     false,
   );
-  const gateway = await startGateway(config, { log: options.log ?? silentLogger, ...(options.clock ? { clock: options.clock } : {}) });
+  const gateway = await startGateway(config, { ...options, log: options.log ?? silentLogger });
   t.teardown(() => gateway.stop());
   const url = `http://127.0.0.1:${gateway.port}`;
   const admin = async (method: string, path: string, body?: unknown) => {

@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
+import { CHAT, chat, startGoverned } from '../support/governed.ts';
+import { connectPlain, connectThrough, h2Request, h2Session, openTunnel, type RawResponse, readResponse } from '../support/raw-clients.ts';
+
+const code = (answer: RawResponse) => (JSON.parse(answer.body.toString()) as { error: { code: string } }).error.code;
+const padded = (length: number) => JSON.stringify({ ...CHAT, user: 'u'.repeat(length) });
+
+t.test('a body beyond GW_MAX_BODY_BYTES is 413 on every door, declared or not', async (t) => {
+  const { gw, send, through, upstream } = await startGoverned(t, { env: { GW_MAX_BODY_BYTES: '2000' } });
+  const big = padded(2000);
+  const direct = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: big });
+  t.match({ status: direct.status, body: await direct.json() }, { status: 413, body: { error: { code: 'body_too_large' } } });
+  for (const answer of [await send(chat([], undefined, big)), await through('api.openai.com:443', chat([], '/v1/chat/completions', big))]) {
+    t.equal(answer.status, 413);
+    t.equal(code(answer), 'body_too_large');
+    t.notOk(answer.headers['x-gw-record-id']);
+  }
+  const socket = await connectPlain(gw.port);
+  t.teardown(() => socket.destroy());
+  socket.write('POST /proxy/openai/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n');
+  socket.write(`${big.length.toString(16)}\r\n${big}\r\n`);
+  t.equal((await readResponse(socket, 'POST')).status, 413, 'chunked');
+  const session = h2Session(await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { alpn: ['h2'] }), 'api.openai.com');
+  t.teardown(() => session.destroy());
+  t.equal((await h2Request(session, chat([], '/v1/chat/completions', big))).status, 413, 'h2');
+  t.equal(upstream.requests.length, 0);
+  t.equal((await send(chat([], '/proxy/openai/v1/files', big))).status, 200, 'what policy does not parse has no such limit');
+  t.equal((await send(chat())).status, 200);
+});
+
+t.test('all bodies together beyond GW_MAX_BUFFERED_BYTES: 503 with Retry-After, and the bytes are given back', async (t) => {
+  const { gw, send, upstream } = await startGoverned(t, { env: { GW_MAX_BODY_BYTES: '2000', GW_MAX_BUFFERED_BYTES: '2000' } });
+  for (let round = 1; round <= 3; round++) {
+    const holder = await connectPlain(gw.port);
+    t.teardown(() => holder.destroy());
+    const body = padded(1200);
+    holder.write(
+      `POST /proxy/openai/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    await once(holder, 'readable');
+    const full = await send(chat([], undefined, padded(1200)));
+    t.match(full, { status: 503, headers: { 'retry-after': '1' } });
+    t.equal(code(full), 'overloaded');
+    t.equal((await send(chat())).status, 200, 'a small one still fits');
+    holder.write(body);
+    t.match(await readResponse(holder, 'POST'), { status: 200, infos: [100] });
+    t.equal(upstream.requests.length, 2 * round);
+  }
+});
+
+t.test('a CONNECT beyond GW_MAX_TUNNELS is 429 with Retry-After', async (t) => {
+  const { gw } = await startGoverned(t, { env: { GW_MAX_TUNNELS: '1' } });
+  const first = await openTunnel(gw.port, 'api.openai.com:443');
+  t.teardown(() => first.destroy());
+  const second = await openTunnel(gw.port, 'api.openai.com:443').catch((error: unknown) => error);
+  t.match(second, { status: 429, rawHead: /Retry-After: 1/i, body: /too_many_tunnels/ });
+});
+
+t.test('bodies that policy could not read are refused in their own way', async (t) => {
+  const { gw, send, recordOf, upstream } = await startGoverned(t);
+  const packed = await send({ ...chat(['Content-Encoding', 'gzip']), body: gzipSync(JSON.stringify(CHAT)) });
+  t.equal(packed.status, 415);
+  t.equal(code(packed), 'unsupported_encoding');
+  const deep = await send(chat([], undefined, `{"model":"m","messages":${'['.repeat(80)}${']'.repeat(80)}}`));
+  t.equal(deep.status, 400);
+  t.equal(code(deep), 'body_too_deep');
+  const started = performance.now();
+  t.equal((await send(chat([], undefined, `{"a":[${'{},'.repeat(400_000)}{}]}`))).status, 400, 'too many tokens');
+  t.ok(performance.now() - started < 2000, 'and at once');
+  const wide = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: `${'['.repeat(100)}${']'.repeat(100)}` });
+  t.match(await wide.json(), { error: { code: 'body_too_deep' } });
+  for (const body of [
+    '[]',
+    '"text"',
+    '{"model":"a","model":"b"}',
+    '{"model":"a","Model":"b"}',
+    '{"model":1e999}',
+    '{"model":5}',
+    '{bad',
+    '\xff',
+  ]) {
+    const answer = await send(chat([], undefined, body));
+    t.equal(answer.status, 400, body);
+    t.match(await recordOf(answer), { decision: 'deny', reason_codes: ['ambiguous_body'], status_code: 400 }, body);
+  }
+  t.equal(upstream.requests.length, 0);
+});
+
+t.test('a head that is too large is 431 in the form of every error', async (t) => {
+  const { send } = await startGoverned(t);
+  const answer = await send({ path: '/healthz', headers: ['X-Big', 'x'.repeat(200_000)] });
+  t.equal(answer.status, 431);
+  t.equal(code(answer), 'headers_too_large');
+});
+
+t.test('without a store that writes nothing is forwarded, and nothing is acknowledged', async (t) => {
+  const faults = { writable: true, commits: true };
+  const store = (opened: Store): Store =>
+    new Proxy(opened, {
+      get(target, name) {
+        if (name === 'writable') return faults.writable && target.writable;
+        if (name === 'commit' && !faults.commits) return () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
+        const member: unknown = Reflect.get(target, name, target);
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+  const { gw, send, through, execute, upstream } = await startGoverned(t, {
+    store,
+    handler: (_request, response, body) =>
+      void body.then((bytes) => {
+        if (!bytes.includes('"stream":true')) response.end('{}');
+        else response.setHeader('content-type', 'text/event-stream').end('data: {"choices":[]}\n\ndata: [DONE]\n\n');
+      }),
+  });
+  t.equal((await send(chat())).status, 200);
+  const before = upstream.requests.length;
+  faults.writable = false;
+  for (const answer of [await send(chat()), await through('api.openai.com:443', chat([], '/v1/chat/completions'))]) {
+    t.match(answer, { status: 503, headers: { 'retry-after': '1' } });
+    t.equal(code(answer), 'record_store_unavailable');
+  }
+  t.match(await execute(), { status: 503, body: { error: { code: 'record_store_unavailable' } } });
+  t.equal(upstream.requests.length, before);
+  t.equal((await fetch(`${gw.url}/healthz`)).status, 200);
+  faults.writable = true;
+  faults.commits = false;
+  t.equal((await send(chat())).status, 503, 'an answer that is held is not given');
+  t.equal((await execute()).status, 503);
+  t.equal((await execute({ workload_id: 'nobody' })).status, 503, 'nor is a refusal');
+  await t.rejects(send(chat([], undefined, { ...CHAT, stream: true })), /ended/, 'a stream is broken before its terminal event');
+  t.match(await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'x' }), { status: 503 });
+  faults.commits = true;
+  t.equal((await send(chat())).status, 200);
+});
