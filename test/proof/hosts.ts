@@ -38,7 +38,12 @@ class Prober {
 
   constructor(port: number, cleanUp: CleanUp) {
     this.#child = fork(PROBER, [String(port)]);
-    cleanUp.teardown(() => this.#child.kill('SIGKILL'));
+    cleanUp.teardown(() => this.stop());
+  }
+
+  stop(): void {
+    this.#child.removeAllListeners('exit');
+    this.#child.kill('SIGKILL');
   }
 
   /** Ends a phase. */
@@ -101,6 +106,7 @@ await prove(async (checks, cleanUp) => {
     ...[folders.work, folders.home].flatMap((folder) => filesBelow(folder).map((file) => `${folder}/${file}`)),
   ]);
   checks.check('its log reports no error', gateway.complaints());
+  prober.stop();
   await gateway.stop();
   checks.check('nothing is left behind in the temporary folder', filesBelow(folders.temporary));
 });
