@@ -63,6 +63,7 @@ function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { 
   if (moved) {
     exchange.host = mutated.host;
     exchange.port = 443;
+    exchange.tls = true;
     exchange.provider = catalogue.providerForHost(mutated.host);
   }
   if (mutated.body && mutated.body !== exchange.aiBody) {
