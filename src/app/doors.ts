@@ -1,11 +1,12 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { canonicalHost } from '../base/lib/host.ts';
 import type { HostPatterns } from '../base/lib/host-patterns.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
-import { runProxied, runTunnel } from '../pipeline/enter.ts';
+import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { type Router, sendError } from '../surfaces/http/router.ts';
 
@@ -66,19 +67,28 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   }
   const who = identify(request, pipeline);
   if (who instanceof GatewayError) return refuse(who);
-  const { host } = request.authority;
-  if (!pipeline.catalogue.providerForHost(host) || bypass.has(host)) return { kind: 'tunnel' };
   const tunnel: Tunnel = {
     authority: request.authority,
     ...(request.proxyUser ? { proxyUser: request.proxyUser } : {}),
     ...(request.proxyPassword ? { proxyPassword: request.proxyPassword } : {}),
     ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
   };
-  if (intercept) return { kind: 'intercept', tunnel };
+  const { host } = request.authority;
+  const governed = pipeline.catalogue.providerForHost(host) !== undefined && !bypass.has(host);
+  if (governed && intercept) return { kind: 'intercept', tunnel };
+  const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
+  if (!governed) return passed;
   const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
   if (result.kind === 'failed') return refuse(result.error);
   if (result.refusal) return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));
-  return { kind: 'tunnel' };
+  return passed;
+}
+
+/** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
+function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tunnel, pipeline: Pipeline): Promise<unknown> | undefined {
+  const named = canonicalHost(serverName);
+  if (named === undefined || named === request.authority.host || !pipeline.catalogue.providerForHost(named)) return undefined;
+  return denyServerName(connectHead(request, tunnel, pipeline), named, pipeline);
 }
 
 /** A CONNECT as the head of an exchange of its own. */

@@ -127,6 +127,8 @@ export class Exchange {
   delivery: Delivered | undefined;
   usage: Usage | undefined;
   answeredModel: string | undefined;
+  /** Why a tunnel that was already let through is ended. */
+  imposed: Refusal | undefined;
   refusal: Refusal | undefined;
   /** The first one pushed runs last; every request is counted. */
   readonly settlements: Settlement[] = [rollUp];

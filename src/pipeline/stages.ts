@@ -10,6 +10,7 @@ import { decidePolicy } from './stages/decide.ts';
 import { delegation } from './stages/delegation.ts';
 import { estimate } from './stages/estimate.ts';
 import { forward } from './stages/forward.ts';
+import { imposed } from './stages/imposed.ts';
 import { meter } from './stages/meter.ts';
 import { mutate } from './stages/mutate.ts';
 import { normalise } from './stages/normalise.ts';
@@ -45,5 +46,5 @@ export const STAGES: Readonly<Record<Door, readonly Stage[]>> = {
   /** The structured API says who is calling in its body. */
   direct: [admit, arrive, read, normalise, ...WHO, ...JUDGE, ...CALL],
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
-  tunnel: [admit, arrive, ...WHO, ...JUDGE],
+  tunnel: [admit, arrive, imposed, ...WHO, ...JUDGE],
 };

@@ -7,6 +7,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import type { Authority, Tunnel } from '../../base/model/arrival.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
+import type { JudgeServerName } from './hello-gate.ts';
 import type { InnerServers } from './inner-servers.ts';
 import { Interception } from './interception.ts';
 import type { ListenerLimits } from './limits.ts';
@@ -17,7 +18,8 @@ import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 /** What is done with one CONNECT. */
 export type ConnectVerdict =
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel }
-  | { readonly kind: 'tunnel' }
+  /** `judge` is asked about each host that a ClientHello names, before its bytes go on. */
+  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName }
   /** `headers` is a flat name, value list. */
   | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
 
@@ -95,7 +97,7 @@ export class ConnectDoor {
     if (left.aborted) return;
     if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
     if (verdict.kind === 'refuse') this.#refuse(link, verdict.error, verdict.headers);
-    else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, link, left);
+    else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, verdict.judge, link, left);
     else await this.#intercept(verdict.tunnel, link, left);
   }
 
@@ -108,7 +110,7 @@ export class ConnectDoor {
     link.activity = new Interception({ link, tunnel, context, inner, log, deadline: clock.monotonic() + limits.handshakeMs });
   }
 
-  async #tunnel(authority: Authority, link: Link, left: AbortSignal): Promise<void> {
+  async #tunnel(authority: Authority, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {
     const { dial, own, links, clock, limits, onTunnelClosed } = this.#options;
     const upstream = await dial(authority, left);
     if (left.aborted) {
@@ -122,7 +124,7 @@ export class ConnectDoor {
       throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
     }
     link.socket.write(ESTABLISHED);
-    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, onClosed: onTunnelClosed });
+    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed: onTunnelClosed });
     link.activity = tunnel;
     if (links.draining) tunnel.drain();
   }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
+import { HelloGate, type JudgeServerName } from './hello-gate.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 
@@ -22,10 +23,18 @@ export interface BlindTunnelOptions {
   readonly authority: Authority;
   readonly clock: Clock;
   readonly limits: ListenerLimits;
+  /** Without it nothing is looked at. */
+  readonly judge: JudgeServerName | undefined;
   onClosed(summary: TunnelSummary): void;
 }
 
-/** Copies bytes both ways, with back-pressure; an end in one direction is passed on and leaves the other open. */
+/** Fatal alert `unrecognized_name` (RFC 6066 §3), in the clear as everything is before the ServerHello. */
+const UNRECOGNIZED_NAME = Uint8Array.of(21, 3, 3, 0, 2, 2, 112);
+
+/**
+ * Copies bytes both ways, with back-pressure; an end in one direction is passed on and leaves the other open. A client whose ClientHello is refused is told
+ * so by an alert, once that is on record, and its upstream never hears from it.
+ */
 export class BlindTunnel implements Activity {
   readonly #options: BlindTunnelOptions;
   readonly #startedAt: number;
@@ -34,9 +43,13 @@ export class BlindTunnel implements Activity {
   #down = 0;
   #halves = 2;
   #draining = false;
+  readonly #gate: HelloGate | undefined;
+  #refused = false;
+  /** Monotonic milliseconds until which a refused client may take to read why. */
+  #lingersUntil = Number.POSITIVE_INFINITY;
 
   constructor(options: BlindTunnelOptions) {
-    const { link, upstream, clock } = options;
+    const { link, upstream, clock, limits, judge } = options;
     const client = link.socket;
     this.#options = options;
     this.#startedAt = clock.monotonic();
@@ -61,7 +74,11 @@ export class BlindTunnel implements Activity {
     });
     // A side that broke off must not look to the other like one that had said all.
     client.once('close', (failed) => (failed || !client.readableEnded ? upstream.resetAndDestroy() : upstream.destroySoon()));
-    upstream.once('close', (failed) => (failed || !upstream.readableEnded ? link.reset() : client.destroySoon()));
+    upstream.once('close', (failed) => {
+      if (this.#refused) return;
+      if (failed || !upstream.readableEnded) link.reset();
+      else client.destroySoon();
+    });
     let closed = 0;
     for (const socket of [client, upstream]) {
       socket.once('close', () => {
@@ -69,7 +86,12 @@ export class BlindTunnel implements Activity {
         if (closed === 2) this.#report();
       });
     }
-    client.pipe(upstream);
+    if (judge === undefined) {
+      client.pipe(upstream);
+    } else {
+      const onRefused = (recorded: Promise<unknown>, heldBytes: number): void => this.#refuse(recorded, heldBytes);
+      this.#gate = new HelloGate({ client, upstream, clock, holdMs: limits.helloMs, judge, onRefused });
+    }
     upstream.pipe(client);
   }
 
@@ -81,8 +103,30 @@ export class BlindTunnel implements Activity {
   sweep(now: number): void {
     const { link, limits } = this.#options;
     const silentMs = now - this.#activeAt;
-    if (this.#draining && silentMs >= limits.idleTunnelMs) link.socket.destroy();
+    this.#gate?.sweep(now);
+    if (now > this.#lingersUntil) link.socket.destroy();
+    else if (this.#draining && silentMs >= limits.idleTunnelMs) link.socket.destroy();
     else if (this.#halves < 2 && silentMs > limits.halfOpenMs) link.socket.destroy();
+  }
+
+  #refuse(recorded: Promise<unknown>, heldBytes: number): void {
+    const { link, upstream } = this.#options;
+    this.#refused = true;
+    this.#up -= heldBytes;
+    upstream.resetAndDestroy();
+    const end = (): void => this.#endRefused(link.socket);
+    recorded.then(end, end);
+  }
+
+  #endRefused(client: Socket): void {
+    const { clock, limits } = this.#options;
+    this.#lingersUntil = clock.monotonic() + limits.lingerMs;
+    // To a client that has heard from the server already an alert would be noise.
+    if (this.#down === 0) client.write(UNRECOGNIZED_NAME);
+    client.end();
+    if (client.readableEnded) client.destroySoon();
+    else client.once('end', () => client.destroySoon());
+    client.resume();
   }
 
   #report(): void {
