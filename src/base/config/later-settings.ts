@@ -55,7 +55,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_OVERAGE_ENABLED', fallback: 'false', help: 'Lets requests pass the monthly limit.' },
   { variable: 'GW_METER_INJECT_USAGE', fallback: 'false', help: 'Asks OpenAI streams for usage.' },
   { variable: 'GW_STREAM_STOP_AT_CAP', fallback: 'false', help: 'Ends a stream that would pass its cap.' },
-  { variable: 'GW_UPSTREAM_PROXY', fallback: undefined, help: 'Parent proxy of upstream connections.', secret: true },
   { variable: 'GW_EXPORT_WEBHOOK_URL', fallback: undefined, help: 'Webhook that events are sent to.' },
   { variable: 'GW_EXPORT_WEBHOOK_TOKEN', fallback: undefined, help: 'Bearer token of that webhook.', secret: true },
   { variable: 'GW_EXPORT_SYSLOG_ADDR', fallback: undefined, help: 'Syslog server that events are sent to.' },

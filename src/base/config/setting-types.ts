@@ -27,6 +27,12 @@ export interface ConnectTo {
   readonly to: Authority;
 }
 
+/** An HTTP proxy with what it is told about us. */
+export interface ProxyAddress extends Authority {
+  /** Value of Proxy-Authorization (RFC 7617); undefined without user and password. */
+  readonly authorization: string | undefined;
+}
+
 /** Longest time that a timer can wait. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -208,4 +214,35 @@ function parseConnectTo(text: string): ConnectTo {
   const from = parseAuthority(left);
   const to = parseAuthority(right);
   return from === undefined || to === undefined || more.length > 0 ? refuse() : { from, to };
+}
+
+const PROXY_URL = /^http:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?$/i;
+
+/** User and password are percent-encoded, as in every URL. */
+export const proxyAddress: SettingType<ProxyAddress> = {
+  name: 'proxy',
+  allowed: '`http://HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`',
+  parse(text) {
+    const [whole, userInfo, address = ''] = PROXY_URL.exec(text) ?? [];
+    const authority = parseAuthority(address);
+    if (whole === undefined || authority === undefined) return refuse();
+    return { ...authority, authorization: userInfo === undefined ? undefined : basicCredentials(userInfo) };
+  },
+};
+
+function basicCredentials(userInfo: string): string {
+  const colon = userInfo.indexOf(':');
+  const user = percentDecoded(colon === -1 ? userInfo : userInfo.slice(0, colon));
+  const password = percentDecoded(colon === -1 ? '' : userInfo.slice(colon + 1));
+  // RFC 7617 §2: a colon would end the user name, and neither has control characters.
+  if (user.includes(':') || /[\u0000-\u001f\u007f]/.test(user + password)) refuse();
+  return `Basic ${Buffer.from(`${user}:${password}`, 'utf8').toString('base64')}`;
+}
+
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return refuse();
+  }
 }

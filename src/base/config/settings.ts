@@ -24,8 +24,8 @@ function optional<T>(variable: string, of: SettingType<T>, help: string, fallbac
   return { variable, type: of, fallback: undefined, help, secret: false, fallbackNote };
 }
 
-function secret(variable: string, help: string, fallbackNote = 'unset'): Setting<string | undefined> {
-  return { ...optional(variable, type.token, help, fallbackNote), secret: true };
+function secret<T>(variable: string, of: SettingType<T>, help: string, fallbackNote?: string): Setting<T | undefined> {
+  return { ...optional(variable, of, help, fallbackNote), secret: true };
 }
 
 /** Keyed by the member of `Config`, which is the variable in camel case without `GW_` (a test holds this). */
@@ -56,7 +56,7 @@ export const SETTINGS = {
     '127.0.0.0/8,::1/128',
     'Peers whose `X-Forwarded-For` and `X-Real-IP` are believed.',
   ),
-  adminToken: secret('GW_ADMIN_TOKEN', 'Token of the admin endpoints.', 'generated on first start, kept in the data folder'),
+  adminToken: secret('GW_ADMIN_TOKEN', type.token, 'Token of the admin endpoints.', 'generated on first start, kept in the data folder'),
 
   dataDir: required('GW_DATA_DIR', type.folder, './data', 'Folder of the embedded store and the admin token.'),
   caDir: required('GW_CA_DIR', type.folder, './ca', 'Folder of the root certificate, its key (mode 0600) and the trust bundle.'),
@@ -110,6 +110,11 @@ export const SETTINGS = {
     '',
     "Where to really connect for a host, as with curl's `--connect-to`; TLS name and `Host` stay.",
   ),
+  upstreamProxy: secret(
+    'GW_UPSTREAM_PROXY',
+    type.proxyAddress,
+    'Parent proxy that upstream connections go through, but for hosts of `GW_UPSTREAM_CONNECT_TO`. It resolves the names.',
+  ),
   upstreamCaFile: optional('GW_UPSTREAM_CA_FILE', type.certificateFile, "Trusted for upstream TLS in addition to the system's roots."),
   upstreamHeadersTimeout: required(
     'GW_UPSTREAM_HEADERS_TIMEOUT',
@@ -147,7 +152,7 @@ export const SETTINGS = {
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
   metricsEnabled: required('GW_METRICS_ENABLED', type.boolean, 'true', '`/metrics`.'),
-  metricsToken: secret('GW_METRICS_TOKEN', 'When set, `/metrics` needs it as a bearer token.'),
+  metricsToken: secret('GW_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),
   healthzStartupGrace: required('GW_HEALTHZ_STARTUP_GRACE', type.duration('0', '1h'), '10s', 'How long `/healthz` says `starting`.'),
   drainTimeout: required('GW_DRAIN_TIMEOUT', type.duration('0', '1h'), '30s', 'How long running requests may take to end after SIGTERM.'),
   logLevel: required('GW_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
+import { absoluteForm, type ParentProxy, parentRefusal } from './parent-proxy.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
@@ -41,6 +42,7 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
   readonly #events: UpstreamEvents;
   readonly #counter: SlowCounter;
   readonly #body: RequestBody | undefined;
+  readonly #parent: ParentProxy | undefined;
   #phase: CallPhase = 'connecting';
   #status = 0;
   #done = false;
@@ -48,8 +50,10 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
   #resumedEarly = false;
   #resumeUpstream: (() => void) | undefined;
 
-  constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter) {
+  /** @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the origin itself */
+  constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, parent: ParentProxy | undefined) {
     this.request = request;
+    this.#parent = parent;
     this.#events = events;
     this.#counter = counter;
     this.seenAt = counter.tick;
@@ -58,8 +62,9 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.
     const headers = ['Host', hostHeader(request), ...request.headers];
     if (this.#body !== undefined && bodyLength !== undefined) headers.push('Content-Length', String(bodyLength));
+    if (parent?.authorization !== undefined) headers.push('Proxy-Authorization', parent.authorization);
     this.options = {
-      path: request.path,
+      path: parent === undefined ? request.path : absoluteForm(request.authority, request.path),
       method: request.method,
       headers,
       // undici reads any async iterable; its types know only streams and bytes.
@@ -114,6 +119,11 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
       if (status < 200) {
         this.#events.onInfo?.(status, headers);
         return true;
+      }
+      // No origin speaks of itself as a proxy: this is the parent's refusal.
+      if (status === 407 && this.#parent !== undefined) {
+        this.fail(parentRefusal(this.request.authority, status));
+        return false;
       }
       this.#phase = 'answering';
       this.#status = status;

@@ -8,6 +8,7 @@ import { Call, type SlowCounter } from './call.ts';
 import { type ConnectTo, Dialer } from './dialer.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
 import { Origin, type SilenceLimits } from './origin.ts';
+import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
 import type { Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
@@ -16,6 +17,8 @@ export interface UpstreamOptions {
   readonly clock: Clock;
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
   readonly connectTo?: readonly ConnectTo[];
+  /** `GW_UPSTREAM_PROXY`: stands before every host that `connectTo` does not name. */
+  readonly parentProxy?: ParentProxy;
   /** PEM text of `GW_UPSTREAM_CA_FILE`, trusted beside the runtime's roots. */
   readonly caFile?: string;
   /** `GW_EGRESS_ALLOW`: CIDR ranges and hosts. */
@@ -72,7 +75,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
       ...(options.lookup ? { lookup: options.lookup } : {}),
     });
     const guard = new EgressGuard({ egressAllow: options.egressAllow ?? [], ownAddresses: options.ownAddresses ?? (() => []) });
-    this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [] });
+    this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [], parent: options.parentProxy });
     this.#tls = new TlsClient(clock, options.caFile);
     this.#maxConnections = options.maxConnections ?? 512;
     this.#maxOrigins = options.maxOrigins ?? 256;
@@ -87,7 +90,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
-    const call = new Call(request, events, this);
+    const call = new Call(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
     if (this.#closed) {
       call.starting = true;
       call.fail(new GatewayError('shutting_down', 'The gateway is draining.'));
@@ -135,8 +138,9 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   async #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
+    if (!tls) return this.#dialer.dialPlain(authority, operatorOwn);
     const socket = await this.#dialer.dial(authority, operatorOwn);
-    return tls ? this.#tls.secure(socket, authority, TlsClient.scopeOf(authority, operatorOwn)) : socket;
+    return this.#tls.secure(socket, authority, TlsClient.scopeOf(authority, operatorOwn));
   }
 
   /** Makes room for one more: the origin that was not used for longest and has nothing under way. */

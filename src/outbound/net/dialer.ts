@@ -3,6 +3,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { EgressGuard } from './egress-guard.ts';
+import { openThroughParent, type ParentProxy, parentFault } from './parent-proxy.ts';
 import type { Resolver } from './resolver.ts';
 import { dialError, timeoutError } from './upstream-error.ts';
 
@@ -19,39 +20,79 @@ export interface DialerOptions {
   readonly resolver: Resolver;
   readonly guard: EgressGuard;
   readonly connectTo: readonly ConnectTo[];
+  /** Stands between the gateway and every host that the connect-to table does not name. */
+  readonly parent?: ParentProxy | undefined;
 }
 
-/** TCP and TLS together. */
+/** Each of TCP, a parent proxy's answer and TLS. */
 export const CONNECT_TIMEOUT_MS = 10_000;
 /** RFC 8305 §5: the next address is tried beside an attempt that takes longer. */
 const ATTEMPT_DELAY_MS = 250;
 const MAX_ATTEMPTS = 8;
 const KEEP_ALIVE_PROBE_MS = 60_000;
+/** Names of this machine wherever they are resolved (RFC 6761 §6.3). */
+const LOCAL_NAME = /(?:^|\.)localhost$/;
 
-/** Makes TCP connections: connect-to table, resolver, egress guard, happy eyeballs among what the guard admits. */
+/** Makes TCP connections: connect-to table, parent proxy, resolver, egress guard, happy eyeballs among what the guard admits. */
 export class Dialer {
   readonly #clock: Clock;
   readonly #resolver: Resolver;
   readonly #guard: EgressGuard;
   readonly #connectTo: ReadonlyMap<string, Authority>;
+  readonly #parent: ParentProxy | undefined;
 
   constructor(options: DialerOptions) {
     this.#clock = options.clock;
     this.#resolver = options.resolver;
     this.#guard = options.guard;
     this.#connectTo = new Map(options.connectTo.map((row) => [formatAuthority(row), { host: row.toHost, port: row.toPort }]));
+    this.#parent = options.parent;
+  }
+
+  /** The parent proxy on the way to `authority`, if there is one. */
+  parentOf(authority: Authority): ParentProxy | undefined {
+    return this.#parent === undefined || this.#connectTo.has(formatAuthority(authority)) ? undefined : this.#parent;
   }
 
   /**
+   * A connection whose other end is `authority`: a tunnel where a parent proxy is in between.
    * @param operatorOwn the guard refuses nothing but the gateway's own ports
-   * @throws GatewayError `egress_denied`, `upstream_unreachable`, `upstream_timeout`
+   * @throws GatewayError `egress_denied`, `upstream_unreachable`, `upstream_timeout`, `upstream_protocol`
    */
   async dial(authority: Authority, operatorOwn: boolean): Promise<Socket> {
+    const parent = this.parentOf(authority);
+    if (parent === undefined) return this.#dialDirect(authority, operatorOwn);
+    const socket = await this.#dialParent(parent, authority, operatorOwn);
+    return openThroughParent(socket, parent, authority, this.#clock, CONNECT_TIMEOUT_MS);
+  }
+
+  /** A connection for plain HTTP requests to `authority`: the parent proxy takes them in absolute form, without a tunnel. Throws as `dial` does. */
+  dialPlain(authority: Authority, operatorOwn: boolean): Promise<Socket> {
+    const parent = this.parentOf(authority);
+    return parent === undefined ? this.#dialDirect(authority, operatorOwn) : this.#dialParent(parent, authority, operatorOwn);
+  }
+
+  async #dialDirect(authority: Authority, operatorOwn: boolean): Promise<Socket> {
     const redirected = this.#connectTo.get(formatAuthority(authority));
-    const target = redirected ?? authority;
+    return this.#dialTarget(authority, redirected ?? authority, operatorOwn || redirected !== undefined);
+  }
+
+  /** A target's literal address is judged here; names are the parent's to resolve, so what they stand for is the parent's to judge. */
+  async #dialParent(parent: ParentProxy, authority: Authority, operatorOwn: boolean): Promise<Socket> {
+    const { host } = authority;
+    if (isIP(host) !== 0) this.#guard.admit(authority, [host], operatorOwn);
+    else if (LOCAL_NAME.test(host)) this.#guard.admit(authority, ['127.0.0.1'], operatorOwn);
+    try {
+      return await this.#dialTarget(parent, parent, true);
+    } catch (error) {
+      throw parentFault(parent, error);
+    }
+  }
+
+  async #dialTarget(authority: Authority, target: Authority, exempt: boolean): Promise<Socket> {
     const isLiteral = isIP(target.host) !== 0;
     const addresses = isLiteral ? [target.host] : await this.#resolver.resolve(target.host);
-    const admitted = this.#guard.admit(target, addresses, operatorOwn || redirected !== undefined);
+    const admitted = this.#guard.admit(target, addresses, exempt);
     try {
       return await dialFirst(authority, interleave(admitted), target.port, this.#clock);
     } catch (error) {

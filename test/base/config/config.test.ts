@@ -164,12 +164,49 @@ t.test('secrets are read from files, and are never printed', async (t) => {
   const shown = problemsOf({
     GW_ADMIN_TOKEN: 'hush hush',
     GW_REDIS_URL: 'redis://u:hush@h',
-    GW_UPSTREAM_PROXY: 'http://u:hush@h:1',
+    GW_UPSTREAM_PROXY: 'http://u:hush@h',
     GW_BOOTSTRAP_TOKEN: 'hush',
   });
   t.equal(shown.length, 4);
   t.notOk(JSON.stringify(shown).includes('hush'));
   t.match(loadConfig({ GW_ADMIN_TOKEN: 'short' }, false).warnings, [/^GW_ADMIN_TOKEN has fewer than 16/]);
+});
+
+t.test('a parent proxy is an http URL, whose user and password become one header value that nobody prints', async (t) => {
+  const read = (text: string) => loadConfig({ GW_UPSTREAM_PROXY: text }, false).config.upstreamProxy;
+  const basic = (text: string) => `Basic ${Buffer.from(text, 'utf8').toString('base64')}`;
+  t.equal(loadConfig({}, false).config.upstreamProxy, undefined);
+  t.same(read('http://Proxy.Corp.example:3128'), { host: 'proxy.corp.example', port: 3128, authorization: undefined });
+  t.same(read('HTTP://user:pa%40ss%3A%2f@[::1]:80/'), { host: '::1', port: 80, authorization: basic('user:pa@ss:/') });
+  t.same(read('http://us%C3%A9r@p:1'), { host: 'p', port: 1, authorization: basic('usér:') });
+  t.same(read('http://u:a:b@p:1')?.authorization, basic('u:a:b'));
+  for (const bad of [
+    'hush:1',
+    'https://u:hush@p:1',
+    'http://u:hush@p',
+    'http://u:hush@p:0',
+    'http://u:hush@p:1/path',
+    'http://u:hush@p:1?q',
+  ])
+    t.match(
+      problemsOf({ GW_UPSTREAM_PROXY: bad }),
+      [{ variable: 'GW_UPSTREAM_PROXY', message: /its value is not allowed; it takes/ }],
+      bad,
+    );
+  for (const bad of [
+    'http://u%3Ax:hush@p:1',
+    'http://u:hush%0d%0a@p:1',
+    'http://u:hush%e9@p:1',
+    'http://u:hu@sh@p:1',
+    'http://u:hush@a b:1',
+  ])
+    t.notMatch(JSON.stringify(problemsOf({ GW_UPSTREAM_PROXY: bad })), /hush|^\[\]$/, bad);
+  const file = join(tempDir(t), 'proxy');
+  writeFileSync(file, 'http://u:p@proxy.example:8080\n');
+  t.match(loadConfig({ GW_UPSTREAM_PROXY_FILE: file }, false), {
+    config: { upstreamProxy: { port: 8080, authorization: basic('u:p') } },
+    warnings: [],
+  });
 });
 
 t.test('a CA file must hold a certificate', async (t) => {
