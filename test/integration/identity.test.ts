@@ -145,3 +145,27 @@ t.test('ids and texts that break their rule are named', async (t) => {
     'surprise',
   ]);
 });
+
+t.test('workloads and their tokens survive a restart, and what was removed stays removed', async (t) => {
+  const first = await startGoverned(t);
+  await first.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci', name: 'CI', default_attribution: { labels: { team: 'blue' } } });
+  const { token } = (await first.gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  await first.gw.admin('DELETE', '/v1/admin/workloads/default');
+  t.match(await first.recordOf(await first.send(chat())), { reason_codes: ['workload_not_registered'], workload_id: 'default' });
+  await first.gw.gateway.stop();
+  const second = await startGoverned(t, { env: { GW_DATA_DIR: first.gw.dataDir } });
+  t.same((await second.gw.admin('GET', '/v1/admin/workloads')).body, {
+    workloads: [{ workload_id: 'ci', name: 'CI', default_attribution: { labels: { team: 'blue' } } }],
+  });
+  t.match(await second.execute({ workload_id: 'ci' }), { status: 401 });
+  t.match(await second.execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), { status: 200 });
+});
+
+t.test('a CONNECT that fails to authenticate is counted', async (t) => {
+  const { gw } = await startGoverned(t, { env: { GW_PROXY_AUTH: 'required', GW_ORG_ID: 'acme' } });
+  await t.rejects(openTunnel(gw.port, 'api.openai.com:443'), /407/);
+  await t.rejects(openTunnel(gw.port, 'www.example.com:443', { headers: basic('default', 'gwt_x') }), /407/);
+  const { text } = await gw.admin('GET', '/metrics');
+  t.match(text, /gw_auth_failures_total\{reason="missing_header",org_id="acme"\} 1/);
+  t.match(text, /gw_auth_failures_total\{reason="invalid_key",org_id="acme"\} 1/);
+});

@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { verifyRecord } from '../../src/record/verify-record.ts';
-import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 import { connectPlain } from '../support/raw-clients.ts';
 
 /** What the specification and decision 7.2 list, and `reason`. */
