@@ -48,6 +48,18 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
+/**
+ * Milliseconds that its main thread was ready to run and had no core: what a busy machine takes, and no fault of the program. 0 where the kernel keeps no such
+ * account.
+ */
+export function waitedForCoreMs(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1] ?? 0) / 1_000_000;
+  } catch {
+    return 0;
+  }
+}
+
 /** What the descriptors of a process lead to; one that is closed meanwhile is left out. */
 function targets(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {

@@ -7,6 +7,7 @@ import { type Child, type Ended, eventually, launch } from '../support/child.ts'
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import type { CleanUp } from './checks.ts';
+import { waitedForCoreMs } from './process-state.ts';
 
 /** A gateway that still runs after a day is killed. */
 const LIMIT_MS = 86_400_000;
@@ -81,7 +82,7 @@ export class ProofGateway {
   readonly pid: number;
   readonly port: number;
   readonly caPem: string;
-  /** From the start of the process to the first answer of /healthz. */
+  /** From the start of the process to the first answer of /healthz, less the time for which it waited for a core. */
   readonly startMs: number;
 
   private constructor(child: Child, pid: number, port: number, caPem: string, startMs: number) {
@@ -113,7 +114,8 @@ export class ProofGateway {
     if (child.pid === undefined) throw new Error('the gateway has no process');
     const { status } = await get(found.port, '/healthz');
     if (status !== 200) throw new Error(`/healthz answers ${status}`);
-    return new ProofGateway(child, child.pid, found.port, readFileSync(found.caFile, 'utf8'), performance.now() - started);
+    const startMs = performance.now() - started - waitedForCoreMs(child.pid);
+    return new ProofGateway(child, child.pid, found.port, readFileSync(found.caFile, 'utf8'), startMs);
   }
 
   get(path: string): Promise<Answer> {
