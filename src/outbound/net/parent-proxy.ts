@@ -84,17 +84,11 @@ export function openThroughParent(
 
     function read(): void {
       for (let chunk: unknown = socket.read(); chunk instanceof Uint8Array; chunk = socket.read()) held = Buffer.concat([held, chunk]);
-      for (let end = held.indexOf(HEAD_END); end !== -1; end = held.indexOf(HEAD_END)) {
-        const status = Number(STATUS_LINE.exec(held.toString('latin1', 0, end))?.[1] ?? 0);
-        held = held.subarray(end + HEAD_END.length);
-        // An interim answer; a switch of protocols was not asked for.
-        if (status >= 100 && status < 200 && status !== 101) continue;
-        if (status >= 200 && status < 300) finish();
-        else finish(status < 200 ? notHttp() : parentRefusal(authority, status));
-        return;
-      }
-      const start = held.toString('latin1', 0, HEAD_START.length);
-      if (held.length > MAX_HEAD_BYTES || !HEAD_START.startsWith(start)) finish(notHttp());
+      const answer = finalAnswer(held);
+      if (answer === undefined) return;
+      held = answer.rest;
+      if (answer.status >= 200 && answer.status < 300) finish();
+      else finish(answer.status < 200 ? notHttp() : parentRefusal(authority, answer.status));
     }
 
     const cancel = clock.after(limitMs, () => {
@@ -107,6 +101,21 @@ export function openThroughParent(
     socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${credentials}\r\n`, 'latin1');
     read();
   });
+}
+
+/** The first answer in `held` that is not an interim one, and what follows its head; undefined: more has to come. Status 0 is no HTTP. */
+function finalAnswer(held: Buffer): { readonly status: number; readonly rest: Buffer } | undefined {
+  for (let rest = held; ; ) {
+    const end = rest.indexOf(HEAD_END);
+    if (end === -1) {
+      const isHead = HEAD_START.startsWith(rest.toString('latin1', 0, HEAD_START.length));
+      return isHead && held.length <= MAX_HEAD_BYTES ? undefined : { status: 0, rest };
+    }
+    const status = Number(STATUS_LINE.exec(rest.toString('latin1', 0, end))?.[1] ?? 0);
+    rest = rest.subarray(end + HEAD_END.length);
+    // A switch of protocols is final, and nobody asked for it.
+    if (status < 100 || status === 101 || status >= 200) return { status, rest };
+  }
 }
 
 function notHttp(): GatewayError {
