@@ -1,8 +1,9 @@
+import { createDecoder } from '../base/lib/decoder.ts';
+import type { Decoder } from '../base/lib/decoder-gate.ts';
 import type { Usage } from '../base/model/usage.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { type AnswerReader, createAnswerReader } from '../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
-import { createDecoder, type Decoder } from '../outbound/connectors/decoder.ts';
 import type { StreamTap } from '../outbound/connectors/stream-tap.ts';
 import type { Exchange } from './exchange.ts';
 

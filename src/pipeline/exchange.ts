@@ -91,6 +91,8 @@ export class Exchange {
 
   /** Bytes as received; undefined when there is none or it streams through. */
   bytes: Uint8Array | undefined;
+  /** The same, decoded when it came compressed: what policy reads. */
+  plain: Uint8Array | undefined;
   aiBody: AiBody | undefined;
   params: Readonly<Record<string, unknown>> = {};
   /** Flat list: the client's own (proxied) or `action.headers` (direct), mutations applied. */

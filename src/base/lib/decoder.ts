@@ -1,72 +1,44 @@
-import { Transform } from 'node:stream';
+import type { Transform } from 'node:stream';
 import zlib from 'node:zlib';
-
-/** How a decoded body ended: whole, cut by the cap, or not what its encoding says. */
-export type DecodeOutcome = 'complete' | 'capped' | 'broken';
-
-/** Decodes a copy of an answer for metering; the bytes that pass are never touched. Works beside the event loop, so what it yields comes later. */
-export interface Decoder {
-  /** Resolves, never rejects, when all that could be decoded of these bytes was handed on. */
-  push(chunk: Uint8Array): Promise<void>;
-  /** All bytes were given. Resolves, never rejects, when all that is wanted of them was decoded. */
-  end(): Promise<DecodeOutcome>;
-  /** The answer does not matter any more. */
-  abort(): void;
-}
-
-export interface DecoderOptions {
-  /** No more decoded bytes than this are handed on. */
-  readonly maxBytes: number;
-  readonly onData: (chunk: Uint8Array) => void;
-}
+import { type DecodeOutcome, type Decoder, type DecoderOptions, Gate } from './decoder-gate.ts';
+import { ZstdDecoder } from './zstd/zstd-decoder.ts';
 
 /** Encoded bytes that may wait while decoding lags behind. */
 const MAX_WAITING = 4 * 1024 * 1024;
 
-const FACTORIES: Readonly<Record<string, (first: number) => Transform>> = {
+type Factory = (first: number) => Transform;
+
+const ZLIB: Readonly<Record<string, Factory>> = {
   gzip: () => zlib.createGunzip(),
   'x-gzip': () => zlib.createGunzip(),
   br: () => zlib.createBrotliDecompress(),
-  // Some servers send deflate without the zlib envelope that the standard asks for; the envelope's first byte tells.
+  // Some senders leave out the zlib envelope that the standard asks for; the envelope's first byte tells.
   deflate: (first) => ((first & 0x0f) === 8 ? zlib.createInflate() : zlib.createInflateRaw()),
-  ...zstdFactory(),
 };
 
-/** Encodings that can be decoded here; zstd only where this Node has it. */
-export const DECODABLE: readonly string[] = Object.keys(FACTORIES);
+/** Names of the encodings that can be decoded. */
+export const DECODABLE: readonly string[] = [...Object.keys(ZLIB), 'zstd'];
+
+/** The one encoding that a Content-Encoding names, in lower case; undefined when it is absent or says that there is none. */
+export function encodingOf(contentEncoding: string | undefined): string | undefined {
+  const encoding = (contentEncoding ?? '').trim().toLowerCase();
+  return encoding === '' || encoding === 'identity' ? undefined : encoding;
+}
 
 /**
- * A decoder for a Content-Encoding. Nothing and `identity` hand bytes on at once.
- * @returns undefined for an encoding, or a chain of them, that cannot be decoded: such an answer passes unmetered
+ * A decoder for a Content-Encoding, of a request or of an answer. Nothing and `identity` hand bytes on at once.
+ * @returns undefined for an encoding, or a chain of them, that cannot be decoded
  */
 export function createDecoder(contentEncoding: string | undefined, options: DecoderOptions): Decoder | undefined {
-  const encoding = (contentEncoding ?? '').trim().toLowerCase();
-  if (encoding === '' || encoding === 'identity') return new PlainDecoder(options);
-  const factory = Object.hasOwn(FACTORIES, encoding) ? FACTORIES[encoding] : undefined;
+  const encoding = encodingOf(contentEncoding);
+  if (encoding === undefined) return new PlainDecoder(options);
+  if (encoding === 'zstd') return new ZstdDecoder(options, MAX_WAITING);
+  const factory = Object.hasOwn(ZLIB, encoding) ? ZLIB[encoding] : undefined;
   return factory === undefined ? undefined : new ZlibDecoder(factory, options);
 }
 
-/** Counts what is handed on and cuts it at the cap. */
-class Gate {
-  readonly #options: DecoderOptions;
-  #left: number;
-  capped = false;
-
-  constructor(options: DecoderOptions) {
-    this.#options = options;
-    this.#left = options.maxBytes;
-  }
-
-  pass(chunk: Uint8Array): void {
-    if (this.capped) return;
-    const piece = chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk;
-    this.capped = piece.length < chunk.length;
-    this.#left -= piece.length;
-    if (piece.length > 0) this.#options.onData(piece);
-  }
-}
-
 class PlainDecoder implements Decoder {
+  readonly reason = undefined;
   readonly #gate: Gate;
 
   constructor(options: DecoderOptions) {
@@ -85,15 +57,20 @@ class PlainDecoder implements Decoder {
 }
 
 class ZlibDecoder implements Decoder {
-  readonly #factory: (first: number) => Transform;
+  readonly reason = undefined;
+  readonly #factory: Factory;
   readonly #gate: Gate;
   readonly #settled: Promise<DecodeOutcome>;
   #settle: (outcome: DecodeOutcome) => void = () => {};
   readonly #waiting = new Set<() => void>();
   #stream: Transform | undefined;
+  #given = 0;
+  /** Everything that the encoding means was decoded; more bytes would not belong to it. */
+  #decoded = false;
+  #ended = false;
   #over = false;
 
-  constructor(factory: (first: number) => Transform, options: DecoderOptions) {
+  constructor(factory: Factory, options: DecoderOptions) {
     this.#factory = factory;
     this.#gate = new Gate(options);
     this.#settled = new Promise((resolve) => {
@@ -103,6 +80,8 @@ class ZlibDecoder implements Decoder {
 
   async push(chunk: Uint8Array): Promise<void> {
     if (this.#over || chunk.length === 0) return;
+    this.#given += chunk.length;
+    if (this.#decoded) return;
     const stream = this.#stream ?? this.#open(chunk[0] ?? 0);
     this.#stream = stream;
     if (stream.writableLength > MAX_WAITING) this.#finish('capped');
@@ -122,7 +101,9 @@ class ZlibDecoder implements Decoder {
   }
 
   end(): Promise<DecodeOutcome> {
+    this.#ended = true;
     if (this.#stream === undefined) this.#finish('complete');
+    else if (this.#decoded) this.#finishDecoded(this.#stream);
     else if (!this.#over) this.#stream.end();
     return this.#settled;
   }
@@ -138,28 +119,30 @@ class ZlibDecoder implements Decoder {
       this.#gate.pass(chunk);
       if (this.#gate.capped) this.#finish('capped');
     });
-    stream.on('end', () => this.#finish('complete'));
+    stream.on('end', () => {
+      this.#decoded = true;
+      this.#release();
+      if (this.#ended) this.#finishDecoded(stream);
+    });
     stream.on('error', () => this.#finish('broken'));
     return stream;
+  }
+
+  /** Bytes behind the end would be read by one receiver and not by another. */
+  #finishDecoded(stream: Transform): void {
+    const taken: unknown = Reflect.get(stream, 'bytesWritten');
+    this.#finish(taken === this.#given ? 'complete' : 'broken');
+  }
+
+  #release(): void {
+    for (const release of this.#waiting) release();
   }
 
   #finish(outcome: DecodeOutcome): void {
     if (this.#over) return;
     this.#over = true;
     this.#stream?.destroy();
-    for (const release of this.#waiting) release();
+    this.#release();
     this.#settle(outcome);
   }
-}
-
-/** Node has it from 22.15 on; the types that this is compiled with do not know it. */
-function zstdFactory(): Record<string, () => Transform> {
-  const create: unknown = Reflect.get(zlib, 'createZstdDecompress');
-  if (typeof create !== 'function') return {};
-  return {
-    zstd: () => {
-      const stream: unknown = Reflect.apply(create, zlib, []);
-      return stream instanceof Transform ? stream : zlib.createGunzip();
-    },
-  };
 }

@@ -16,7 +16,7 @@ const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'w
 export interface AiBody {
   /** `empty`: there is no body, which counts as `{}`. */
   readonly kind: 'json' | 'form' | 'empty';
-  /** As received; what is sent unless a mutation changes it. */
+  /** What was read: as received, or decoded when it came compressed. */
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
@@ -32,29 +32,18 @@ export interface AiBody {
 export interface AiBodyInput {
   readonly operation: Operation;
   readonly contentType: string | undefined;
-  readonly contentEncoding: string | undefined;
+  /** Decoded, when the body came compressed. */
   readonly bytes: Uint8Array;
   /** Canonical path with query. */
   readonly path: string;
 }
 
 /**
- * Refuses a compressed request body: policy could not read it (decision 3.20; decoding is not part of this version).
- * @returns the refusal `unsupported_encoding`, or undefined
- */
-export function refuseEncoded(contentEncoding: string | undefined): GatewayError | undefined {
-  if (contentEncoding === undefined || contentEncoding === '' || contentEncoding.toLowerCase() === 'identity') return undefined;
-  return new GatewayError('unsupported_encoding', 'Compressed request bodies are not supported; send the body without Content-Encoding.');
-}
-
-/**
  * Reads the body of an `ai.*` operation so that policy sees what the provider will see (decisions 3.19, 3.20). It is parsed by its dialect whatever the
  * Content-Type says; only an operation that takes forms, or one that no registry row knows, lets the Content-Type choose between form and JSON.
- * @throws GatewayError `unsupported_encoding`, `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts (decision 4.7)
+ * @throws GatewayError `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts (decision 4.7)
  */
 export function readAiBody(input: AiBodyInput): AiBody {
-  const encoded = refuseEncoded(input.contentEncoding);
-  if (encoded !== undefined) throw encoded;
   const { bytes, operation } = input;
   if (bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined);
   const form = readForm(input);

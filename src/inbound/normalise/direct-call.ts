@@ -44,7 +44,7 @@ export function directCall(action: Action, path: string, operation: Operation): 
   const dialect = operation.dialect;
   const names = Object.keys(params);
   if (names.length === 0 && (action.method === 'GET' || action.method === 'HEAD')) {
-    return { path, body: readAiBody({ operation, contentType: undefined, contentEncoding: undefined, bytes: NO_BYTES, path }) };
+    return { path, body: readAiBody({ operation, contentType: undefined, bytes: NO_BYTES, path }) };
   }
   let text = JSON.stringify(params);
   let sentPath = path;
@@ -62,5 +62,5 @@ export function directCall(action: Action, path: string, operation: Operation): 
 
 function readJson(operation: Operation, text: string, path: string): AiBody {
   const bytes = new TextEncoder().encode(text);
-  return readAiBody({ operation, contentType: 'application/json', contentEncoding: undefined, bytes, path });
+  return readAiBody({ operation, contentType: 'application/json', bytes, path });
 }

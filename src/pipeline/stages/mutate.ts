@@ -54,6 +54,13 @@ function takeOperation(exchange: Exchange, operation: Operation): boolean {
   return true;
 }
 
+/** A body that changed is sent as it is now, not compressed again (decision 3.20). */
+function takeBytes(exchange: Exchange, bytes: Uint8Array): void {
+  exchange.sendBytes = bytes.length === 0 ? undefined : bytes;
+  const { headers } = exchange;
+  exchange.headers = headers.filter((_, at) => headers[at - (at % 2)]?.toLowerCase() !== 'content-encoding');
+}
+
 function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { catalogue }: Pipeline): void {
   const modelBefore = exchange.sendModel;
   const moved = mutated.host !== exchange.host;
@@ -67,11 +74,11 @@ function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { 
     exchange.provider = catalogue.providerForHost(mutated.host);
   }
   if (mutated.body && mutated.body !== exchange.aiBody) {
+    if (mutated.body.bytes !== exchange.aiBody?.bytes) takeBytes(exchange, mutated.body.bytes);
     exchange.aiBody = mutated.body;
     exchange.params = mutated.body.params;
     exchange.stream = mutated.body.stream;
     exchange.sendModel = mutated.body.model;
-    exchange.sendBytes = mutated.body.bytes.length === 0 ? undefined : mutated.body.bytes;
   }
   if (exchange.sendModel !== modelBefore) {
     exchange.originalModel = modelBefore;

@@ -22,8 +22,7 @@ function normaliseProxied(exchange: Exchange): void {
   const body = readAiBody({
     operation,
     contentType: head.headers['content-type'],
-    contentEncoding: head.headers['content-encoding'],
-    bytes: exchange.bytes ?? NOTHING,
+    bytes: exchange.plain ?? NOTHING,
     path: exchange.path,
   });
   exchange.aiBody = body;
@@ -38,7 +37,7 @@ function normaliseDirect(exchange: Exchange, pipeline: Pipeline): void {
   try {
     take(
       exchange,
-      parseActionRequest(exchange.bytes ?? NOTHING, {
+      parseActionRequest(exchange.plain ?? NOTHING, {
         newRequestId: () => exchange.recordId,
         isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
       }),

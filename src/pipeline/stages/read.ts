@@ -1,5 +1,6 @@
 import { Sha256, sha256Hex } from '../../base/lib/sha256.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
+import { decodeBody, refuseUnreadable } from '../decode-body.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
@@ -16,7 +17,10 @@ export const read: Stage = {
   },
 };
 
-async function readWhole(exchange: Exchange, body: BodySource, { buffers, settings }: Pipeline): Promise<undefined> {
+async function readWhole(exchange: Exchange, body: BodySource, pipeline: Pipeline): Promise<undefined> {
+  const { buffers, settings } = pipeline;
+  const contentEncoding = exchange.head.headers['content-encoding'];
+  refuseUnreadable(contentEncoding);
   const declared = body.declaredLength ?? 0;
   if (declared <= settings.maxBodyBytes) {
     buffers.take(declared);
@@ -30,6 +34,7 @@ async function readWhole(exchange: Exchange, body: BodySource, { buffers, settin
   exchange.bytes = bytes;
   exchange.requestBytes = bytes.length;
   exchange.requestSha256 = sha256Hex(bytes);
+  exchange.plain = contentEncoding === undefined ? bytes : await decodeBody(exchange, bytes, contentEncoding, pipeline);
   return undefined;
 }
 

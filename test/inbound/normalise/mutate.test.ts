@@ -26,7 +26,6 @@ function mutate(body: string, mutations: Readonly<Record<string, unknown>>, setu
   const parsed = readAiBody({
     operation: operationFor('POST', '', path),
     contentType,
-    contentEncoding: undefined,
     bytes: new TextEncoder().encode(body),
     path,
   });

@@ -1,9 +1,7 @@
-import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
-import { createDecoder, type DecodeOutcome } from '../../../src/outbound/connectors/decoder.ts';
 import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
 import { readUsage, valueAt } from '../../../src/outbound/connectors/usage.ts';
 
@@ -145,76 +143,4 @@ t.test('the picker agrees with JSON.parse about any JSON text in any cuts', asyn
       { numRuns: 3000 },
     ),
   );
-});
-
-async function decode(
-  encoding: string,
-  bytes: Uint8Array,
-  maxBytes: number,
-  size = 7,
-): Promise<{ text: string; outcome: DecodeOutcome } | undefined> {
-  const parts: Uint8Array[] = [];
-  const decoder = createDecoder(encoding, { maxBytes, onData: (chunk) => void parts.push(Buffer.from(chunk)) });
-  if (decoder === undefined) return undefined;
-  for (let at = 0; at < bytes.length; at += size) await decoder.push(bytes.subarray(at, at + size));
-  const outcome = await decoder.end();
-  return { text: Buffer.concat(parts).toString(), outcome };
-}
-
-t.test('encoded answers are decoded for metering', async (t) => {
-  const text = JSON.stringify({ usage: { prompt_tokens: 1 }, pad: 'y'.repeat(500) });
-  const table: readonly [string, Uint8Array][] = [
-    ['', Buffer.from(text)],
-    ['identity', Buffer.from(text)],
-    ['gzip', gzipSync(text)],
-    [' GZIP ', gzipSync(text)],
-    ['x-gzip', gzipSync(text)],
-    ['br', brotliCompressSync(text)],
-    ['deflate', deflateSync(text)],
-    ['deflate', deflateRawSync(text)],
-  ];
-  for (const [encoding, bytes] of table) t.strictSame(await decode(encoding, bytes, 10_000), { text, outcome: 'complete' }, encoding);
-  t.equal(createDecoder('gzip, br', { maxBytes: 1, onData() {} }), undefined, 'chains are not decoded');
-  t.equal(createDecoder('constructor', { maxBytes: 1, onData() {} }), undefined);
-});
-
-t.test('a bomb is cut at the cap, a broken body says so', async (t) => {
-  const bomb = gzipSync(Buffer.alloc(50_000_000));
-  const seen = await decode('gzip', bomb, 100_000, 1024);
-  t.strictSame([seen?.outcome, seen?.text.length], ['capped', 100_000]);
-  t.strictSame((await decode('', Buffer.from('abcdef'), 4))?.text, 'abcd');
-  t.equal((await decode('gzip', Buffer.from('no gzip at all'), 100))?.outcome, 'broken');
-  t.equal((await decode('br', brotliCompressSync('hello world').subarray(0, 6), 100))?.outcome, 'broken');
-  t.equal((await decode('gzip', new Uint8Array(0), 100))?.outcome, 'complete');
-});
-
-t.test('when a push has resolved, what it could yield was handed on', async (t) => {
-  const encoded = gzipSync('a'.repeat(1000));
-  let yielded = 0;
-  const decoder = createDecoder('gzip', { maxBytes: 500, onData: (chunk) => (yielded += chunk.length) });
-  await decoder?.push(encoded);
-  t.equal(yielded, 500, 'and the cap does not leave it waiting');
-  await decoder?.push(encoded);
-  t.equal(await decoder?.end(), 'capped');
-});
-
-t.test('a push that is being decoded when the decoder ends does not wait for ever', async (t) => {
-  const capped = createDecoder('gzip', { maxBytes: 1, onData() {} });
-  await capped?.push(gzipSync(Buffer.alloc(10_000_000)));
-  t.equal(await capped?.end(), 'capped');
-  const broken = createDecoder('br', { maxBytes: 100, onData() {} });
-  await broken?.push(Buffer.from('\u00ff not brotli at all'));
-  t.equal(await broken?.end(), 'broken');
-  const aborted = createDecoder('gzip', { maxBytes: 100, onData() {} });
-  const pushed = aborted?.push(gzipSync('x'));
-  aborted?.abort();
-  await pushed;
-  t.pass('released by abort');
-});
-
-t.test('an aborted decoder ends at once', async (t) => {
-  const decoder = createDecoder('gzip', { maxBytes: 100, onData: () => t.fail('nothing is handed on') });
-  void decoder?.push(gzipSync('x'));
-  decoder?.abort();
-  t.equal(await decoder?.end(), 'broken');
 });
