@@ -1,12 +1,14 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { canonicalHost } from '../base/lib/host.ts';
+import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
 import type { HostPatterns } from '../base/lib/host-patterns.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { parseBasic } from '../inbound/normalise/identity.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
 import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
+import { passPlain } from '../pipeline/pass.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { type Router, sendError } from '../surfaces/http/router.ts';
 
@@ -40,8 +42,9 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
-    if (proxyEnabled) await runProxied(arrival, pipeline);
-    else sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+    if (!proxyEnabled) sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+    else if (head.door === 'absolute' && !isGoverned(head, options)) passAbsolute(arrival, pipeline);
+    else await runProxied(arrival, pipeline);
     return;
   }
   const refused = guardOrigin(head, options.guard());
@@ -55,6 +58,24 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') await router.handle(arrival);
   else if (proxyEnabled && !ambient) await runProxied(arrival, pipeline);
   else sendError(arrival, new GatewayError('not_found', 'Redirect mode is not served here.'));
+}
+
+/** Absolute-form is governed when its host is an AI host; what cannot be read as a host is left to the line, which says so. */
+function isGoverned(head: ArrivalHead, { pipeline, bypass }: DoorOptions): boolean {
+  const authority = /^https?:\/\/([^/?#]*)/i.exec(head.rawTarget)?.[1];
+  const host = authority === undefined ? undefined : parseAuthority(authority, 80)?.host;
+  return host === undefined || (pipeline.catalogue.providerForHost(host) !== undefined && !bypass.has(host));
+}
+
+function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
+  const credentials = parseBasic(arrival.head.headers['proxy-authorization'] ?? '');
+  const who = identify({ proxyUser: credentials?.user, proxyPassword: credentials?.password }, pipeline);
+  if (who instanceof GatewayError) {
+    pipeline.events.unrecorded(who.code);
+    sendError(arrival, who);
+  } else {
+    passPlain(arrival, pipeline);
+  }
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
@@ -113,9 +134,11 @@ function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipelin
   };
 }
 
-/** A user name in the CONNECT names a workload; one that has a token must give it as the password. */
-function identify(request: ConnectRequest, { workloads, settings, events }: Pipeline): { fixedWorkload?: string } | GatewayError {
-  const { proxyUser, proxyPassword } = request;
+/** A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. */
+function identify(
+  { proxyUser, proxyPassword }: { readonly proxyUser?: string | undefined; readonly proxyPassword?: string | undefined },
+  { workloads, settings, events }: Pipeline,
+): { fixedWorkload?: string } | GatewayError {
   if (proxyUser && workloads.hasToken(proxyUser)) {
     if (proxyPassword !== undefined && workloads.tokenMatches(proxyUser, proxyPassword)) return { fixedWorkload: proxyUser };
   } else if (settings.proxyAuth !== 'required') {

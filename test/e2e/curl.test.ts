@@ -160,32 +160,40 @@ t.test(
   },
 );
 
-t.test('curl with http_proxy asks for a plain address in absolute form, and policy decides', { skip: skipWithout(['curl']) }, async (t) => {
-  const upstream = await startPlainUpstream((request, response) => response.end(`plain ${request.url ?? ''}`));
-  t.teardown(() => upstream.close());
-  const bundle = `schema: gw.policy_bundle.v1
+t.test(
+  'curl with http_proxy asks for plain addresses in absolute form: AI hosts are decided, others pass',
+  { skip: skipWithout(['curl']) },
+  async (t) => {
+    const upstream = await startPlainUpstream((request, response) => response.end(`plain ${request.url ?? ''}`));
+    t.teardown(() => upstream.close());
+    const bundle = `schema: gw.policy_bundle.v1
 bundle_id: plain
 version: "1"
 inline_rules:
   targets:
-    - id: allow.intranet
-      when: {field: context.action.target_host, equals: intranet.example}
+    - id: allow.openai
+      when: {field: context.action.target_host, equals: api.openai.com}
       effect: {decision: allow}
 `;
-  const connectTo = ['intranet.example', 'elsewhere.example'].map((host) => `${host}:80=127.0.0.1:${upstream.port}`).join(',');
-  const gateway = await startGatewayProcess(t, { bundle, env: { GW_UPSTREAM_CONNECT_TO: connectTo } });
-  const allowed = await curl(t, ['http://intranet.example/page?q=1'], { http_proxy: gateway.url });
-  t.equal(allowed.ended.stdout, 'plain /page?q=1');
-  t.match(await gateway.record(allowed.recordId), {
-    decision: 'allow',
-    action_type: 'http.request',
-    connection_type: 'connect_proxy',
-    traffic_class: 'developer',
-    target_host: 'intranet.example',
-    status_code: 200,
-  });
-  const refused = await curl(t, ['http://elsewhere.example/page'], { http_proxy: gateway.url });
-  t.match(JSON.parse(refused.ended.stdout), { decision: 'deny', reason_codes: ['target_not_allowed'] });
-  t.match(await gateway.record(refused.recordId), { decision: 'deny', target_host: 'elsewhere.example', status_code: 403 });
-  t.equal(upstream.requests.length, 1);
-});
+    const hosts = ['intranet.example', 'api.openai.com', 'api.mistral.ai'];
+    const connectTo = hosts.map((host) => `${host}:80=127.0.0.1:${upstream.port}`).join(',');
+    const gateway = await startGatewayProcess(t, { bundle, env: { GW_UPSTREAM_CONNECT_TO: connectTo } });
+    const passed = await curl(t, ['http://intranet.example/page?q=1', '-d', 'form=1'], { http_proxy: gateway.url });
+    t.equal(passed.ended.stdout, 'plain /page?q=1');
+    t.notOk(passed.recordId, 'what is no AI host leaves no record');
+    const allowed = await curl(t, ['http://api.openai.com/v1/models?q=1'], { http_proxy: gateway.url });
+    t.equal(allowed.ended.stdout, 'plain /v1/models?q=1');
+    t.match(await gateway.record(allowed.recordId), {
+      decision: 'allow',
+      action_type: 'http.request',
+      connection_type: 'connect_proxy',
+      traffic_class: 'developer',
+      target_host: 'api.openai.com',
+      status_code: 200,
+    });
+    const refused = await curl(t, ['http://api.mistral.ai/v1/models'], { http_proxy: gateway.url });
+    t.match(JSON.parse(refused.ended.stdout), { decision: 'deny', reason_codes: ['target_not_allowed'] });
+    t.match(await gateway.record(refused.recordId), { decision: 'deny', target_host: 'api.mistral.ai', status_code: 403 });
+    t.equal(upstream.requests.length, 2);
+  },
+);

@@ -123,10 +123,10 @@ t.test('a call that policy moves to another host goes there over TLS, whatever i
   const rules = `  targets:
     - {id: all, effect: {decision: allow}}
   transforms:
-    - {id: move, when: {field: action.target_host, equals: old.example.org}, effect: {mutations: [{key: action.target_host, value: www.example.com}]}}
+    - {id: move, when: {field: action.target_host, equals: api.mistral.ai}, effect: {mutations: [{key: action.target_host, value: www.example.com}]}}
 `;
   const { send, recordOf, upstream } = await startGoverned(t, { bundle: bundleOf(rules) });
-  const answer = await send({ path: 'http://old.example.org:8080/page' });
+  const answer = await send({ path: 'http://api.mistral.ai:8080/page' });
   t.equal(answer.status, 200);
   t.match(upstream.requests.at(-1), { url: '/page', headers: { host: 'www.example.com' } });
   t.match(await recordOf(answer), { target: 'https://www.example.com/page', connection_type: 'connect_proxy' });

@@ -46,6 +46,12 @@ t.test('all bodies together beyond GW_MAX_BUFFERED_BYTES: 503 with Retry-After, 
     t.match(full, { status: 503, headers: { 'retry-after': '1' } });
     t.equal(code(full), 'overloaded');
     t.equal((await send(chat())).status, 200, 'a small one still fits');
+    const chunked = await connectPlain(gw.port);
+    t.teardown(() => chunked.destroy());
+    chunked.write(
+      `POST /proxy/openai/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`,
+    );
+    t.match(await readResponse(chunked, 'POST'), { status: 503, headers: { 'retry-after': '1' } }, 'bodies without a length count too');
     holder.write(body);
     t.match(await readResponse(holder, 'POST'), { status: 200, infos: [100] });
     t.equal(upstream.requests.length, 2 * round);

@@ -19,13 +19,25 @@ export interface AuthFailureEvent {
   readonly orgId: string;
 }
 
+/** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
+export type RejectionSignal = 'alert' | 'silent_close';
+
+/** A client did not take the certificate that was made for an intercepted host: it may pin the real one (decision 3.10). */
+export interface HandshakeRejectedEvent {
+  readonly host: string;
+  readonly signal: RejectionSignal;
+}
+
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
   authFailure(event: AuthFailureEvent): void;
   /** A request ended without a record: its error code. */
   unrecorded(code: string): void;
+  /** A plain HTTP request to a host that is no AI host was passed on. */
+  passed(): void;
   /** A tunnel that was passed through unopened has ended. */
   tunnelClosed(bytesUp: number, bytesDown: number): void;
+  handshakeRejected(event: HandshakeRejectedEvent): void;
 }
 
 /** Fans one stream of events out to every listener. */
@@ -40,8 +52,14 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     unrecorded(code) {
       for (const listener of listeners) listener.unrecorded?.(code);
     },
+    passed() {
+      for (const listener of listeners) listener.passed?.();
+    },
     tunnelClosed(up, down) {
       for (const listener of listeners) listener.tunnelClosed?.(up, down);
+    },
+    handshakeRejected(event) {
+      for (const listener of listeners) listener.handshakeRejected?.(event);
     },
   };
 }

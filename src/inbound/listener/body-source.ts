@@ -40,12 +40,12 @@ export class RequestBody implements BodySource {
     return !this.#abandoned && sendContinue === undefined && this.declaredLength !== undefined && this.declaredLength <= limit;
   }
 
-  async readAll(limit: number): Promise<Uint8Array> {
+  async readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array> {
     this.#begin();
     if (this.declaredLength === 0) return NO_BYTES;
     if (this.declaredLength !== undefined && this.declaredLength > limit) throw this.#tooLarge(limit);
     this.#options.sendContinue?.();
-    return await this.#collect(limit);
+    return await this.#collect(limit, progress);
   }
 
   async *stream(): AsyncIterable<Uint8Array> {
@@ -74,7 +74,7 @@ export class RequestBody implements BodySource {
     return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
   }
 
-  #collect(limit: number): Promise<Uint8Array> {
+  #collect(limit: number, progress: ((totalBytes: number) => void) | undefined): Promise<Uint8Array> {
     const { source } = this.#options;
     return new Promise((resolve, reject) => {
       const chunks: Uint8Array[] = [];
@@ -85,10 +85,15 @@ export class RequestBody implements BodySource {
       const onData = (chunk: Uint8Array): void => {
         size += chunk.length;
         chunks.push(chunk);
-        if (size <= limit) return;
-        stop();
-        source.pause();
-        reject(this.#tooLarge(limit));
+        try {
+          if (size > limit) throw this.#tooLarge(limit);
+          progress?.(size);
+        } catch (error) {
+          stop();
+          source.pause();
+          this.#abandoned = true;
+          reject(error);
+        }
       };
       const onEnd = (): void => {
         stop();

@@ -65,8 +65,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const denies = counter(registry, METRICS.denies);
   const authFailures = counter(registry, METRICS.authFailures);
   const unrecorded = counter(registry, METRICS.unrecorded);
+  const passed = counter(registry, METRICS.passed);
   const tunnels = counter(registry, METRICS.tunnels);
   const tunnelBytes = counter(registry, METRICS.tunnelBytes);
+  const handshakesRejected = counter(registry, METRICS.handshakesRejected);
   const { name, help } = METRICS.tunnelsOpen;
   registry.registerMetric(
     new Gauge({
@@ -91,11 +93,13 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
+    passed: () => passed().inc(),
     tunnelClosed(up, down) {
       tunnels().inc();
       tunnelBytes('up').inc(up);
       tunnelBytes('down').inc(down);
     },
+    handshakeRejected: ({ signal }) => handshakesRejected(signal).inc(),
   };
   const routes: readonly Route[] = [
     {

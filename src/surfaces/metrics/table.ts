@@ -52,6 +52,12 @@ export const METRICS = {
     labels: ['code'],
     help: 'Requests that ended without a record, by error code.',
   },
+  passed: {
+    name: 'gw_passed_requests_total',
+    type: 'counter',
+    labels: [],
+    help: 'Plain HTTP requests to hosts that are no AI hosts, passed on unrecorded.',
+  },
   tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'CONNECT tunnels that are open, intercepted ones included.' },
   tunnels: { name: 'gw_tunnels_total', type: 'counter', labels: [], help: 'Tunnels that were passed through unopened and have ended.' },
   tunnelBytes: {
@@ -59,5 +65,11 @@ export const METRICS = {
     type: 'counter',
     labels: ['direction'],
     help: 'Bytes relayed by passed tunnels, `up` from the client and `down` to it.',
+  },
+  handshakesRejected: {
+    name: 'gw_handshake_rejected_total',
+    type: 'counter',
+    labels: ['signal'],
+    help: 'Intercepted connections whose client did not take our certificate, by TLS `alert` or by `silent_close` right after the handshake.',
   },
 } as const satisfies Record<string, MetricRow>;

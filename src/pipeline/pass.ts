@@ -1,0 +1,72 @@
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Arrival } from '../base/model/arrival.ts';
+import { resolveTarget } from '../inbound/normalise/target.ts';
+import { readAnswerHead } from '../inbound/reply/answer-head.ts';
+import { filterRequestHeaders, seenVia, via } from '../outbound/net/header-filter.ts';
+import type { UpstreamEvents } from '../outbound/net/upstream.ts';
+import { sendError } from '../surfaces/http/router.ts';
+import type { Pipeline } from './stage.ts';
+
+/**
+ * Plain HTTP to a host that is no AI host, with `GW_PROXY_NON_AI=pass`: it goes on as the bytes of a tunnel would (decision 3.8; specification,
+ * "Transparent proxy mode" 8): no policy, no record, nothing looked at but its head. Egress guard, header filter and loop check hold all the same.
+ */
+export function passPlain(arrival: Arrival, pipeline: Pipeline): void {
+  try {
+    pass(arrival, pipeline);
+    pipeline.events.passed();
+  } catch (error) {
+    refuse(arrival, pipeline, error);
+  }
+}
+
+function pass(arrival: Arrival, pipeline: Pipeline): void {
+  const { head, body, reply } = arrival;
+  const { settings, catalogue, upstream } = pipeline;
+  if (seenVia(head.rawHeaders, settings.nodeId)) throw new GatewayError('loop_detected', 'This request has already passed this gateway.');
+  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? ''))
+    throw new GatewayError('upgrade_required', 'WebSockets are not relayed; use HTTPS.');
+  const target = resolveTarget(head, catalogue);
+  let resume: () => void = () => undefined;
+  const events: UpstreamEvents = {
+    onInfo: (status, rawHeaders) => reply.info(status, rawHeaders),
+    onHead(status, rawHeaders, resumeUpstream) {
+      resume = resumeUpstream;
+      const answer = readAnswerHead(status, rawHeaders, head.method);
+      try {
+        reply.head(status, answer.headers, answer.contentLength);
+      } catch (error) {
+        handle.abort();
+        refuse(arrival, pipeline, error);
+      }
+    },
+    onData: (chunk) => reply.write(chunk),
+    onEnd: (trailers) => reply.end(trailers),
+    onError: (error) => refuse(arrival, pipeline, error),
+  };
+  const handle = upstream.call(
+    {
+      authority: { host: target.host, port: target.port },
+      tls: target.tls,
+      method: head.method,
+      path: target.path,
+      headers: filterRequestHeaders(head.rawHeaders, { adminToken: settings.adminToken, via: via(settings.nodeId) }),
+      body: body.declaredLength === 0 ? undefined : body.stream(),
+      ...(body.declaredLength ? { bodyLength: body.declaredLength } : {}),
+    },
+    events,
+  );
+  reply.onDrain(() => resume());
+  reply.onGone(() => handle.abort());
+}
+
+function refuse(arrival: Arrival, { log, events }: Pipeline, error: unknown): void {
+  const { reply } = arrival;
+  const known =
+    error instanceof GatewayError ? error : new GatewayError('internal', 'The gateway failed to pass this request on.', { cause: error });
+  if (!(error instanceof GatewayError)) log.error({ err: error }, 'passing a request on failed unexpectedly');
+  events.unrecorded(known.code);
+  if (reply.gone) return;
+  if (reply.headSent) reply.reset();
+  else sendError(arrival, known);
+}
