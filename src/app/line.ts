@@ -4,6 +4,7 @@ import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
+import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics } from '../surfaces/metrics/metrics.ts';
 import { executionLog } from './execution-log.ts';
@@ -25,6 +26,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     openTunnels,
   });
   const health = new ConnectorHealth(catalogue);
+  const pinned = new PinnedHosts({ clock, log });
   const pipeline: Pipeline = {
     settings: {
       nodeId: config.nodeId,
@@ -42,7 +44,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     store,
     upstream,
     buffers: new BufferBudget(config.maxBufferedBytes),
-    events: fanOut([executionLog(log), metrics.events, health.events]),
+    events: fanOut([executionLog(log), metrics.events, health.events, pinned.events]),
   };
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),

@@ -37,6 +37,7 @@ export async function openPorts(config: Config, { pipeline, router }: Line, reso
     onTunnel: doors.onTunnel,
     dial: (authority) => upstream.connect(authority),
     onTunnelClosed: ({ bytesUp, bytesDown }) => pipeline.events.tunnelClosed(bytesUp, bytesDown),
+    onHandshakeRejected: (event) => pipeline.events.handshakeRejected(event),
   });
   for (const port of [listener.port, listener.ambientPort]) {
     ports.add(port);

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -36,6 +37,7 @@ export interface ConnectDoorOptions {
   decide(request: ConnectRequest): Promise<ConnectVerdict>;
   dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
   onTunnelClosed(summary: TunnelSummary): void;
+  onHandshakeRejected(event: HandshakeRejectedEvent): void;
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n';
@@ -102,12 +104,12 @@ export class ConnectDoor {
   }
 
   async #intercept(tunnel: Tunnel, link: Link, left: AbortSignal): Promise<void> {
-    const { contextFor, inner, log, clock, limits } = this.#options;
+    const { contextFor, inner, log, clock, limits, onHandshakeRejected } = this.#options;
     if (contextFor === undefined) throw new GatewayError('internal', 'Interception is off.');
     const context = await contextFor(tunnel.authority.host);
     if (left.aborted) return;
     link.socket.write(ESTABLISHED);
-    link.activity = new Interception({ link, tunnel, context, inner, log, deadline: clock.monotonic() + limits.handshakeMs });
+    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, onRejected: onHandshakeRejected });
   }
 
   async #tunnel(authority: Authority, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {

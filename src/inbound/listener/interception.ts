@@ -1,9 +1,13 @@
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
+import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import type { InnerServers } from './inner-servers.ts';
+import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, type Link } from './links.ts';
+import { watchForRejection } from './rejection-watch.ts';
 
 const ALPN_PROTOCOLS = ['h2', 'http/1.1'];
 /** Content type of a TLS handshake record; a ClientHello begins with it. */
@@ -16,8 +20,9 @@ export interface InterceptionOptions {
   readonly context: SecureContext;
   readonly inner: InnerServers;
   readonly log: Logger;
-  /** Monotonic milliseconds. */
-  readonly deadline: number;
+  readonly clock: Clock;
+  readonly limits: ListenerLimits;
+  onRejected(event: HandshakeRejectedEvent): void;
 }
 
 /**
@@ -26,12 +31,13 @@ export interface InterceptionOptions {
  */
 export class Interception implements Activity {
   readonly #options: InterceptionOptions;
+  /** Monotonic milliseconds. */
   readonly #deadline: number;
 
   constructor(options: InterceptionOptions) {
     const { socket } = options.link;
     this.#options = options;
-    this.#deadline = options.deadline;
+    this.#deadline = options.clock.monotonic() + options.limits.handshakeMs;
     // Sockets of an http server stay half open for ever otherwise, once the client has left.
     socket.allowHalfOpen = false;
     socket.once('data', (first: Buffer) => {
@@ -52,7 +58,7 @@ export class Interception implements Activity {
   }
 
   #terminate(socket: Socket): void {
-    const { link, tunnel, context, inner, log } = this.#options;
+    const { link, tunnel, context, inner, log, clock, limits, onRejected } = this.#options;
     const secure = new TLSSocket(socket, { isServer: true, server: inner.h2, secureContext: context, ALPNProtocols: ALPN_PROTOCOLS });
     // No SNICallback: it would fail every handshake without SNI. A client that does not trust our root shows as an error here.
     const onFailure = (error: Error): void => {
@@ -60,6 +66,13 @@ export class Interception implements Activity {
       socket.destroy();
     };
     secure.once('error', onFailure);
+    watchForRejection({
+      socket,
+      secure,
+      clock,
+      silentCloseMs: limits.silentCloseMs,
+      onRejected: (signal) => onRejected({ host: tunnel.authority.host, signal }),
+    });
     secure.once('close', () => socket.destroy());
     secure.once('secure', () => {
       secure.off('error', onFailure);

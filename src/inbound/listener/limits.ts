@@ -4,6 +4,8 @@ export interface ListenerLimits {
   readonly maxTunnels: number;
   /** From the 200 of a CONNECT to the end of the TLS handshake, or to the first byte of plain HTTP. */
   readonly handshakeMs: number;
+  /** A client that leaves this soon after its handshake without having said anything did not take our certificate; later it was a spare connection. */
+  readonly silentCloseMs: number;
   /** In a passed tunnel: how long the first bytes of a ClientHello wait for the rest of it. */
   readonly helloMs: number;
   /** For a whole request head. */
@@ -34,6 +36,7 @@ export interface ListenerLimits {
 export const DEFAULT_LIMITS: ListenerLimits = {
   maxTunnels: 10_000,
   handshakeMs: 10_000,
+  silentCloseMs: 2_000,
   helloMs: 3_000,
   headersMs: 30_000,
   requestMs: 300_000,

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
+import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -40,6 +41,8 @@ export interface ListenerOptions {
   /** Takes every HTTP request of every door and answers it through its sink. */
   onArrival(arrival: Arrival): void;
   onTunnelClosed?(summary: TunnelSummary): void;
+  /** The client of an intercepted connection did not take our certificate (decision 3.10). */
+  onHandshakeRejected?(event: HandshakeRejectedEvent): void;
 }
 
 export interface Listener {
@@ -107,7 +110,7 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
     },
     owns: (authority) => doors.own.owns(authority),
     async drain(timeoutMs) {
-      stopAccepting();
+      void stopAccepting();
       let cancel: (() => void) | undefined;
       const expired = new Promise<false>((resolve) => {
         cancel = clock.after(timeoutMs, () => resolve(false));
@@ -151,6 +154,7 @@ class Doors {
       decide: (request) => options.onTunnel(request),
       dial: (authority, signal) => options.dial(authority, signal),
       onTunnelClosed: (summary) => options.onTunnelClosed?.(summary),
+      onHandshakeRejected: (event) => options.onHandshakeRejected?.(event),
     });
     this.#sweepLater(limits.sweepMs);
   }

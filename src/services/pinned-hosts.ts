@@ -1,0 +1,65 @@
+import type { GatewayEvents, HandshakeRejectedEvent } from '../base/events/execution-event.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { Lru } from '../base/lib/lru.ts';
+
+/** Wildcard rows of the catalogue let callers name hosts at will. */
+const MAX_HOSTS = 1_000;
+const SAID_AGAIN_AFTER_MS = 3_600_000;
+
+/** What is known of the clients that did not take our certificate for a host. */
+export interface PinnedHost {
+  readonly host: string;
+  readonly alerts: number;
+  readonly silentCloses: number;
+  /** Milliseconds since the epoch. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
+
+interface Entry extends PinnedHost {
+  readonly saidAt: number;
+}
+
+/**
+ * Learns for which hosts clients reject our certificate, because they pin the real one or were never told to trust our root (decision 3.10). That makes
+ * a host a candidate for `GW_PROXY_BYPASS`; nothing is passed on by what is learned here.
+ */
+export class PinnedHosts {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #hosts = new Lru<string, Entry>({ max: MAX_HOSTS });
+
+  constructor({ clock, log }: { readonly clock: Clock; readonly log: Logger }) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Feeds this from the connections. */
+  readonly events: Partial<GatewayEvents> = { handshakeRejected: (event) => this.#learn(event) };
+
+  /** The most recent first. */
+  list(): readonly PinnedHost[] {
+    return Array.from(this.#hosts.entries(), ([, { host, alerts, silentCloses, firstAt, lastAt }]) => ({
+      host,
+      alerts,
+      silentCloses,
+      firstAt,
+      lastAt,
+    }));
+  }
+
+  #learn({ host, signal }: HandshakeRejectedEvent): void {
+    const now = this.#clock.now();
+    const before = this.#hosts.get(host);
+    const alerts = (before?.alerts ?? 0) + (signal === 'alert' ? 1 : 0);
+    const silentCloses = (before?.silentCloses ?? 0) + (signal === 'silent_close' ? 1 : 0);
+    const say = before === undefined || now - before.saidAt >= SAID_AGAIN_AFTER_MS;
+    this.#hosts.set(host, { host, alerts, silentCloses, firstAt: before?.firstAt ?? now, lastAt: now, saidAt: say ? now : before.saidAt });
+    if (!say) return;
+    this.#log.warn(
+      { host, signal, alerts, silent_closes: silentCloses },
+      'a client does not take our certificate for this host: it needs our root (gw env), or pins the real one (then GW_PROXY_BYPASS passes the host on unopened)',
+    );
+  }
+}
