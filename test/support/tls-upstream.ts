@@ -45,6 +45,9 @@ export interface TlsUpstreamOptions {
   /** Names and addresses of the certificate; default localhost, 127.0.0.1 and ::1. */
   readonly hosts?: readonly string[];
   readonly certificate?: CertificateKind;
+  /** Refuse clients without a certificate of its own root. */
+  readonly clientCertificate?: true;
+  readonly maxVersion?: 'TLSv1.2';
   /** Offer h2 beside http/1.1. */
   readonly h2?: boolean;
   readonly handler?: UpstreamHandler;
@@ -62,7 +65,12 @@ export const answerOk: UpstreamHandler = (_request, response) => {
 export async function startTlsUpstream(given: UpstreamHandler | TlsUpstreamOptions = {}): Promise<TestUpstream> {
   const options = typeof given === 'function' ? { handler: given } : given;
   const { caPem, certPem, keyPem } = certificateOf(options.certificate ?? 'good', options.hosts ?? DEFAULT_HOSTS);
-  const tls = { cert: certPem, key: keyPem };
+  const tls = {
+    cert: certPem,
+    key: keyPem,
+    ...(options.clientCertificate ? { requestCert: true, rejectUnauthorized: true, ca: caPem } : {}),
+    ...(options.maxVersion ? { maxVersion: options.maxVersion } : {}),
+  };
   const server = options.h2 ? createSecureServer({ ...tls, allowHTTP1: true }) : createHttpsServer(tls);
   return listen(server as unknown as Server, 'secureConnection', options.handler ?? answerOk, caPem);
 }

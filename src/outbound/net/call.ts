@@ -14,6 +14,8 @@ export interface SlowCounter {
 
 /** The connection that serves a call. */
 export interface CallLane {
+  /** The first error of the connection's socket; undici keeps the last one. */
+  readonly fault: Error | undefined;
   /** undici is through with the call; `reusable`: the connection is whole. */
   released(call: Call, reusable: boolean): void;
   breakConnection(): void;
@@ -172,7 +174,9 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
       this.#events.onEnd(NO_TRAILERS);
       return;
     }
-    this.#tell(callError(this.request.authority, this.#phase, error));
+    // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
+    const cause = this.#phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.lane?.fault ?? error) : error;
+    this.#tell(callError(this.request.authority, this.#phase, cause));
   }
 
   /** The lane of a call that still waits to be written stays busy until undici has taken note. */

@@ -148,6 +148,7 @@ export class Origin {
 class Lane implements CallLane {
   readonly client: Client;
   call: Call | undefined;
+  fault: Error | undefined;
 
   readonly #origin: Origin;
   #socket: Socket | undefined;
@@ -159,6 +160,10 @@ class Lane implements CallLane {
         connect().then(
           (socket) => {
             this.#socket = socket;
+            this.fault = undefined;
+            socket.once('error', (error) => {
+              this.fault = error;
+            });
             callback(null, socket);
           },
           (error: unknown) => callback(error as Error, null),

@@ -10,6 +10,8 @@ import { timeoutError, tlsError } from './upstream-error.ts';
 
 const MAX_SESSIONS = 512;
 const ALPN = ['http/1.1'];
+/** A record with nothing but an alert. */
+const ALERT_BYTES = 7;
 
 /** Wraps upstream sockets in TLS: roots of the runtime and of the operator, name checked, sessions kept for resumption. */
 export class TlsClient {
@@ -37,6 +39,7 @@ export class TlsClient {
   secure(socket: Socket, authority: Authority, scope: string): Promise<TLSSocket> {
     const { host } = authority;
     const session = this.#sessions.get(scope);
+    const readBefore = socket.bytesRead;
     return new Promise((resolve, reject) => {
       const tls = connect({
         socket,
@@ -59,9 +62,10 @@ export class TlsClient {
       });
       const onError = (error: unknown): void => {
         cancel();
+        const answered = socket.bytesRead - readBefore > ALERT_BYTES;
         this.#sessions.delete(scope);
         tls.destroy();
-        reject(tlsError(authority, error));
+        reject(tlsError(authority, error, answered));
       };
       tls.once('error', onError);
       tls.once('secureConnect', () => {

@@ -5,6 +5,8 @@ import type { Authority } from '../../base/model/arrival.ts';
 /** How far a call had come when it failed. */
 export type CallPhase = 'connecting' | 'sent' | 'answering';
 
+const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none';
+
 /** What people read about a certificate or handshake that failed, by OpenSSL's and Node's code. */
 const TLS_FAULTS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
@@ -26,7 +28,8 @@ const TLS_FAULTS: Readonly<Record<string, string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS on this port',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS on this port',
   ERR_SSL_HTTP_REQUEST: 'it does not speak TLS on this port',
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it asks for a client certificate',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: CLIENT_CERTIFICATE,
+  ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: CLIENT_CERTIFICATE,
   ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: 'it asks for a client certificate that it knows',
   ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: 'there is no TLS version or cipher that both sides accept',
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'there is no TLS version that both sides accept',
@@ -73,12 +76,17 @@ export function dialError(authority: Authority, cause: unknown): GatewayError {
   return new GatewayError('upstream_unreachable', `${formatAuthority(authority)} ${what}.`, { cause });
 }
 
-/** The handshake or the certificate failed: `upstream_tls`. */
-export function tlsError(authority: Authority, cause: unknown): GatewayError {
+/**
+ * The handshake or the certificate failed: `upstream_tls`.
+ * @param answered the other side had sent its part of the handshake before it gave up. A failure after that is no matter of versions and ciphers: TLS 1.2
+ *   has no alert of its own for a missing client certificate (RFC 5246 §7.4.6).
+ */
+export function tlsError(authority: Authority, cause: unknown, answered = false): GatewayError {
   const code = codeOf(cause);
+  const isRefused = answered && code === 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE';
   const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
-  const what =
-    TLS_FAULTS[code] ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
+  const known = isRefused ? CLIENT_CERTIFICATE : TLS_FAULTS[code];
+  const what = known ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
   return new GatewayError('upstream_tls', `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`, { cause });
 }
 

@@ -101,6 +101,38 @@ t.test('each fault of a certificate has its own message, and nothing was sent', 
   });
 });
 
+t.test(
+  'an origin that asks for a client certificate is told apart from one without a common TLS version, in TLS 1.2 and 1.3',
+  async (t) => {
+    for (const version of [{}, { maxVersion: 'TLSv1.2' }] as const) {
+      const server = await startTlsUpstream({ clientCertificate: true, ...version });
+      t.teardown(() => server.close());
+      for (const size of [0, 1_000_000]) {
+        const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
+        const { error } = await collect(upstream, {
+          authority: at(server, 'localhost'),
+          tls: true,
+          method: 'POST',
+          body: Buffer.alloc(size),
+        });
+        t.match(
+          error,
+          { code: 'upstream_tls', message: /asks for a client certificate, and the gateway has none\.$/ },
+          `${JSON.stringify(version)} ${size}`,
+        );
+      }
+      t.equal(server.requests.length, 0);
+    }
+    const refusing = createServer((socket) =>
+      socket.once('data', () => socket.end(Buffer.from([21, 3, 3, 0, 2, 2, 40]))).on('error', () => undefined),
+    );
+    const port = await listenOnFreePort(refusing);
+    t.teardown(() => refusing.close());
+    const { error } = await collect(openUpstream(t), { authority: at({ port }), tls: true });
+    t.match(error, { code: 'upstream_tls', message: /no TLS version or cipher that both sides accept/ });
+  },
+);
+
 t.test('a handshake that does not end is 504 after ten seconds', async (t) => {
   const clock = fakeClock();
   const server = createServer((socket) => void socket.on('error', () => undefined).resume());
