@@ -11,6 +11,13 @@ export function broken(what: string): never {
   throw new ZstdBroken(what);
 }
 
+/** An unsigned number of `size` bytes, at most 6, the lowest first. */
+export function littleEndian(bytes: Uint8Array, start: number, size: number): number {
+  let value = 0;
+  for (let i = size - 1; i >= 0; i -= 1) value = value * 256 + (bytes[start + i] ?? 0);
+  return value;
+}
+
 /** Position of the highest bit that is set; `value` is at least 1. */
 export function highBit(value: number): number {
   return 31 - Math.clz32(value);

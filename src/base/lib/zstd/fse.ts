@@ -8,9 +8,26 @@ export interface FseTable {
   readonly bases: Uint16Array;
 }
 
-/** Reads the state in which a stream begins. */
-export function firstState(table: FseTable, bits: BackwardBits): number {
-  return bits.take(table.log);
+/** Where a stream stands in its table. */
+export class FseState {
+  readonly #table: FseTable;
+  #state: number;
+
+  /** Takes the bits of the first state. */
+  constructor(table: FseTable, bits: BackwardBits) {
+    this.#table = table;
+    this.#state = bits.take(table.log);
+  }
+
+  get symbol(): number {
+    return this.#table.symbols[this.#state] ?? 0;
+  }
+
+  /** Takes the bits that lead to the next state. */
+  advance(bits: BackwardBits): void {
+    const { bits: widths, bases } = this.#table;
+    this.#state = (bases[this.#state] ?? 0) + bits.take(widths[this.#state] ?? 0);
+  }
 }
 
 /** A table with one symbol that takes no bits. */

@@ -1,5 +1,5 @@
 import { BackwardBits, broken, highBit } from './backward-bits.ts';
-import { firstState, readTable } from './fse.ts';
+import { FseState, readTable } from './fse.ts';
 
 /** Longest code of a literal (RFC 8878 §4.2.1). */
 const MAX_BITS = 11;
@@ -35,18 +35,16 @@ function plainWeights(bytes: Uint8Array, at: number, count: number): number[] {
 function packedWeights(bytes: Uint8Array, start: number, end: number): number[] {
   const { table, end: streamStart } = readTable(bytes, start, end, WEIGHT_TABLE);
   const bits = new BackwardBits(bytes, streamStart, end);
-  const states: [number, number] = [firstState(table, bits), firstState(table, bits)];
+  let state = new FseState(table, bits);
+  let other = new FseState(table, bits);
   if (bits.left < 0) broken('the weights of a tree are cut');
   const weights: number[] = [];
   // A state that takes no bits would go on for ever, so the number of weights is what ends the loop.
-  for (let turn: 0 | 1 = 0; weights.length < MAX_WEIGHTS; turn = turn === 0 ? 1 : 0) {
-    const state = states[turn];
-    weights.push(table.symbols[state] ?? 0);
-    states[turn] = (table.bases[state] ?? 0) + bits.take(table.bits[state] ?? 0);
-    if (bits.left >= 0) continue;
-    weights.push(table.symbols[states[turn === 0 ? 1 : 0]] ?? 0);
-    if (weights.length > MAX_WEIGHTS) break;
-    return weights;
+  while (weights.length < MAX_WEIGHTS - 1) {
+    weights.push(state.symbol);
+    state.advance(bits);
+    if (bits.left < 0) return [...weights, other.symbol];
+    [state, other] = [other, state];
   }
   return broken('a tree has too many weights');
 }

@@ -1,4 +1,4 @@
-import { broken } from './backward-bits.ts';
+import { broken, littleEndian } from './backward-bits.ts';
 import { BlockDecoder, MAX_BLOCK_BYTES } from './zstd-block.ts';
 
 /** Largest window that is taken (decision 3.20, RFC 9659). */
@@ -73,11 +73,11 @@ export class ZstdFrames {
       case 'header':
         return this.#readHeader(bytes, start);
       case 'block':
-        return this.#readBlock(number(bytes, start, 3));
+        return this.#readBlock(littleEndian(bytes, start, 3));
       case 'content':
         return this.#readContent(bytes, start, end);
       case 'skip-size': {
-        const size = number(bytes, start, 4);
+        const size = littleEndian(bytes, start, 4);
         return size === 0 ? this.#go('magic', 4) : this.#go('skip', size);
       }
       default:
@@ -103,7 +103,7 @@ export class ZstdFrames {
 
   #readMagic(bytes: Uint8Array, start: number): number {
     this.#count();
-    const magic = number(bytes, start, 4);
+    const magic = littleEndian(bytes, start, 4);
     if (magic === MAGIC) return this.#go('descriptor', 1);
     // The lowest four bits are free.
     if (magic - (magic % 16) === SKIPPABLE_MAGIC) return this.#go('skip-size', 4);
@@ -122,8 +122,8 @@ export class ZstdFrames {
     const sizes = headerSizes(this.#descriptor);
     const afterWindow = start + sizes.window;
     const afterDictionary = afterWindow + sizes.dictionary;
-    if (number(bytes, afterWindow, sizes.dictionary) !== 0) throw new ZstdRefused('It needs a dictionary.');
-    const size = number(bytes, afterDictionary, sizes.size) + (sizes.size === 2 ? 256 : 0);
+    if (littleEndian(bytes, afterWindow, sizes.dictionary) !== 0) throw new ZstdRefused('It needs a dictionary.');
+    const size = littleEndian(bytes, afterDictionary, sizes.size) + (sizes.size === 2 ? 256 : 0);
     this.#contentSize = sizes.size === 0 ? undefined : size;
     this.#window = sizes.window === 0 ? size : windowSize(bytes[start] ?? 0);
     if (this.#window > MAX_WINDOW_BYTES) throw new ZstdRefused(`Its window is larger than ${MAX_WINDOW_BYTES} bytes.`);
@@ -210,11 +210,4 @@ function headerSizes(descriptor: number): { window: number; dictionary: number; 
 function windowSize(descriptor: number): number {
   const base = 2 ** (10 + (descriptor >> 3));
   return base + (base / 8) * (descriptor & 7);
-}
-
-/** Little-endian. */
-function number(bytes: Uint8Array, start: number, size: number): number {
-  let value = 0;
-  for (let i = size - 1; i >= 0; i -= 1) value = value * 256 + (bytes[start + i] ?? 0);
-  return value;
 }
