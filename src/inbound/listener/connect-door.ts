@@ -48,7 +48,8 @@ const CHALLENGE = ['Proxy-Authenticate', 'Basic realm="AI Request Gateway"'];
 /** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
 export class ConnectDoor {
   readonly #options: ConnectDoorOptions;
-  #open = 0;
+  /** A refused one leaves at once: those that linger over their answer must not keep others out. */
+  readonly #open = new Set<Link>();
 
   constructor(options: ConnectDoorOptions) {
     this.#options = options;
@@ -56,7 +57,7 @@ export class ConnectDoor {
 
   /** CONNECTs that are open, intercepted and blind together. */
   get open(): number {
-    return this.#open;
+    return this.#open.size;
   }
 
   /** Takes over a connection whose CONNECT has been read. `head` is what came right behind it. Never throws. */
@@ -64,10 +65,8 @@ export class ConnectDoor {
     const { socket } = link;
     socket.setTimeout(0);
     socket.setNoDelay(true);
-    this.#open++;
-    socket.once('close', () => {
-      this.#open--;
-    });
+    this.#open.add(link);
+    socket.once('close', () => this.#open.delete(link));
     // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
     if (head.length > 0) socket.unshift(head);
     const connect = this.#screen(request, link);
@@ -87,7 +86,8 @@ export class ConnectDoor {
     const connect = readConnect(request, link);
     if (connect instanceof GatewayError) return connect;
     if (links.draining) return new GatewayError('shutting_down', 'The gateway is shutting down.');
-    if (this.#open > limits.maxTunnels) return new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
+    if (this.#open.size > limits.maxTunnels)
+      return new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
     const { host, port } = connect.authority;
     if (!connectPorts.has(port)) return new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
     if (own.owns(connect.authority)) return new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
@@ -134,6 +134,7 @@ export class ConnectDoor {
   /** Answers, gives the client a moment to read it, and closes. */
   #refuse(link: Link, error: GatewayError, headers: readonly string[] = []): void {
     const { socket } = link;
+    this.#open.delete(link);
     if (socket.destroyed) return;
     const extra = [...headers];
     const has = (name: string): boolean => headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === name);

@@ -203,6 +203,29 @@ t.test('above the limit of tunnels CONNECT is 429, and a closed tunnel makes roo
   await openTunnel(t, listener.port);
 });
 
+t.test('a flood of CONNECTs is refused while everybody else is served, and keeps no room that is given back', async (t) => {
+  const { listener } = await startListener(t, { limits: { maxTunnels: 2 } });
+  const [first, second] = [await openTunnel(t, listener.port, 'api.openai.com:80'), await openTunnel(t, listener.port)];
+  const flood = await Promise.all(
+    Array.from({ length: 200 }, async () => {
+      const client = await rawClient(t, listener.port);
+      // Half open, so that each of them lingers as long as it may.
+      client.socket.allowHalfOpen = true;
+      client.socket.write('CONNECT api.openai.com:443 HTTP/1.1\r\nHost: x\r\n\r\n');
+      return client;
+    }),
+  );
+  for (const client of flood) await client.until(/^HTTP\/1\.1 429 .*Retry-After: 1\r\n.*too_many_tunnels/s);
+  t.equal(listener.openTunnels, 2);
+  t.match(await exchange(t, listener.port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'), /^HTTP\/1\.1 200 /);
+  first.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.match(String(await once(first, 'data')), /^HTTP\/1\.1 200 /);
+  second.destroy();
+  while (listener.openTunnels >= 2) await new Promise(setImmediate);
+  t.ok(listener.openConnections > 100, 'the refused ones are still there');
+  await openTunnel(t, listener.port);
+});
+
 t.test('an answer that is still on its way never ends up inside a tunnel', async (t) => {
   const { listener } = await startListener(t, { onArrival: () => undefined });
   const client = await rawClient(t, listener.port);
