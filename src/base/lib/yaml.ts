@@ -75,21 +75,31 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
     return { root: NULL_ROOT, errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0)] };
   }
   if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
-  let documents: readonly Document.Parsed[];
+  const documents = parseDocuments(text, lines);
+  if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
+  return reader.read(documents);
+}
+
+/** Undefined for what nests deeper than the parser's stack. */
+function parseDocuments(text: string, lineCounter: LineCounter): readonly Document.Parsed[] | undefined {
+  const { stackTraceLimit } = Error;
+  // The parser makes an error object of each mistake, and in a text full of them their stacks, which nobody reads, take most of the time.
+  Error.stackTraceLimit = 0;
   try {
     const parsed = parseAllDocuments(text, {
-      lineCounter: lines,
+      lineCounter,
       version: '1.2',
       schema: 'core',
       uniqueKeys: false,
       prettyErrors: false,
       stringKeys: false,
     });
-    documents = Array.isArray(parsed) ? parsed : [];
+    return Array.isArray(parsed) ? parsed : [];
   } catch {
-    return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
+    return undefined;
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
-  return reader.read(documents);
 }
 
 /** Plain JavaScript values: maps become objects with own members only (also `__proto__`), numbers are numbers. */

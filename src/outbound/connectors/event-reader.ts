@@ -21,6 +21,9 @@ interface CompiledRule {
   readonly errorNeedles: readonly string[];
 }
 
+/** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
+const MAX_BROKEN = 100;
+
 const compiled = new WeakMap<StreamRule, CompiledRule>();
 
 function compileRule(rule: StreamRule): CompiledRule {
@@ -59,6 +62,7 @@ export class EventReader {
   #model: string | undefined;
   #failed = false;
   #done = false;
+  #broken = 0;
 
   constructor(dialect: Dialect, rule: StreamRule) {
     this.#rule = compileRule(rule);
@@ -105,7 +109,7 @@ export class EventReader {
     const type = this.#rule.doneEvents.size === 0 ? '' : leadingType(data);
     if (type !== undefined) return this.#rule.doneEvents.has(type);
     if (!this.#rule.doneNeedles.some((needle) => data.includes(needle))) return false;
-    return this.#namedIn(parsed(data), this.#rule.doneEvents);
+    return this.#namedIn(this.#parsed(data), this.#rule.doneEvents);
   }
 
   /** One whole event. */
@@ -119,7 +123,7 @@ export class EventReader {
     const type = rule.doneNeedles.length + rule.errorNeedles.length === 0 ? '' : leadingType(data);
     if (type !== undefined && type !== event) this.#name(type);
     if (!this.#worthParsing(data, type === undefined)) return;
-    const value = parsed(data);
+    const value = this.#parsed(data);
     if (value === undefined) return;
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
@@ -162,6 +166,13 @@ export class EventReader {
       const type = valueAt(value, path);
       return typeof type === 'string' && names.has(type);
     });
+  }
+
+  #parsed(data: string): unknown {
+    if (this.#broken >= MAX_BROKEN) return undefined;
+    const value = parsed(data);
+    if (value === undefined) this.#broken++;
+    return value;
   }
 
   #worthParsing(data: string, typeUnknown: boolean): boolean {

@@ -6,6 +6,8 @@ export const ELEMENT = '\u0000[]';
 /** A picked value longer than this is left out. */
 const MAX_PICK = 64 * 1024;
 const MAX_KEY = 256;
+/** Refusing a broken value costs more than reading a thousand bytes; a text that held so many of them is picked from no more. */
+const MAX_BROKEN = 16;
 
 /** What matters below the levels at which anything is picked: strings to step over, brackets to count. */
 const NEXT_BRACKET = /["{}[\]]/g;
@@ -35,6 +37,7 @@ export class JsonPicker {
   #pickDepth = 0;
   #pick = '';
   #pickStart = 0;
+  #broken = 0;
   #closedAt = -1;
 
   constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void) {
@@ -132,7 +135,14 @@ export class JsonPicker {
   #endName(): void {
     this.#readingName = false;
     this.#expectName = false;
-    this.#names[this.#depth - 1] = this.#name.includes('\\') ? unescaped(this.#name) : this.#name;
+    this.#names[this.#depth - 1] = this.#name.includes('\\') ? this.#unescaped(this.#name) : this.#name;
+  }
+
+  #unescaped(raw: string): string {
+    const value = this.#broken < MAX_BROKEN ? parsed(`"${raw}"`) : undefined;
+    if (typeof value === 'string') return value;
+    this.#broken++;
+    return raw;
   }
 
   #open(object: boolean): void {
@@ -153,7 +163,7 @@ export class JsonPicker {
 
   /** A value begins here: is it one of those that are wanted? */
   #beginValue(at: number): void {
-    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1) return;
+    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1 || this.#broken >= MAX_BROKEN) return;
     this.#picking = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
     if (this.#picking === -1) return;
     this.#pickDepth = this.#depth;
@@ -179,17 +189,13 @@ export class JsonPicker {
     if (text.length > MAX_PICK) return;
     const value = parsed(text);
     if (value !== undefined) this.#onPick(path, value);
+    else this.#broken++;
   }
 }
 
 function nextBracket(text: string, from: number): number {
   NEXT_BRACKET.lastIndex = from;
   return NEXT_BRACKET.test(text) ? NEXT_BRACKET.lastIndex - 1 : text.length - 1;
-}
-
-function unescaped(raw: string): string {
-  const value = parsed(`"${raw}"`);
-  return typeof value === 'string' ? value : raw;
 }
 
 /** JSON.parse, undefined for what is none. */

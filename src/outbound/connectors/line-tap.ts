@@ -140,8 +140,9 @@ export class LineTap implements StreamTap {
       this.#picker.push(data);
       return;
     }
+    // Only the first line is looked at by itself: looking at all data again with each further line would take quadratic time.
+    if (this.#terminalStart === -1 && this.#data === undefined && this.#events.endsByData(data)) this.#terminate();
     this.#data = data;
-    if (this.#terminalStart === -1 && this.#events.endsByData(data)) this.#terminate();
   }
 
   #terminate(): void {

@@ -1,0 +1,172 @@
+import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
+import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
+import type { Dialect } from '../../src/base/catalogue/types.ts';
+import { createDecoder } from '../../src/base/lib/decoder.ts';
+import type { Usage } from '../../src/base/model/usage.ts';
+import { createAnswerReader } from '../../src/outbound/connectors/answer-reader.ts';
+import { createStreamTap } from '../../src/outbound/connectors/create-stream-tap.ts';
+import { readUsage } from '../../src/outbound/connectors/usage.ts';
+import { type FuzzTarget, must, piecesOf, splitHead } from './target.ts';
+
+const MILLION = 1_000_000;
+const catalogue = loadCatalogue();
+
+const JSON_TOKENS = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  '\\"',
+  '\\\\',
+  '\\u0000',
+  '\\ud800',
+  ':',
+  ',',
+  'null',
+  'true',
+  '1e999',
+  '-0',
+  '"usage":{',
+  '"usage":null',
+  '"prompt_tokens":7',
+  '"output_tokens":1.5',
+  '"model":"m"',
+  '"error":{}',
+  '"type":"error"',
+  '{"type":"message_stop"}',
+  '"usageMetadata":{"promptTokenCount":1}',
+  '"__proto__":{}',
+  '[[[[[[[[',
+  '{"a":{"a":{"a":',
+];
+
+/** The event streams of every dialect. The first line names the dialect and the Content-Type. */
+const eventStream: FuzzTarget = {
+  name: 'event-stream',
+  inputs: MILLION,
+  headLines: 1,
+  dictionary: [
+    ...JSON_TOKENS,
+    '\n',
+    '\r',
+    '\r\n',
+    '\n\n',
+    'data: ',
+    'data:',
+    'data',
+    'event: ',
+    'event',
+    'id: 1\n',
+    ': ping\n\n',
+    'data: [DONE]',
+    'data: [DONE]\n\n',
+    'event: message_stop\n',
+    '\xef\xbb\xbf',
+  ],
+  run(input) {
+    const { head, rest } = splitHead(input, 1);
+    const [id = '', ...type] = (head[0] ?? '').split(' ');
+    const dialect = catalogue.dialect(id);
+    const whole = watch(dialect, type.join(' '), [rest]);
+    const pieces = watch(dialect, type.join(' '), piecesOf(rest));
+    must(JSON.stringify(whole.facts) === JSON.stringify(pieces.facts), 'a stream says the same however it is cut');
+    return `${dialect?.id} ${whole.facts.outcome} ${whole.held} ${whole.facts.usage === undefined} ${whole.facts.model === undefined}`;
+  },
+};
+
+interface Watched {
+  readonly facts: { readonly outcome: string; readonly usage: Usage | undefined; readonly model: string | undefined };
+  readonly held: boolean;
+}
+
+function watch(dialect: Dialect | undefined, contentType: string, pieces: readonly Buffer[]): Watched {
+  const tap = createStreamTap(dialect, contentType);
+  let held = false;
+  for (const piece of pieces) {
+    const offset = tap.push(piece);
+    must(Number.isInteger(offset) && offset >= -1 && offset <= piece.length, 'an offset lies inside its chunk');
+    must(!held || offset === 0, 'what was held once stays held');
+    held = offset !== -1;
+  }
+  must(held || tap.outcome !== 'complete', 'a stream that says that it ends is held');
+  tap.end();
+  countsOnly(tap.usage);
+  return { facts: { outcome: tap.outcome, usage: tap.usage, model: tap.model }, held };
+}
+
+function countsOnly(usage: Usage | undefined): void {
+  for (const count of Object.values(usage ?? {})) must(Number.isSafeInteger(count) && count >= 0, 'tokens are counted in whole numbers');
+}
+
+/** Usage and model of an answer, picked from its bytes. The first line names the dialect. */
+const answer: FuzzTarget = {
+  name: 'answer',
+  inputs: MILLION,
+  headLines: 1,
+  dictionary: JSON_TOKENS,
+  run(input) {
+    const { head, rest } = splitHead(input, 1);
+    const dialect = catalogue.dialect(head[0] ?? '');
+    const whole = facts(dialect, [rest]);
+    must(whole === facts(dialect, piecesOf(rest)), 'an answer says the same however it is cut');
+    let value: unknown;
+    try {
+      value = JSON.parse(rest.toString('latin1'));
+    } catch {
+      return `${dialect?.id} malformed ${whole.length > 2}`;
+    }
+    // Written anew, so that no name is there twice: the picker and the parser may differ in which one they take.
+    const text = JSON.stringify(value).replace(/[\u0100-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    must(
+      facts(dialect, piecesOf(Buffer.from(text, 'latin1'))) === JSON.stringify(readUsage(dialect, value)),
+      'what is picked is what is parsed',
+    );
+    return `${dialect?.id} ${whole.includes('usage')} ${whole.includes('model')}`;
+  },
+};
+
+function facts(dialect: Dialect | undefined, pieces: readonly Buffer[]): string {
+  const reader = createAnswerReader(dialect);
+  for (const piece of pieces) reader.push(piece);
+  const read = reader.end();
+  countsOnly(read.usage);
+  return JSON.stringify(read);
+}
+
+const MAX_DECODED = 256 * 1024;
+const SYNC: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  gzip: (bytes) => gunzipSync(bytes, { maxOutputLength: 2 * MAX_DECODED }),
+  br: (bytes) => brotliDecompressSync(bytes, { maxOutputLength: 2 * MAX_DECODED }),
+  deflate: (bytes) => (((bytes[0] ?? 0) & 0x0f) === 8 ? inflateSync : inflateRawSync)(bytes, { maxOutputLength: 2 * MAX_DECODED }),
+};
+
+/** Encoded answers. The first line is the Content-Encoding. */
+const encoded: FuzzTarget = {
+  name: 'encoded-answer',
+  inputs: 100_000,
+  headLines: 1,
+  dictionary: ['\x1f\x8b\x08', '\x00\x00\xff\xff', '\x78\x9c', '\x03', '\x00'],
+  async run(input) {
+    const { head, rest } = splitHead(input, 1);
+    const encoding = (head[0] ?? '').trim();
+    const seen: Uint8Array[] = [];
+    let bytes = 0;
+    const onData = (chunk: Uint8Array): void => {
+      bytes += chunk.length;
+      seen.push(chunk);
+    };
+    const decoder = createDecoder(encoding, { maxBytes: MAX_DECODED, onData });
+    if (decoder === undefined) return 'unknown encoding';
+    for (const piece of piecesOf(rest)) await decoder.push(piece);
+    const outcome = await decoder.end();
+    must(bytes <= MAX_DECODED, 'no more is handed on than may be');
+    const sync = Object.hasOwn(SYNC, encoding) ? SYNC[encoding] : undefined;
+    if (outcome === 'complete' && sync !== undefined && rest.length > 0) {
+      must(sync(rest).equals(Buffer.concat(seen)), 'what is called complete is what was encoded');
+    }
+    return `${encoding.slice(0, 8)} ${outcome}`;
+  },
+};
+
+export const STREAM_TARGETS: readonly FuzzTarget[] = [eventStream, answer, encoded];
