@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AimockUpstream } from './aimock.ts';
-import type { TestUpstream } from './tls-upstream.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
+import type { TestUpstream } from './tls-upstream.ts';
 
 /** The settings that lead a gateway to the mock instead of the real providers. */
 export function towardsMock(t: HasTeardown, upstream: AimockUpstream): Record<string, string> {

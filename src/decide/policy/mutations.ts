@@ -1,3 +1,4 @@
+import { AUTH_HEADERS, isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
 import type { Facts } from './facts.ts';
@@ -11,24 +12,8 @@ export interface CompiledMutation extends Mutation {
   readonly changesNothing: (facts: Facts) => boolean;
 }
 
-/** Header names that no mutation can set: framing, hop-by-hop and what is the gateway's own (decisions 3.21, 8.4). */
-const FIXED_HEADERS: ReadonlySet<string> = new Set([
-  ...[
-    'host',
-    'content-length',
-    'transfer-encoding',
-    'connection',
-    'keep-alive',
-    'te',
-    'trailer',
-    'upgrade',
-    'expect',
-    'via',
-    'http2-settings',
-  ],
-  ...['gw-admin-token', 'x-http-method', 'x-http-method-override', 'x-method-override'],
-]);
-const FIXED_PREFIXES = ['proxy-', 'x-gw-', ':'];
+/** Auth headers come from credential selection or the caller alone (decision 3.21). */
+const NOT_BY_MUTATION: ReadonlySet<string> = new Set(AUTH_HEADERS);
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const HEADER_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]{0,8192}$/;
 const METHOD = /^[A-Z]{1,32}$/;
@@ -155,7 +140,7 @@ function headerMutation(
   problems: Problems,
 ): CompiledMutation | undefined {
   const name = key.slice('action.headers.'.length).toLowerCase();
-  if (!TOKEN.test(name) || FIXED_HEADERS.has(name) || FIXED_PREFIXES.some((prefix) => name.startsWith(prefix))) {
+  if (!TOKEN.test(name) || isFixedHeader(name) || NOT_BY_MUTATION.has(name)) {
     problems.add(place.at('key'), keyNode, 'not_mutable', `the header "${name}" cannot be set`);
     return undefined;
   }

@@ -1,9 +1,10 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
 import { type JsonDoubt, parseSafeJson } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest } from '../../base/model/action-request.ts';
-import { actionMethod, isForbiddenHeader, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
+import { actionMethod, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
 import { emptyMap, isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
@@ -164,7 +165,7 @@ function readHeaders(value: Member, problems: Problems): Readonly<Record<string,
     const text = value[name];
     const path = `action.headers.${name}`;
     if (!isHeaderName(name)) problems.add(path, 'is not a header name');
-    else if (isForbiddenHeader(lower)) problems.add(path, 'cannot be set by a caller');
+    else if (isFixedHeader(lower)) problems.add(path, 'cannot be set by a caller');
     else if (seen.has(lower)) problems.add(path, 'is given twice');
     else if (typeof text !== 'string' || text.length > MAX_HEADER_VALUE || !isHeaderValue(text)) {
       problems.add(path, `must be a string of at most ${MAX_HEADER_VALUE} printable characters`);

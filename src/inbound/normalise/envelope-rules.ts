@@ -12,25 +12,6 @@ const LATIN1 = /^[\x00-\xff]*$/;
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 
-/** Header fields that neither a caller of the structured API nor a mutation may set (decisions 3.21, 8.4). `content-encoding` would make the provider read another body than policy did. */
-const FORBIDDEN_HEADERS: ReadonlySet<string> = new Set([
-  'host',
-  'content-length',
-  'content-encoding',
-  'transfer-encoding',
-  'connection',
-  'keep-alive',
-  'te',
-  'trailer',
-  'upgrade',
-  'expect',
-  'http2-settings',
-  'gw-admin-token',
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
-]);
-
 /** 1 to 128 visible ASCII characters (decision 4.7). */
 export function isId(text: string): boolean {
   return ID.test(text);
@@ -48,11 +29,6 @@ export function actionMethod(text: string): string | undefined {
 
 export function isHeaderName(name: string): boolean {
   return name.length <= MAX_TEXT && TOKEN.test(name);
-}
-
-/** True when the field may not be set by a caller or a mutation. */
-export function isForbiddenHeader(lowerName: string): boolean {
-  return FORBIDDEN_HEADERS.has(lowerName) || lowerName.startsWith('proxy-') || lowerName.startsWith('x-gw-');
 }
 
 /** Printable bytes and tab only, as RFC 9110 §5.5 has it; a character is one byte. */

@@ -1,8 +1,9 @@
 import type { Operation, Place } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { type AiBody, readAiBody } from './body.ts';
-import { actionMethod, isForbiddenHeader, isHeaderName, isHeaderValue } from './envelope-rules.ts';
+import { actionMethod, isHeaderName, isHeaderValue } from './envelope-rules.ts';
 import { rewriteForm } from './form.ts';
 import { jsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
@@ -197,7 +198,7 @@ class Draft {
   #setHeader(key: string, value: unknown): void {
     const name = key.slice(HEADERS.length);
     const lower = name.toLowerCase();
-    if (!isHeaderName(name) || isForbiddenHeader(lower)) throw misfit(key, 'names a header that cannot be set');
+    if (!isHeaderName(name) || isFixedHeader(lower)) throw misfit(key, 'names a header that cannot be set');
     const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
     if (typeof text !== 'string' || !isHeaderValue(text)) throw misfit(key, 'is no header value');
     const before = headerValue(this.#headers, lower);

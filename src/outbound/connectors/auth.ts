@@ -1,13 +1,13 @@
 import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 
 /** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
-const COMMON_AUTH_HEADERS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 const EMPTY_SCHEME = /^(?:bearer|basic)?\s*$/i;
 
 const namesByProvider = new WeakMap<Provider, ReadonlySet<string>>();
-const GENERIC_NAMES: ReadonlySet<string> = new Set(COMMON_AUTH_HEADERS);
+const GENERIC_NAMES: ReadonlySet<string> = new Set(AUTH_HEADERS);
 
 /**
  * The header that gives the provider this key, as a flat name, value list. Empty without a provider: a generic host's scheme is unknown.
@@ -26,7 +26,7 @@ export function authHeaderNames(provider: Provider | undefined): ReadonlySet<str
   if (provider === undefined) return GENERIC_NAMES;
   let names = namesByProvider.get(provider);
   if (names === undefined) {
-    names = new Set([...COMMON_AUTH_HEADERS, ...provider.auth.map((scheme) => scheme.header)]);
+    names = new Set([...AUTH_HEADERS, ...provider.auth.map((scheme) => scheme.header)]);
     namesByProvider.set(provider, names);
   }
   return names;
