@@ -32,7 +32,7 @@ export function watchForRejection({ socket, secure, clock, silentCloseMs, onReje
   let alert = false;
   /** It was the client who left. */
   let left = false;
-  secure.once('secure', () => {
+  secure.on('secure', () => {
     shownAt = clock.monotonic();
   });
   secure.on('error', (error: Error) => {
@@ -40,10 +40,10 @@ export function watchForRejection({ socket, secure, clock, silentCloseMs, onReje
     alert ||= CERTIFICATE_ALERT.test(code);
     left ||= RESETS.has(code);
   });
-  secure.once('end', () => {
+  secure.on('end', () => {
     left ||= !secure.writableEnded;
   });
-  secure.once('close', () => {
+  secure.on('close', () => {
     if (secure.bytesRead > 0) return;
     if (alert) onRejected('alert');
     else if (left && socket.bytesWritten > sentBefore && clock.monotonic() - shownAt <= silentCloseMs) onRejected('silent_close');
