@@ -4,6 +4,7 @@ import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { canonicalHost, formatAuthority, parseAuthority } from '../../src/base/lib/host.ts';
 import { IpSet, parseIp } from '../../src/base/lib/ip.ts';
+import { ClientHelloReader } from '../../src/inbound/listener/client-hello.ts';
 import { readConnect } from '../../src/inbound/listener/connect-request.ts';
 import { framingOf } from '../../src/inbound/listener/framing.ts';
 import { Link } from '../../src/inbound/listener/links.ts';
@@ -297,4 +298,36 @@ const headers: FuzzTarget = {
   },
 };
 
-export const HEAD_TARGETS: readonly FuzzTarget[] = [connect, framing, requestHead, path, headers];
+/** The beginning of a TLS connection. */
+const clientHello: FuzzTarget = {
+  name: 'client-hello',
+  inputs: MILLION,
+  headLines: 0,
+  dictionary: [
+    '\x16\x03\x01',
+    '\x16\x03\x01\x00\x01',
+    '\x01\x00\x00',
+    '\x00\x00',
+    '\x00\x00\x00',
+    '\xff\xff',
+    '\x00\x0a',
+    '\x00\x2b',
+    'api.openai.com',
+  ],
+  run(input) {
+    const whole = helloNames([input]);
+    const pieces = helloNames(piecesOf(input));
+    must(JSON.stringify(whole) === JSON.stringify(pieces), 'a ClientHello names the same however it is cut');
+    must(!whole.done || whole.names.every((name) => input.length >= name.length), 'a name is part of what was sent');
+    return `${whole.done} ${whole.names.length} ${whole.names.some((name) => canonicalHost(name) !== undefined)}`;
+  },
+};
+
+function helloNames(pieces: readonly Buffer[]): { readonly done: boolean; readonly names: readonly string[] } {
+  const reader = new ClientHelloReader();
+  const done = pieces.some((piece) => reader.push(piece));
+  must(done || reader.names.length === 0, 'nothing is named before everything is known');
+  return { done, names: reader.names };
+}
+
+export const HEAD_TARGETS: readonly FuzzTarget[] = [connect, clientHello, framing, requestHead, path, headers];

@@ -146,7 +146,7 @@ const encoded: FuzzTarget = {
   name: 'encoded-answer',
   inputs: 100_000,
   headLines: 1,
-  dictionary: ['\x1f\x8b\x08', '\x00\x00\xff\xff', '\x78\x9c', '\x03', '\x00'],
+  dictionary: ['\x28\xb5\x2f\xfd', '\x1f\x8b\x08', '\x00\x00\xff\xff', '\x78\x9c', '\x03', '\x00'],
   async run(input) {
     const { head, rest } = splitHead(input, 1);
     const encoding = (head[0] ?? '').trim();

@@ -11,6 +11,8 @@ export interface FuzzTarget {
   readonly name: string;
   /** Inputs of a full run; fewer than a million only where one input is dear. */
   readonly inputs: number;
+  /** An input of at most 64 KiB that takes longer, in milliseconds, is a stall. Default 250; more for what strangers cannot send. */
+  readonly stallMs?: number;
   /** Leading lines that choose a reader (a dialect, a Content-Type) and are seldom mutated. */
   readonly headLines: number;
   /** Pieces of the format, put in here and there. */

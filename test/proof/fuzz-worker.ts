@@ -31,7 +31,7 @@ export interface FuzzResult {
   readonly labels: number;
 }
 
-/** An input of at most 64 KiB that takes longer, and so each time that it is tried again, is a stall: a busy machine makes any input slow now and then. */
+/** Of {@link FuzzTarget.stallMs}. An input is tried again, since a busy machine makes any input slow now and then. */
 const STALL_MS = 250;
 const TRIES = 10;
 const MAX_FINDINGS = 5;
@@ -49,6 +49,7 @@ async function attack(target: FuzzTarget, job: FuzzJob): Promise<FuzzResult> {
   const labels = new Set<string>();
   const findings = new Map<string, Finding>();
   const begun = performance.now();
+  const stallMs = target.stallMs ?? STALL_MS;
   let slowestMs = 0;
   let inputs = 0;
   while (inputs < job.inputs && findings.size < MAX_FINDINGS && performance.now() - begun < job.limitMs) {
@@ -62,8 +63,8 @@ async function attack(target: FuzzTarget, job: FuzzJob): Promise<FuzzResult> {
       const result = target.run(input);
       const label = typeof result === 'string' ? result : await result;
       const ms = performance.now() - started;
-      if (ms > slowestMs) slowestMs = ms > STALL_MS ? Math.max(slowestMs, await confirmed(target, input, ms)) : ms;
-      if (slowestMs > STALL_MS) {
+      if (ms > slowestMs) slowestMs = ms > stallMs ? Math.max(slowestMs, await confirmed(target, input, ms, stallMs)) : ms;
+      if (slowestMs > stallMs) {
         findings.set('stall', { what: `took ${slowestMs.toFixed(0)} ms`, input: Uint8Array.from(input) });
         slowestMs = 0;
       }
@@ -85,9 +86,9 @@ async function attack(target: FuzzTarget, job: FuzzJob): Promise<FuzzResult> {
  * The fastest of several runs, or the first that is no stall. CPU time counts where it is less: it is that of the whole process, so at least that of this
  * thread, and does not grow when others are busy.
  */
-async function confirmed(target: FuzzTarget, input: Buffer, first: number): Promise<number> {
+async function confirmed(target: FuzzTarget, input: Buffer, first: number, stallMs: number): Promise<number> {
   let fastest = first;
-  for (let i = 1; i < TRIES && fastest > STALL_MS; i++) {
+  for (let i = 1; i < TRIES && fastest > stallMs; i++) {
     const cpu = process.cpuUsage();
     const started = performance.now();
     await target.run(input);
