@@ -273,3 +273,22 @@ t.test('no bytes make a tap throw, leave its chunk or change with the way they a
     ),
   );
 });
+
+t.test('what a hostile upstream sends costs time in proportion to its length', async (t) => {
+  const cases = {
+    'one event of many lines': ['anthropic_messages', 'text/event-stream', 'data: {"typ\n'.repeat(20_000)],
+    'many broken events': ['openai_chat', 'text/event-stream', 'data: {"usage":{\n\n'.repeat(20_000)],
+    'many broken members': ['gemini_generate', 'application/json', `[{"modelVersion":""${'usageMetadata":{"'.repeat(40_000)}`],
+  } as const;
+  for (const [name, [dialect, contentType, text]] of Object.entries(cases)) {
+    const bytes = Buffer.from(text);
+    let fastest = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < 5 && fastest > 200; i++) {
+      const cpu = process.cpuUsage();
+      feed({ dialect, contentType }, [bytes]);
+      const { user, system } = process.cpuUsage(cpu);
+      fastest = Math.min(fastest, (user + system) / 1000);
+    }
+    t.ok(fastest <= 200, `${name}: ${fastest.toFixed(0)} ms for ${bytes.length} bytes`);
+  }
+});
