@@ -14,7 +14,7 @@ export function forward(pool: Pool, request: IncomingMessage, response: ServerRe
       if (!HOP.has(name.toLowerCase())) headers.push(name, request.rawHeaders[at + 1] ?? '');
     }
     const body = chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
-    const method = (request.method ?? 'GET') as Dispatcher.HttpMethod;
+    const method = request.method ?? 'GET';
     pool.dispatch({ path, method, headers, body: body?.length ? body : null }, new Answer(response));
   });
 }

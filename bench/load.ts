@@ -91,7 +91,7 @@ function call(socket: Socket): Promise<void> {
         stop();
         resolve();
       } catch (error) {
-        reject(error as Error);
+        reject(error instanceof Error ? error : new Error(String(error)));
       }
     };
     socket.on('data', onData);

@@ -27,7 +27,8 @@ const text: Writer = (value: string) => JSON.stringify(value.isWellFormed() ? va
 const plain: Writer = (value: string) => `"${value}"`;
 /** String(number) is the ECMAScript form that RFC 8785 §3.2.2.3 prescribes. */
 const scalar: Writer = (value: number | boolean) => String(value);
-const texts: Writer = (values: readonly string[]) => (values.length === 0 ? '[]' : `[${values.map((value) => text(value as never)).join(',')}]`);
+const texts: Writer = (values: readonly string[]) =>
+  values.length === 0 ? '[]' : `[${values.map((value) => text(value as never)).join(',')}]`;
 const data: Writer = (value: unknown) => {
   try {
     return canonicalJson(value);

@@ -40,7 +40,12 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
     decision: record.decision,
   });
   const amounts = metering
-    ? { requests: 1n, tokens_in: BigInt(metering.tokens_in), tokens_out: BigInt(metering.tokens_out), cost_pico: picoFromUsd(metering.cost_usd) }
+    ? {
+        requests: 1n,
+        tokens_in: BigInt(metering.tokens_in),
+        tokens_out: BigInt(metering.tokens_out),
+        cost_pico: picoFromUsd(metering.cost_usd),
+      }
     : { requests: 1n };
   return [{ op: 'add', space: USAGE_DAY, key, amounts }];
 }

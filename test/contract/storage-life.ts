@@ -1,5 +1,5 @@
 import { StoreError } from '../../src/storage/contract/store.ts';
-import { add, EPOCH, isUnavailable, makeRecord, put, rejection, states, type StoreUnderTest, type Tap, texts } from './store-under-test.ts';
+import { add, EPOCH, isUnavailable, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
 
 /** What holds when writes fail. */
 export async function failures(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {

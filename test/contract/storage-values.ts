@@ -1,5 +1,5 @@
 import type { Store } from '../../src/storage/contract/store.ts';
-import { add, makeRecord, put, states, type StoreUnderTest, type Tap } from './store-under-test.ts';
+import { add, makeRecord, put, type StoreUnderTest, states, type Tap } from './store-under-test.ts';
 
 /** What entities and counters must keep to. */
 export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {

@@ -5,7 +5,7 @@
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
 import { closing, failures, retention } from './storage-life.ts';
 import { entitiesAndCounters } from './storage-values.ts';
-import { add, makeRecord, put, rejection, states, type StoreUnderTest, type Tap, texts } from './store-under-test.ts';
+import { add, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
 
 /** Runs the whole suite; `open` gives a new empty store and cleans up by itself. */
 export async function storageContract(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {

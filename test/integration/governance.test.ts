@@ -14,7 +14,10 @@ const ALLOW_AI = `  connectors:\n    - {id: allow.ai, when: {field: context.conn
 async function governed(t: HasTeardown, rules: string): Promise<{ gw: TestGateway; upstream: TestUpstream }> {
   const upstream = await startTlsUpstream({
     hosts: HOSTS,
-    handler: (_request, response, body) => void body.then(() => response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":1,"completion_tokens":1}}')),
+    handler: (_request, response, body) =>
+      void body.then(() =>
+        response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":1,"completion_tokens":1}}'),
+      ),
   });
   t.teardown(() => upstream.close());
   return { upstream, gw: await startTestGateway(t, { env: towards(t, upstream, HOSTS), bundle: bundle(rules) }) };
@@ -24,7 +27,12 @@ async function post(t: HasTeardown, gw: TestGateway, path: string, body: unknown
   const socket = await connectPlain(gw.port);
   t.teardown(() => socket.destroy());
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return h1Request(socket, `127.0.0.1:${gw.port}`, { method: 'POST', path, headers: ['Authorization', 'Bearer k', ...headers], body: text });
+  return h1Request(socket, `127.0.0.1:${gw.port}`, {
+    method: 'POST',
+    path,
+    headers: ['Authorization', 'Bearer k', ...headers],
+    body: text,
+  });
 }
 
 const recordOf = (gw: TestGateway, answer: RawResponse) => gw.record(answer.headers['x-gw-record-id'] ?? '');
@@ -40,7 +48,11 @@ t.test('a downgrade rewrites the model where the dialect keeps it, and everythin
     const answer = await post(t, gw, '/proxy/openai/v1/chat/completions', text);
     t.equal(upstream.requests.at(-1)?.body.toString(), text.replace('"gpt-4"', '"small"'));
     t.equal(answer.headers['x-gw-decision'], 'downgrade');
-    t.match(await recordOf(gw, answer), { decision: 'downgrade', model: 'small', policy_trace: { bundle_id: 'test', version: '7', matched_rule_ids: ['allow.ai', 'cheaper'] } });
+    t.match(await recordOf(gw, answer), {
+      decision: 'downgrade',
+      model: 'small',
+      policy_trace: { bundle_id: 'test', version: '7', matched_rule_ids: ['allow.ai', 'cheaper'] },
+    });
   });
   await t.test('in the path', async (t) => {
     await post(t, gw, '/proxy/gemini/v1beta/models/gemini-2.5-pro:generateContent', { contents: [] });
@@ -57,7 +69,10 @@ t.test('a downgrade rewrites the model where the dialect keeps it, and everythin
         action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT },
       }),
     });
-    t.match(await response.json(), { decision: 'downgrade', decision_trace: { attributes: { original_model: 'gpt-4', substituted_model: 'small' } } });
+    t.match(await response.json(), {
+      decision: 'downgrade',
+      decision_trace: { attributes: { original_model: 'gpt-4', substituted_model: 'small' } },
+    });
     t.match(upstream.requests.at(-1), { url: '/v1/chat/completions' });
   });
   await t.test('a model that is not named stays as it is, and the decision is allow', async (t) => {
@@ -97,7 +112,11 @@ t.test('attribution is filled, restricted and enforced', async (t) => {
   );
   const denied = await post(t, gw, '/proxy/openai/v1/chat/completions', CHAT);
   t.equal(denied.status, 403);
-  t.match(JSON.parse(denied.body.toString()), { decision: 'require_attribution', reason_codes: ['missing:project_id'], error: { message: /project_id/ } });
+  t.match(JSON.parse(denied.body.toString()), {
+    decision: 'require_attribution',
+    reason_codes: ['missing:project_id'],
+    error: { message: /project_id/ },
+  });
   const allowed = await post(t, gw, '/proxy/openai/v1/chat/completions', CHAT, ['X-GW-Project-ID', 'apollo', 'X-GW-Account-ID', 'mine']);
   const record = await recordOf(gw, allowed);
   t.match(record, { decision: 'allow', project_id: 'apollo', customer_id: 'c-rule' });
@@ -109,7 +128,10 @@ t.test('decisions whose service does not exist are refused, on every door with 4
     t,
     `${ALLOW_AI}  risk:\n    - {id: hold, when: {field: context.action.params.model, equals: held}, effect: {decision: require_approval, reason: ask first}}\n    - {id: lock, when: {field: context.action.params.model, equals: locked}, effect: {decision: quarantine}}\n`,
   );
-  for (const [model, decision] of [['held', 'require_approval'], ['locked', 'quarantine']] as const) {
+  for (const [model, decision] of [
+    ['held', 'require_approval'],
+    ['locked', 'quarantine'],
+  ] as const) {
     const answer = await post(t, gw, '/proxy/openai/v1/chat/completions', { ...CHAT, model });
     t.equal(answer.status, 403);
     t.match(JSON.parse(answer.body.toString()), { decision });
@@ -128,20 +150,29 @@ t.test('what nothing enforces yet is refused', async (t) => {
     const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT };
     const body = { schema: 'gw.action_request.v2', org_id: 'o', workload_id: 'default', credential_hint: 'k', action, ...extra };
     const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
-    return { status: response.status, body: (await response.json()) as unknown };
+    return { status: response.status, body: await response.json() };
   };
   t.match(await direct({ idempotency_key: 'k-1' }), { status: 400, body: { error: { code: 'not_supported_yet' } } });
   t.match(await direct({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_not_verifiable'] } });
   t.match(await direct({ credential_hint: 'cred-1' }), { status: 403, body: { reason_codes: ['credential_not_found'] } });
   t.match(await direct({ credential_hint: undefined }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
   t.match(await direct({ connector_hint: 'nowhere' }), { status: 400, body: { error: { details: [{ path: 'connector_hint' }] } } });
-  t.match(await direct({ connector_hint: 'provider_b' }), { status: 200, body: { decision_trace: { selected_connector_id: 'anthropic', attributes: { target_host: 'api.anthropic.com' } } } });
+  t.match(await direct({ connector_hint: 'provider_b' }), {
+    status: 200,
+    body: { decision_trace: { selected_connector_id: 'anthropic', attributes: { target_host: 'api.anthropic.com' } } },
+  });
 });
 
 t.test('the structured API takes each dialect’s form', async (t) => {
   const { gw, upstream } = await governed(t, ALLOW_AI);
   const direct = async (host: string, params: object, action: object = {}) => {
-    const body = { schema: 'gw.action_request.v2', org_id: 'o', workload_id: 'default', credential_hint: 'the-key', action: { type: 'ai.infer', method: 'POST', target_host: host, params, ...action } };
+    const body = {
+      schema: 'gw.action_request.v2',
+      org_id: 'o',
+      workload_id: 'default',
+      credential_hint: 'the-key',
+      action: { type: 'ai.infer', method: 'POST', target_host: host, params, ...action },
+    };
     const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
     await response.text();
     return { status: response.status, seen: upstream.requests.at(-1) };
@@ -154,7 +185,10 @@ t.test('the structured API takes each dialect’s form', async (t) => {
   });
   await t.test('Anthropic has its version header and its key header', async (t) => {
     const { seen } = await direct('api.anthropic.com', { model: 'claude-3-5-haiku-20241022', max_tokens: 5, messages: [] });
-    t.match(seen, { url: '/v1/messages', headers: { 'x-api-key': 'the-key', 'anthropic-version': '2023-06-01', 'content-type': 'application/json' } });
+    t.match(seen, {
+      url: '/v1/messages',
+      headers: { 'x-api-key': 'the-key', 'anthropic-version': '2023-06-01', 'content-type': 'application/json' },
+    });
   });
   await t.test('a GET without params sends no body', async (t) => {
     const { seen } = await direct('api.openai.com', {}, { type: 'http.request', method: 'GET', target_path: '/v1/models' });
@@ -171,7 +205,8 @@ t.test('a workload with a token must present it', async (t) => {
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
   const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
   t.match(token, /^gwt_/);
-  const call = (headers: readonly string[]) => post(t, gw, '/proxy/openai/v1/chat/completions', CHAT, ['X-GW-Workload-ID', 'ci', ...headers]);
+  const call = (headers: readonly string[]) =>
+    post(t, gw, '/proxy/openai/v1/chat/completions', CHAT, ['X-GW-Workload-ID', 'ci', ...headers]);
   t.equal((await call([])).status, 401);
   t.equal((await call(['X-GW-Workload-Token', 'gwt_wrong'])).status, 401);
   const good = await call(['X-GW-Workload-Token', token]);

@@ -13,7 +13,13 @@ t.test('health, trust material and the proxy configuration need no token and are
   for (const port of [gw.port, gw.ambientPort]) {
     const url = `http://127.0.0.1:${port}`;
     const health = (await (await fetch(`${url}/healthz`)).json()) as Record<string, unknown>;
-    t.match(health, { status: 'ok', node_id: /./, cp_status: 'unconfigured', bundle_id: 'default', connectors: [{ id: 'openai', healthy: true }] });
+    t.match(health, {
+      status: 'ok',
+      node_id: /./,
+      cp_status: 'unconfigured',
+      bundle_id: 'default',
+      connectors: [{ id: 'openai', healthy: true }],
+    });
     const pem = await (await fetch(`${url}/v1/proxy/ca.crt`)).text();
     t.equal(pem, gw.caPem);
     const der = await (await fetch(`${url}/v1/proxy/ca.crt?format=der`)).arrayBuffer();
@@ -84,7 +90,9 @@ t.test('proxy authentication, when it is required', async (t) => {
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
   const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
   await t.rejects(openTunnel(gw.port, 'api.openai.com:443'), /407/);
-  const basic = (user: string, password: string) => ({ 'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}` });
+  const basic = (user: string, password: string) => ({
+    'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+  });
   await t.rejects(openTunnel(gw.port, 'api.openai.com:443', { headers: basic('ci', 'gwt_wrong') }), /407/);
   const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { headers: basic('ci', token) });
   t.teardown(() => socket.destroy());
@@ -106,7 +114,11 @@ t.test('Host must be the authority of the tunnel', async (t) => {
   t.teardown(() => socket.destroy());
   const answer = await h1Request(socket, 'api.anthropic.com', { path: '/v1/models' });
   t.equal(answer.status, 421);
-  t.match(await gw.record(answer.headers['x-gw-record-id'] ?? ''), { decision: 'deny', reason_codes: ['misdirected_request'], target_host: 'api.openai.com' });
+  t.match(await gw.record(answer.headers['x-gw-record-id'] ?? ''), {
+    decision: 'deny',
+    reason_codes: ['misdirected_request'],
+    target_host: 'api.openai.com',
+  });
   t.equal(upstream.requests.length, 0);
 });
 
@@ -114,7 +126,10 @@ t.test('a WebSocket to an AI host is answered 426', async (t) => {
   const gw = await startTestGateway(t);
   const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
   t.teardown(() => socket.destroy());
-  const answer = await h1Request(socket, 'api.openai.com', { path: '/v1/responses', headers: ['Connection', 'Upgrade', 'Upgrade', 'websocket'] });
+  const answer = await h1Request(socket, 'api.openai.com', {
+    path: '/v1/responses',
+    headers: ['Connection', 'Upgrade', 'Upgrade', 'websocket'],
+  });
   t.equal(answer.status, 426);
 });
 
@@ -139,7 +154,11 @@ t.test('the admin surface checks its token and its bodies', async (t) => {
   t.equal((await fetch(`${gw.url}/v1/admin/workloads`, { headers: { authorization: 'Bearer nope' } })).status, 401);
   t.equal((await fetch(`${gw.url}/v1/records/x`)).status, 401);
   t.match(await gw.admin('GET', '/v1/admin/workloads'), { status: 200, body: { workloads: [{ workload_id: 'default' }] } });
-  const bad = await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'has space', allowed_connection_types: ['telepathy'], colour: 'red' });
+  const bad = await gw.admin('PUT', '/v1/admin/workloads', {
+    workload_id: 'has space',
+    allowed_connection_types: ['telepathy'],
+    colour: 'red',
+  });
   t.equal(bad.status, 400);
   const { details } = (bad.body as { error: { details: { path: string }[] } }).error;
   t.same(details.map(({ path }) => path).sort(), ['allowed_connection_types[0]', 'colour', 'workload_id']);
@@ -147,7 +166,10 @@ t.test('the admin surface checks its token and its bodies', async (t) => {
   t.match(await gw.admin('PATCH', '/v1/admin/workloads'), { status: 405 });
   t.equal((await gw.admin('GET', '/v1/nowhere')).status, 404);
   t.equal((await gw.admin('GET', '/v1/records/00000000-0000-7000-8000-000000000000')).status, 404);
-  const broken = await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: 'schema: gw.policy_bundle.v1\nbundle_id: b\nversion: "1"\ninline_rules:\n  targets:\n    - {id: r, when: {field: action.target_hots, equals: x}, effect: {decision: allow}}\n' });
+  const broken = await gw.admin('PUT', '/v1/admin/policies', {
+    bundle_yaml:
+      'schema: gw.policy_bundle.v1\nbundle_id: b\nversion: "1"\ninline_rules:\n  targets:\n    - {id: r, when: {field: action.target_hots, equals: x}, effect: {decision: allow}}\n',
+  });
   t.match(broken, { status: 400, body: { error: { code: 'invalid_policy', details: [{ line: 6, rule_id: 'r', hint: /target_host/ }] } } });
   t.match((await gw.admin('GET', '/v1/admin/policies')).body, { bundle_id: 'default', source: 'file' });
 });

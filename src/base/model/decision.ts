@@ -1,13 +1,5 @@
 /** What policy can decide (specification, "What the service does" 1), from the mildest to the most severe (policy.md 4). */
-export const DECISIONS = [
-  'allow',
-  'downgrade',
-  'rate_limit',
-  'require_approval',
-  'require_attribution',
-  'deny',
-  'quarantine',
-] as const;
+export const DECISIONS = ['allow', 'downgrade', 'rate_limit', 'require_approval', 'require_attribution', 'deny', 'quarantine'] as const;
 export type Decision = (typeof DECISIONS)[number];
 
 /** What a record can say: a decision, or `error` for a call that policy let through and the gateway could not complete (7.8). */

@@ -10,7 +10,10 @@ export const ERROR_CODES = {
   streaming_not_supported: { status: 400, meaning: '`stream: true` was asked of a connector that cannot stream on the structured API.' },
   no_target_host: { status: 400, meaning: 'Transparent proxy mode found no upstream host in header, Host or path prefix.' },
   invalid_target: { status: 400, meaning: 'The host or path of the upstream call is malformed or has a form that is refused.' },
-  bad_framing: { status: 400, meaning: 'The message framing is ambiguous: duplicate Host, unknown or several Transfer-Encoding, or both framings.' },
+  bad_framing: {
+    status: 400,
+    meaning: 'The message framing is ambiguous: duplicate Host, unknown or several Transfer-Encoding, or both framings.',
+  },
   body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
   unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
   forbidden: { status: 403, meaning: 'The caller may not do this.' },
@@ -24,7 +27,10 @@ export const ERROR_CODES = {
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
   body_too_large: { status: 413, meaning: 'The body is larger than `GW_MAX_BODY_BYTES`, as it came or decoded.' },
-  unsupported_encoding: { status: 415, meaning: 'The request body is compressed in a way that policy cannot read; gzip, br, deflate and zstd can be.' },
+  unsupported_encoding: {
+    status: 415,
+    meaning: 'The request body is compressed in a way that policy cannot read; gzip, br, deflate and zstd can be.',
+  },
   misdirected_request: { status: 421, meaning: 'Host is not the authority of the tunnel, or not a name of this gateway.' },
   upgrade_required: { status: 426, meaning: 'WebSocket upgrades to this host are not accepted; use HTTPS.' },
   too_many_tunnels: { status: 429, meaning: 'The limit of open tunnels is reached.' },

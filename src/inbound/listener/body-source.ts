@@ -92,7 +92,7 @@ export class RequestBody implements BodySource {
           stop();
           source.pause();
           this.#abandoned = true;
-          reject(error);
+          reject(error instanceof Error ? error : new Error(String(error), { cause: error }));
         }
       };
       const onEnd = (): void => {

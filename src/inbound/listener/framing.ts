@@ -33,6 +33,8 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
         lengths++;
         length = rawHeaders[i + 1] ?? '';
         break;
+      case undefined:
+        break;
     }
   }
   if (hosts > 1) return refused('The request has more than one Host field.');

@@ -55,7 +55,7 @@ async function listen(options: FrontOptions, folder: string): Promise<Server> {
   const proxy = new MitmProxy();
   failClosed(proxy);
   let rawTarget = '';
-  proxy.onConnect((request, socket, head) => {
+  proxy.onConnect((request, socket, head: Buffer) => {
     // Node has taken its own listener off the socket; the one that is there belongs to the library and prints.
     socket.removeAllListeners('error').on('error', ignore);
     if (socket instanceof Socket) options.onConnect(request, socket, head);

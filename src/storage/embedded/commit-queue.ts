@@ -43,7 +43,7 @@ export class CommitQueue {
   #failed = false;
   #cancelProbe: (() => void) | undefined;
   #probing: Promise<void> | undefined;
-  #idle: (() => void)[] = [];
+  readonly #idle: (() => void)[] = [];
   readonly #flushTurn = (): void => {
     this.#scheduled = false;
     this.#flush();

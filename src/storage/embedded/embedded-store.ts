@@ -116,7 +116,7 @@ export class EmbeddedStore implements Store {
     const after = page.after === undefined ? undefined : start + page.after;
     const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
     const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
-    return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) }));
+    return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) as unknown }));
   }
 
   async counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>> {

@@ -54,7 +54,7 @@ function factsOf({ header_names, cost_usd, ...rest }: Readonly<Record<string, un
   const changes: Record<string, unknown> = { ...rest };
   if (Array.isArray(header_names)) changes['header_names'] = new Set(header_names);
   if (typeof cost_usd === 'string') changes['estimates'] = { tokens_in: 10, tokens_out_max: 100, cost_pico: parseUsd(cost_usd) };
-  return someFacts(changes as Partial<Facts>);
+  return someFacts(changes);
 }
 
 function shown(verdict: Verdict): Record<string, unknown> {

@@ -399,7 +399,7 @@ t.test('100 Continue is sent when the body is first read, and not for a refusal'
   const harness = await startListener(t, {
     onArrival: ({ body, reply }) => {
       if (refuse) return reply.sendWhole(401, [], Buffer.from('no'));
-      body.readAll(100).then((bytes) => reply.sendWhole(200, [], bytes));
+      void body.readAll(100).then((bytes) => reply.sendWhole(200, [], bytes));
     },
   });
   const head = 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n';
