@@ -5,38 +5,13 @@ import { sha256Hex } from '../src/base/lib/sha256.ts';
 import { uuidv7 } from '../src/base/lib/uuidv7.ts';
 import { compilePolicy } from '../src/decide/policy/compile.ts';
 import { decide } from '../src/decide/policy/evaluate.ts';
-import type { Facts } from '../src/decide/policy/facts.ts';
 import { openCertificateAuthority } from '../src/inbound/ca/certificate-authority.ts';
 import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
+import { someFacts } from '../test/decide/policy/policy-facts.ts';
 import { bundleOf, CHAT } from './systems.ts';
 import { table } from './table.ts';
 
-const FACTS: Facts = {
-  org_id: 'default',
-  workload_id: 'default',
-  caller_id: undefined,
-  caller_ip: '127.0.0.1',
-  connection_type: 'connect_proxy',
-  traffic_class: 'developer',
-  time: 0,
-  purpose: undefined,
-  labels: {},
-  action_type: 'ai.infer',
-  action_method: 'POST',
-  target_host: 'api.openai.com',
-  target_path: '/v1/chat/completions',
-  params: CHAT,
-  stream: false,
-  header_names: new Set(['authorization', 'content-type']),
-  attribution: {},
-  org_attribution: undefined,
-  estimates: { tokens_in: 200, tokens_out_max: 1024, cost_pico: 0n },
-  risk: undefined,
-  connector_id: 'openai',
-  credential_id: undefined,
-  candidates: { connectors: ['openai'], credentials: [] },
-  delegation: undefined,
-};
+const FACTS = someFacts({ workload_id: 'default', params: CHAT });
 
 /** Times `count` calls one by one. */
 function times(count: number, call: (at: number) => void): { p50: number; p99: number } {

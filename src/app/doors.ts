@@ -6,9 +6,9 @@ import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { parseBasic } from '../inbound/normalise/identity.ts';
-import { seenVia } from '../outbound/net/header-filter.ts';
 import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import { passPlain } from '../pipeline/pass.ts';
+import { refuseLoop } from '../pipeline/refusals.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { type Router, sendError } from '../surfaces/http/router.ts';
 
@@ -83,9 +83,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const { pipeline, proxyEnabled, intercept, bypass } = options;
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-  if (seenVia(request.rawHeaders, pipeline.settings.nodeId)) {
-    return refuse(new GatewayError('loop_detected', 'This request has already passed this gateway.'));
-  }
+  refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   const who = identify(request, pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = {

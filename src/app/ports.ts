@@ -1,4 +1,5 @@
-import { type Config, isLoopbackHost } from '../base/config/config.ts';
+import type { Config } from '../base/config/config.ts';
+import { isLoopbackHost } from '../base/lib/loopback-host.ts';
 import { type Listener, openListener } from '../inbound/listener/listener.ts';
 import { createDoors } from './doors.ts';
 import type { Line } from './line.ts';

@@ -2,9 +2,10 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import { resolveTarget } from '../inbound/normalise/target.ts';
 import { readAnswerHead } from '../inbound/reply/answer-head.ts';
-import { filterRequestHeaders, seenVia, via } from '../outbound/net/header-filter.ts';
+import { filterRequestHeaders, via } from '../outbound/net/header-filter.ts';
 import type { UpstreamEvents } from '../outbound/net/upstream.ts';
 import { sendError } from '../surfaces/http/router.ts';
+import { refuseLoop, refuseWebSocket } from './refusals.ts';
 import type { Pipeline } from './stage.ts';
 
 /**
@@ -23,9 +24,8 @@ export function passPlain(arrival: Arrival, pipeline: Pipeline): void {
 function pass(arrival: Arrival, pipeline: Pipeline): void {
   const { head, body, reply } = arrival;
   const { settings, catalogue, upstream } = pipeline;
-  if (seenVia(head.rawHeaders, settings.nodeId)) throw new GatewayError('loop_detected', 'This request has already passed this gateway.');
-  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? ''))
-    throw new GatewayError('upgrade_required', 'WebSockets are not relayed; use HTTPS.');
+  refuseLoop(head.rawHeaders, settings.nodeId);
+  refuseWebSocket(head);
   const target = resolveTarget(head, catalogue);
   let resume: () => void = () => undefined;
   const events: UpstreamEvents = {

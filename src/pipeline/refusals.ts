@@ -1,6 +1,19 @@
-import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
+import { seenVia } from '../outbound/net/header-filter.ts';
 import type { Refusal } from './exchange.ts';
+
+/** @throws GatewayError `loop_detected` for what has passed this very gateway before (decision 3.13) */
+export function refuseLoop(rawHeaders: readonly string[], nodeId: string): void {
+  if (seenVia(rawHeaders, nodeId)) throw new GatewayError('loop_detected', 'This request has already passed this gateway.');
+}
+
+/** @throws GatewayError `upgrade_required` for a WebSocket, which is not relayed in this version (decision 3.12) */
+export function refuseWebSocket(head: ArrivalHead): void {
+  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? ''))
+    throw new GatewayError('upgrade_required', 'WebSockets are not relayed, because their calls could not be metered; use HTTPS.');
+}
 
 /** A denial before or beside policy, with its reason code. */
 export function deny(reasonCode: string, reason: string, status = 403): Refusal {

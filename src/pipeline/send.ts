@@ -74,12 +74,6 @@ export function sendFailure(exchange: Exchange, error: GatewayError): void {
     reply.reset();
     return;
   }
-  const headers = ['X-GW-Request-ID', exchange.requestId, ...JSON_TYPE];
-  if (error.code === 'proxy_authentication_required')
-    headers.push('Proxy-Authenticate', 'Basic realm="AI Request Gateway", charset="UTF-8"');
-  if (error.code === 'unauthorized') headers.push('WWW-Authenticate', 'Bearer');
-  if (error.code === 'overloaded' || error.code === 'shutting_down' || error.code === 'record_store_unavailable')
-    headers.push('Retry-After', '1');
-  if (error.code === 'upgrade_required') headers.push('Upgrade', 'HTTP/2.0, HTTP/1.1');
+  const headers = ['X-GW-Request-ID', exchange.requestId, ...JSON_TYPE, ...error.headers];
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

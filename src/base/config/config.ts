@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { IpSet } from '../lib/ip.ts';
+import { isLoopbackHost } from '../lib/loopback-host.ts';
 import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
@@ -37,13 +37,6 @@ export class ConfigError extends Error {
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-const LOOPBACK = IpSet.parse(['127.0.0.0/8', '::1']);
-
-/** True for an address or name that only this machine can reach. */
-export function isLoopbackHost(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || LOOPBACK.has(host);
-}
 
 /**
  * Reads the settings.

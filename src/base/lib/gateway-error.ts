@@ -1,4 +1,4 @@
-import { ERROR_CODES, type ErrorCode } from '../model/error-codes.ts';
+import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../model/error-codes.ts';
 
 /** One bad member of a body, or one mistake in a bundle (decisions 5.2, 8.1). */
 export interface ErrorDetail {
@@ -24,6 +24,11 @@ export class GatewayError extends Error {
     this.code = code;
     this.status = ERROR_CODES[code].status;
     this.details = options?.details;
+  }
+
+  /** Header fields that go with the code, as a flat name, value list. */
+  get headers(): readonly string[] {
+    return ERROR_HEADERS[this.code] ?? [];
   }
 
   /** The JSON body every surface answers with (decision 8.1). */

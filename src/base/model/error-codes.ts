@@ -48,3 +48,15 @@ export const ERROR_CODES = {
 } as const satisfies Record<string, { status: number; meaning: string }>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
+
+const AGAIN_SOON = ['Retry-After', '1'];
+
+/** Header fields that an answer with this code must or should carry, as a flat name, value list (RFC 9110 §11.6.1, §11.7.1, §15.5.22, §10.2.3). */
+export const ERROR_HEADERS: Readonly<Partial<Record<ErrorCode, readonly string[]>>> = {
+  unauthorized: ['WWW-Authenticate', 'Bearer'],
+  proxy_authentication_required: ['Proxy-Authenticate', 'Basic realm="AI Request Gateway"'],
+  upgrade_required: ['Upgrade', 'HTTP/2.0, HTTP/1.1'],
+  overloaded: AGAIN_SOON,
+  shutting_down: AGAIN_SOON,
+  record_store_unavailable: AGAIN_SOON,
+};

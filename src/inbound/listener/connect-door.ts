@@ -6,6 +6,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Authority, Tunnel } from '../../base/model/arrival.ts';
+import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
 import type { JudgeServerName } from './hello-gate.ts';
@@ -43,7 +44,7 @@ export interface ConnectDoorOptions {
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n';
 /** Decision 3.7; every other refusal is given inside the tunnel, and a fault of ours says 503. */
 const CONNECT_STATUSES = new Set([400, 403, 407, 429, 502, 503, 504, 508]);
-const CHALLENGE = ['Proxy-Authenticate', 'Basic realm="AI Request Gateway"'];
+const CHALLENGE = ERROR_HEADERS.proxy_authentication_required ?? [];
 
 /** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
 export class ConnectDoor {

@@ -2,6 +2,7 @@ import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
 import { parseIp } from '../../base/lib/ip.ts';
+import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
 import { pathOnly } from './path.ts';
 import { hasProxyPrefix, hostOf } from './target.ts';
@@ -56,13 +57,6 @@ export function guardOrigin(head: ArrivalHead, guard: OriginGuard): GatewayError
     return undefined;
   }
   return new GatewayError('misdirected_request', 'Host is not a name of this gateway; list it in GW_PUBLIC_NAMES if it is.');
-}
-
-/** True for `localhost`, names below it, and loopback addresses; the argument is canonical. */
-export function isLoopbackHost(host: string): boolean {
-  if (host === 'localhost' || host === '127.0.0.1' || host.endsWith('.localhost')) return true;
-  const ip = parseIp(host);
-  return ip !== undefined && (ip.version === 4 ? ip.text.startsWith('127.') : ip.text === '::1');
 }
 
 function namesProvider(head: ArrivalHead, catalogue: Catalogue): boolean {

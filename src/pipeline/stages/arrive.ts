@@ -4,6 +4,7 @@ import { readIdentity } from '../../inbound/normalise/identity.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
 import type { Exchange } from '../exchange.ts';
+import { refuseWebSocket } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
 /** What the head alone says: who calls, for whom, and where to. On the structured API all of that is in the body. */
@@ -50,7 +51,5 @@ function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
     exchange.operation = catalogue.operation(target.provider, head.method, pathOnly(target.path));
     exchange.actionType = exchange.operation.actionType;
   }
-  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? '')) {
-    throw new GatewayError('upgrade_required', 'WebSockets are not relayed, because their calls could not be metered; use HTTPS.');
-  }
+  refuseWebSocket(head);
 }

@@ -161,10 +161,7 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
 
 /** The one form of an error on the gateway's own routes (decision 8.1). */
 export function sendError({ reply }: Arrival, error: GatewayError): void {
-  const headers = ['Content-Type', 'application/json'];
+  const headers = ['Content-Type', 'application/json', ...error.headers];
   if (error instanceof MethodNotAllowed) headers.push('Allow', error.allow);
-  if (error.code === 'unauthorized') headers.push('WWW-Authenticate', 'Bearer');
-  if (error.code === 'proxy_authentication_required') headers.push('Proxy-Authenticate', 'Basic realm="AI Request Gateway"');
-  if (error.status === 503) headers.push('Retry-After', '1');
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

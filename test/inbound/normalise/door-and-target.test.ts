@@ -1,7 +1,8 @@
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { isLoopbackHost } from '../../../src/base/lib/loopback-host.ts';
 import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
-import { classifyOrigin, guardOrigin, isLoopbackHost, type OriginGuard } from '../../../src/inbound/normalise/door.ts';
+import { classifyOrigin, guardOrigin, type OriginGuard } from '../../../src/inbound/normalise/door.ts';
 import { resolveTarget } from '../../../src/inbound/normalise/target.ts';
 import { codeOr, head } from './heads.ts';
 
