@@ -44,7 +44,9 @@ async function* hashed(exchange: Exchange, body: BodySource): AsyncGenerator<Uin
   for await (const chunk of body.stream()) {
     hash.update(chunk);
     exchange.requestBytes += chunk.length;
+    // With the last byte, not after it: an upstream may have answered before this is asked for more.
+    if (exchange.requestBytes === body.declaredLength) exchange.requestSha256 = hash.hex();
     yield chunk;
   }
-  exchange.requestSha256 = hash.hex();
+  exchange.requestSha256 ??= hash.hex();
 }
