@@ -19,7 +19,7 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, store, upstream, adminToken } = resources;
+  const { clock, log, catalogue, policies, workloads, rateLimits, store, upstream, adminToken } = resources;
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownProvider: (id) => catalogue.provider(id) !== undefined,
@@ -41,6 +41,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     catalogue,
     policies,
     workloads,
+    rateLimits,
     store,
     upstream,
     buffers: new BufferBudget(config.maxBufferedBytes),
@@ -51,6 +52,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     store,
     policies,
     workloads,
+    rateLimits,
     health: {
       clock,
       nodeId: config.nodeId,

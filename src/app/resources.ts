@@ -10,6 +10,7 @@ import { type CertificateAuthority, openCertificateAuthority } from '../inbound/
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import { PolicyService } from '../services/policies.ts';
+import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
@@ -34,6 +35,7 @@ export interface Resources {
   readonly catalogue: Catalogue;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
   readonly upstream: Upstream;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
@@ -52,6 +54,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const connectorId = (text: string) => canonicalConnectorId(catalogue, text);
   const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log, connectorId });
   const workloads = await WorkloadService.open(store);
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -65,5 +68,10 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, upstream, ownAddresses };
+  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, upstream, ownAddresses };
+}
+
+function rateLimitConfig(config: Config): RateLimitConfig {
+  const { ratelimitRefillRate, ratelimitMaxTokens, ratelimitWindow } = config;
+  return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
 }

@@ -1,8 +1,10 @@
 import type { Arrival } from '../base/model/arrival.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
+import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
 import { workloadRoutes } from '../surfaces/admin/workloads.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
 import { type HealthOptions, healthRoutes } from '../surfaces/api/health.ts';
@@ -15,6 +17,7 @@ export interface RouteParts {
   readonly store: Store;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
   readonly health: HealthOptions;
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
@@ -31,5 +34,6 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...parts.metrics,
     ...workloadRoutes(parts.workloads),
     ...policyRoutes(parts.policies),
+    ...rateLimitRoutes(parts.rateLimits),
   ];
 }

@@ -31,6 +31,8 @@ export interface Refusal {
   readonly status: number;
   readonly reason: string;
   readonly reasonCodes: readonly string[];
+  /** When it is worth trying again: `Retry-After` of the structured API. */
+  readonly retryAfterSeconds?: number;
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode;
 }

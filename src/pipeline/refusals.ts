@@ -1,8 +1,9 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
+import type { Decision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
-import type { Refusal } from './exchange.ts';
+import type { Door, Refusal } from './exchange.ts';
 
 /** @throws GatewayError `loop_detected` for what has passed this very gateway before (decision 3.13) */
 export function refuseLoop(rawHeaders: readonly string[], nodeId: string): void {
@@ -18,6 +19,11 @@ export function refuseWebSocket(head: ArrivalHead): void {
 /** A denial before or beside policy, with its reason code. */
 export function deny(reasonCode: string, reason: string, status = 403): Refusal {
   return { decision: 'deny', status, reason, reasonCodes: [reasonCode] };
+}
+
+/** Status of a decision that refuses: on the proxied doors always 403 (specification, "Transparent proxy mode" 6). */
+export function statusOf(decision: Decision, door: Door): number {
+  return decision === 'rate_limit' && door === 'direct' ? 429 : 403;
 }
 
 /** Failures that became a decision about the request and are therefore recorded as `deny` (decisions 3.19, 7.3, 8.5). */

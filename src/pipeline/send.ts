@@ -62,8 +62,14 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, record: Execut
     exchange.door === 'direct'
       ? directRefusal(record, refusal, traceFacts(exchange))
       : proxiedRefusal(record, refusal, errorShape(exchange), refusalBody);
-  const extra = refusal.errorCode && LASTING.has(refusal.errorCode) ? [...JSON_TYPE, ...NO_RETRY] : JSON_TYPE;
-  reply.sendWhole(refusal.status, governedHeaders(markOf(exchange, record.record_hash), extra), Buffer.from(JSON.stringify(body)));
+  const headers = governedHeaders(markOf(exchange, record.record_hash), refusalHeaders(exchange, refusal));
+  reply.sendWhole(refusal.status, headers, Buffer.from(JSON.stringify(body)));
+}
+
+function refusalHeaders(exchange: Exchange, { errorCode, retryAfterSeconds }: Refusal): readonly string[] {
+  if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
+  if (retryAfterSeconds === undefined || exchange.door !== 'direct') return JSON_TYPE;
+  return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
 }
 
 /** An end without a record: the plain error body of every gateway surface (decision 8.1). */

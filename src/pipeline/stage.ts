@@ -5,6 +5,7 @@ import type { IpSet } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { BufferBudget } from './buffer-budget.ts';
@@ -28,6 +29,7 @@ export interface Pipeline {
   readonly catalogue: Catalogue;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
   readonly store: Store;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;

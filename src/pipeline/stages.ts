@@ -15,6 +15,7 @@ import { meter } from './stages/meter.ts';
 import { mutate } from './stages/mutate.ts';
 import { normalise } from './stages/normalise.ts';
 import { org } from './stages/org.ts';
+import { rate } from './stages/rate.ts';
 import { read } from './stages/read.ts';
 import { replay } from './stages/replay.ts';
 import { resolve } from './stages/resolve.ts';
@@ -35,7 +36,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [forward, meter];
+const CALL: readonly Stage[] = [rate, forward, meter];
 
 /**
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every

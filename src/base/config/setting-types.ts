@@ -73,6 +73,19 @@ export function duration(min: string, max?: string): SettingType<number> {
   };
 }
 
+/** A duration that is kept as the text it was written in. */
+export function durationText(min: string, max: string): SettingType<string> {
+  const { name, allowed, parse } = duration(min, max);
+  return {
+    name,
+    allowed,
+    parse(text) {
+      parse(text);
+      return text;
+    },
+  };
+}
+
 /** `later` are values of the specification that are refused as not supported yet. */
 export function choice<const T extends string>(values: readonly T[], later: Readonly<Record<string, string>> = {}): SettingType<T> {
   return {

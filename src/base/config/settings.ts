@@ -143,6 +143,20 @@ export const SETTINGS = {
     'All buffered bodies together; above it: 503 with `Retry-After`.',
   ),
 
+  ratelimitRefillRate: required(
+    'GW_RATELIMIT_REFILL_RATE',
+    type.integer(1, 1_000_000_000),
+    '60000',
+    'Tokens that each workload gets per window, until a configuration is PUT.',
+  ),
+  ratelimitMaxTokens: required(
+    'GW_RATELIMIT_MAX_TOKENS',
+    type.integer(1, 1_000_000_000),
+    '10000',
+    'Most tokens that a workload can have in hand.',
+  ),
+  ratelimitWindow: required('GW_RATELIMIT_WINDOW', type.durationText('1ms', '24h'), '1m', 'Window of the refill rate.'),
+
   recordFsync: required(
     'GW_RECORD_FSYNC',
     type.fsyncMode,

@@ -11,6 +11,6 @@ export function severityOf(decision: Decision): number {
 }
 
 /** True for the two decisions that let a request run. */
-export function permits(decision: Decision): boolean {
+export function permits(decision: Decision): decision is 'allow' | 'downgrade' {
   return decision === 'allow' || decision === 'downgrade';
 }

@@ -26,7 +26,7 @@ export const REASON_CODES = {
   no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
   approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
   quarantined: { decision: 'quarantine', meaning: 'A rule put the caller into quarantine; without quarantine entries this is a refusal.' },
-  rate_limited: { decision: 'rate_limit', meaning: 'A rule refused for the number of requests.' },
+  rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },

@@ -92,10 +92,7 @@ function readDecision({ value }: YamlEntry, place: Place, effects: RuleEffects, 
   if (name === undefined) return;
   const decision = DECISIONS.find((known) => known === name);
   if (decision === undefined) reader.problems.unknown(place, value, 'unknown_decision', 'decision', name, DECISIONS);
-  else {
-    if (decision === 'rate_limit') refuseUnsupported('decision: rate_limit', value, place, reader);
-    effects.decision = decision;
-  }
+  else effects.decision = decision;
 }
 
 function readReasonCodes({ value }: YamlEntry, place: Place, effects: RuleEffects, { problems }: EffectReader): void {
@@ -110,7 +107,6 @@ function readReasonCodes({ value }: YamlEntry, place: Place, effects: RuleEffect
 }
 
 function readRateLimit(entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
-  refuseUnsupported('rate_limit', entry.key, place, reader);
   readMembers(entry.value, place, reader.problems, 'rate_limit', {
     requests_per_minute: ({ value }, at) => {
       const text = reader.problems.scalar(value, at, 'requests_per_minute')?.source;

@@ -20,7 +20,7 @@ export const checkAgain: Stage = {
     takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
     const verdict = recheck(active.policy, factsOf(exchange));
-    if (verdict) return refusalFrom(verdict);
+    if (verdict) return refusalFrom(verdict, exchange, pipeline);
     // The only keys there are yet are the callers' own, and a key goes to no host but its connector's (decision 6.9).
     if (facts?.connector_id === exchange.connectorId || !carriesKey(exchange)) return undefined;
     return deny('no_credential_candidate', `Policy moves this call to ${exchange.connectorId}, where the key that it carries must not go.`);

@@ -63,6 +63,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const duration = histogram(registry, METRICS.duration);
   const upstream = histogram(registry, METRICS.upstreamLatency);
   const denies = counter(registry, METRICS.denies);
+  const rateLimited = counter(registry, METRICS.rateLimited);
   const authFailures = counter(registry, METRICS.authFailures);
   const unrecorded = counter(registry, METRICS.unrecorded);
   const passed = counter(registry, METRICS.passed);
@@ -89,6 +90,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       requests(action, record.decision, org(record.org_id)).inc();
       duration(action, record.decision).observe(durationMs);
       if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
+      if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
       for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
     },
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),

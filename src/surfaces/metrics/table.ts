@@ -40,6 +40,12 @@ export const METRICS = {
     labels: ['org_id', 'reason_code'],
     help: 'Denied requests by reason code; a denial with several codes counts under each.',
   },
+  rateLimited: {
+    name: 'gw_rate_limit_hits',
+    type: 'counter',
+    labels: ['org_id'],
+    help: 'Requests refused for their number.',
+  },
   authFailures: {
     name: 'gw_auth_failures_total',
     type: 'counter',

@@ -1,0 +1,156 @@
+import type { Clock } from '../base/lib/clock.ts';
+import { parseDuration } from '../base/lib/durations.ts';
+import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+/** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
+export interface RateLimitConfig {
+  readonly refill_rate: number;
+  readonly max_tokens: number;
+  /** A duration such as `1m`. */
+  readonly window_duration: string;
+}
+
+/** A rule's own bucket: its size per workload and minute (decision 6.1). */
+export interface RuleLimit {
+  readonly layer: string;
+  readonly rule_id: string;
+  readonly requests_per_minute: number;
+}
+
+/** Why a request takes no token now. */
+export interface RateRefusal {
+  /** Undefined: the workload's own bucket. */
+  readonly rule: RuleLimit | undefined;
+  /** Whole seconds, at least 1. */
+  readonly retryAfterSeconds: number;
+}
+
+const SPACE = 'rate_limit';
+const CONFIG = 'config';
+const MINUTE_MS = 60_000;
+/** Full buckets are the same as none; beyond this many they are looked for and dropped. */
+const SWEEP_AT = 10_000;
+
+/**
+ * Token buckets of workloads and of rules (decision 6.1). They live in memory: a restart fills them, which errs for the caller once.
+ * Workloads are registered and rules are written by operators, so neither can be made up by a caller.
+ */
+export class RateLimitService {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #workloads = new Map<string, Bucket>();
+  readonly #rules = new Map<string, Bucket>();
+  #config: RateLimitConfig;
+  #shape: BucketShape;
+  #sweepAt = SWEEP_AT;
+
+  private constructor(store: Store, clock: Clock, config: RateLimitConfig) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#config = config;
+    this.#shape = shapeOf(config);
+  }
+
+  /** Starts with the configuration that was PUT last, else with `initial`. */
+  static async open(options: { store: Store; clock: Clock; initial: RateLimitConfig }): Promise<RateLimitService> {
+    const stored = await options.store.get(SPACE, CONFIG);
+    return new RateLimitService(options.store, options.clock, (stored as RateLimitConfig | undefined) ?? options.initial);
+  }
+
+  get config(): RateLimitConfig {
+    return this.#config;
+  }
+
+  /** Replaces the configuration for good; what buckets hold is kept, up to the new size. */
+  async configure(config: RateLimitConfig): Promise<void> {
+    const shape = shapeOf(config);
+    await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
+    const now = this.#clock.monotonic();
+    for (const bucket of this.#workloads.values()) {
+      bucket.tokens = Math.min(shape.capacity, tokensAt(bucket, this.#shape, now));
+      bucket.at = now;
+    }
+    this.#config = config;
+    this.#shape = shape;
+  }
+
+  /** Workloads whose bucket is not full, in order. */
+  keys(): readonly string[] {
+    const now = this.#clock.monotonic();
+    const active = [...this.#workloads].filter(([, bucket]) => tokensAt(bucket, this.#shape, now) < this.#shape.capacity);
+    return active.map(([key]) => key).sort();
+  }
+
+  /** True when the rule's bucket has no token for this workload. Takes none. */
+  exhausted(workloadId: string, rule: RuleLimit): boolean {
+    const bucket = this.#rules.get(ruleKey(workloadId, rule));
+    return tokensAt(bucket, ruleShape(rule), this.#clock.monotonic()) < 1;
+  }
+
+  /** Until all of these rules have a token again; undefined when all of them have one. */
+  refusalBy(workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    return this.#refusal(workloadId, rules, 0, this.#clock.monotonic());
+  }
+
+  #refusal(workloadId: string, rules: readonly RuleLimit[], ownWait: number, now: number): RateRefusal | undefined {
+    let wait = ownWait;
+    let inTheWay: RuleLimit | undefined;
+    for (const rule of rules) {
+      const shape = ruleShape(rule);
+      const needed = waitForOne(tokensAt(this.#rules.get(ruleKey(workloadId, rule)), shape, now), shape);
+      if (needed <= wait) continue;
+      wait = needed;
+      inTheWay = rule;
+    }
+    return wait > 0 ? { rule: inTheWay, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) } : undefined;
+  }
+
+  /**
+   * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes none (policy.md, "Merging effects").
+   * @returns what stands in the way longest, or undefined
+   */
+  take(workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    const now = this.#clock.monotonic();
+    const own = tokensAt(this.#workloads.get(workloadId), this.#shape, now);
+    const refusal = this.#refusal(workloadId, rules, waitForOne(own, this.#shape), now);
+    if (refusal) return refusal;
+    spend(this.#workloads, workloadId, own - 1, now);
+    for (const rule of rules) {
+      const key = ruleKey(workloadId, rule);
+      spend(this.#rules, key, tokensAt(this.#rules.get(key), ruleShape(rule), now) - 1, now);
+    }
+    if (this.#rules.size > this.#sweepAt) this.#sweep(now);
+    return undefined;
+  }
+
+  /** A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are in use. */
+  #sweep(now: number): void {
+    for (const [key, bucket] of this.#rules) if (now - bucket.at >= MINUTE_MS) this.#rules.delete(key);
+    this.#sweepAt = Math.max(SWEEP_AT, this.#rules.size * 2);
+  }
+}
+
+function spend(buckets: Map<string, Bucket>, key: string, left: number, now: number): void {
+  const bucket = buckets.get(key);
+  if (bucket === undefined) buckets.set(key, { tokens: left, at: now });
+  else {
+    bucket.tokens = left;
+    bucket.at = now;
+  }
+}
+
+function ruleKey(workloadId: string, rule: RuleLimit): string {
+  return `${rule.layer}\n${rule.rule_id}\n${workloadId}`;
+}
+
+function ruleShape(rule: RuleLimit): BucketShape {
+  return bucketShape(rule.requests_per_minute, rule.requests_per_minute, MINUTE_MS);
+}
+
+/** @throws RangeError when the window is no duration; callers have checked it */
+function shapeOf(config: RateLimitConfig): BucketShape {
+  const windowMs = parseDuration(config.window_duration);
+  if (windowMs === undefined || windowMs <= 0) throw new RangeError(`"${config.window_duration}" is no window`);
+  return bucketShape(config.max_tokens, config.refill_rate, windowMs);
+}

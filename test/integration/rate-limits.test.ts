@@ -1,0 +1,117 @@
+import t from 'tap';
+import { fakeClock } from '../support/fake-clock.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { bundleOf, chat, startGoverned } from '../support/governed.ts';
+
+const RULES = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: slow, when: {field: context.action.params.model, equals: gpt-4o}, effect: {rate_limit: {requests_per_minute: 2}}}
+  budgets:
+    - {id: stop, when: {field: context.action.params.model, equals: o3}, effect: {decision: rate_limit, reason: o3 is scarce, rate_limit: {requests_per_minute: 1}}}
+`);
+
+t.test('the bucket of a workload', async (t) => {
+  const clock = fakeClock();
+  const env = { GW_RATELIMIT_REFILL_RATE: '6', GW_RATELIMIT_MAX_TOKENS: '3', GW_RATELIMIT_WINDOW: '1m' };
+  const { execute, send, through, recordOf, upstream, gw } = await startGoverned(t, { clock, env });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
+
+  for (let call = 0; call < 3; call += 1) t.equal((await execute()).status, 200);
+  const refused = await execute();
+  t.match(refused, {
+    status: 429,
+    body: { decision: 'rate_limit', reason_codes: ['rate_limited'], reason: /default is above its rate limit/ },
+  });
+  t.equal(refused.headers.get('retry-after'), '10', 'a token flows in every ten seconds');
+  t.equal(upstream.requests.length, 3, 'nothing was forwarded');
+  t.match(await gw.record(String(refused.body['record_id'])), { decision: 'rate_limit', status_code: 429, reason_codes: ['rate_limited'] });
+
+  const redirected = await send(chat());
+  t.equal(redirected.status, 403, 'the proxied doors know only 403');
+  t.equal(redirected.headers['retry-after'], undefined);
+  t.match(JSON.parse(redirected.body.toString()), { decision: 'rate_limit', error: { message: /rate_limited/ } });
+  t.match(await recordOf(redirected), { decision: 'rate_limit', status_code: 403 });
+  t.equal((await through('api.openai.com:443', chat([], '/v1/chat/completions'))).status, 403, 'one bucket for all doors');
+
+  t.equal((await execute({ workload_id: 'other' })).status, 200, 'another workload has its own');
+  t.same((await gw.admin('GET', '/v1/admin/ratelimit/keys')).body, { keys: ['default', 'other'] });
+  clock.advance(10_000);
+  t.equal((await execute()).status, 200, 'one token has flowed in');
+  t.equal((await execute()).status, 429, 'and no more: refused requests took none');
+  clock.advance(120_000);
+  t.same((await gw.admin('GET', '/v1/admin/ratelimit/keys')).body, { keys: [] }, 'full buckets are not listed');
+  t.match((await gw.admin('GET', '/metrics')).text, /gw_rate_limit_hits\{org_id="default"\} 4/);
+});
+
+t.test('the bucket of a rule', async (t) => {
+  const clock = fakeClock();
+  const { execute, gw } = await startGoverned(t, { clock, bundle: RULES });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
+  const call = (model: string, workload = 'default') => execute({ workload_id: workload }, { params: { model, messages: [] } });
+
+  t.equal((await call('gpt-4o')).status, 200);
+  t.equal((await call('gpt-4o')).status, 200);
+  const refused = await call('gpt-4o');
+  t.match(refused, { status: 429, body: { reason: /2 requests per minute \(rule "slow"\)/ } });
+  t.equal(refused.headers.get('retry-after'), '30');
+  t.equal((await call('gpt-4o-mini')).status, 200, 'the rule limits what it matches');
+  t.equal((await call('gpt-4o', 'other')).status, 200, 'per workload');
+
+  t.equal((await call('o3')).status, 200, 'a rule that decides has no opinion while its bucket has tokens');
+  const decided = await call('o3');
+  t.match(decided, {
+    status: 429,
+    body: { decision: 'rate_limit', reason: 'o3 is scarce', decision_trace: { matched_rule_ids: ['all', 'stop'] } },
+  });
+  t.equal(decided.headers.get('retry-after'), '60');
+  clock.advance(59_000);
+  t.equal((await call('o3')).headers.get('retry-after'), '1');
+  clock.advance(1_000);
+  t.equal((await call('o3')).status, 200);
+});
+
+t.test('64 callers at once get no token more than there is', async (t) => {
+  const { execute, upstream } = await startGoverned(t, {
+    clock: fakeClock(),
+    env: { GW_RATELIMIT_MAX_TOKENS: '20', GW_RATELIMIT_REFILL_RATE: '1' },
+  });
+  const answers = await Promise.all(Array.from({ length: 64 }, () => execute()));
+  t.equal(answers.filter(({ status }) => status === 200).length, 20);
+  t.equal(upstream.requests.length, 20);
+});
+
+t.test('the configuration', async (t) => {
+  const { gw, execute } = await startGoverned(t, { clock: fakeClock() });
+  const config = (body: unknown) => gw.admin('PUT', '/v1/admin/ratelimit/config', body);
+  t.same((await gw.admin('GET', '/v1/admin/ratelimit/config')).body, { refill_rate: 60000, max_tokens: 10000, window_duration: '1m' });
+
+  const wanted = { refill_rate: 0.5, max_tokens: 2, window_duration: '1h30m' };
+  t.same(await config(wanted).then(({ status, body }) => ({ status, body })), { status: 200, body: wanted });
+  t.same((await gw.admin('GET', '/v1/admin/ratelimit/config')).body, wanted);
+  t.equal((await execute()).status, 200);
+  t.equal((await execute()).status, 200);
+  t.equal((await execute()).headers.get('retry-after'), String(3 * 3600), 'the new size and rate hold at once');
+
+  for (const [body, path] of [
+    [{ ...wanted, refill_rate: 0 }, 'refill_rate'],
+    [{ ...wanted, refill_rate: -1 }, 'refill_rate'],
+    [{ ...wanted, refill_rate: '5' }, 'refill_rate'],
+    [{ ...wanted, max_tokens: 0 }, 'max_tokens'],
+    [{ ...wanted, max_tokens: 0.5 }, 'max_tokens'],
+    [{ refill_rate: 1, window_duration: '1m' }, 'max_tokens'],
+    [{ ...wanted, window_duration: '1' }, 'window_duration'],
+    [{ ...wanted, window_duration: '0' }, 'window_duration'],
+    [{ ...wanted, window_duration: '-1m' }, 'window_duration'],
+    [{ ...wanted, window_duration: '48h' }, 'window_duration'],
+    [{ ...wanted, window_duration: 60 }, 'window_duration'],
+    [{ ...wanted, burst: 1 }, 'burst'],
+  ] as const) {
+    t.match(await config(body), { status: 400, body: { error: { code: 'invalid_request', details: [{ path }] } } }, JSON.stringify(body));
+  }
+  t.match(await config([]), { status: 400 });
+  t.same((await gw.admin('GET', '/v1/admin/ratelimit/config')).body, wanted, 'a bad one changes nothing');
+
+  const anyone = await fetch(`${gw.url}/v1/admin/ratelimit/config`);
+  t.equal(anyone.status, 401);
+  t.equal((await fetch(`${gw.url}/v1/admin/ratelimit/keys`, { headers: { 'GW-Admin-Token': ADMIN_TOKEN } })).status, 200);
+});
