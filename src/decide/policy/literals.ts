@@ -97,7 +97,8 @@ function decimal(text: string): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
-function epoch(text: string): number | undefined {
+/** Milliseconds since the epoch of an RFC 3339 time. */
+export function epoch(text: string): number | undefined {
   const value = RFC3339.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isFinite(value) ? value : undefined;
 }

@@ -1,0 +1,192 @@
+import { canonicalHost } from '../../base/lib/host.ts';
+import { parseUsd } from '../../base/lib/money.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
+import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
+import type { DelegationFacts, Facts } from './facts.ts';
+import { FIELD_NAMES, type Field, type FieldType, isRecord, resolveField } from './fields.ts';
+import { epoch } from './literals.ts';
+
+/*
+ * A request that somebody describes by the names that rules use: the facts of a test case, of an explanation, of a record that is replayed (decision 7.4).
+ */
+
+/** A plain chat call, to which a description is applied. A new one each time: {@link giveFacts} changes it. */
+export function plainCall(): Facts {
+  return {
+    org_id: 'default',
+    workload_id: 'default',
+    caller_id: undefined,
+    caller_ip: '127.0.0.1',
+    connection_type: 'direct_api',
+    traffic_class: 'developer',
+    time: Date.UTC(2026, 10, 21, 12),
+    purpose: undefined,
+    labels: {},
+    action_type: 'ai.infer',
+    action_method: 'POST',
+    target_host: 'api.openai.com',
+    target_path: '/v1/chat/completions',
+    params: { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 },
+    stream: false,
+    header_names: new Set(['content-type']),
+    attribution: {},
+    org_attribution: undefined,
+    estimates: { tokens_in: 10, tokens_out_max: 100, cost_pico: 3_050_000_000n },
+    risk: undefined,
+    connector_id: 'openai',
+    credential_id: undefined,
+    candidates: { connectors: ['openai'], credentials: [] },
+    delegation: undefined,
+  };
+}
+
+export interface FactMistake {
+  /** The name as it was given, with those around it. */
+  readonly path: string;
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/**
+ * Sets the named fields, with or without the leading `context.`; a map stands for the names below it, so `action: {method: GET}` is `action.method: GET`.
+ * `action.params`, `labels` and `attribution.labels` are replaced when they are given as a whole. Null takes a field away; in the body it is a null.
+ * `org_attribution` is the org's last resort, by flat names (decision 6.11).
+ */
+export function giveFacts(facts: Facts, given: Readonly<Record<string, unknown>>, prefix = ''): readonly FactMistake[] {
+  return Object.entries(given).flatMap(([name, value]) => giveFact(facts, prefix === '' ? name : `${prefix}.${name}`, value));
+}
+
+function giveFact(facts: Facts, path: string, value: unknown): readonly FactMistake[] {
+  const name = path.startsWith('context.') ? path.slice('context.'.length) : path;
+  if (Object.hasOwn(WHOLE, name))
+    return isRecord(value) ? (WHOLE[name]?.(facts, value, path) ?? []) : [{ path, message: `${name} is a map` }];
+  const field = resolveField(name);
+  if (field === undefined) return isRecord(value) ? giveFacts(facts, value, path) : [unknownField(path, name)];
+  const { read, expected } = READERS[field.type];
+  const fact = value === null ? undefined : read(value, field);
+  if (value !== null && fact === undefined) return [{ path, message: `${field.name} is ${expected}` }];
+  setField(facts, field.name, value === null && field.name.startsWith(BODY) ? null : fact);
+  return [];
+}
+
+function unknownField(path: string, name: string): FactMistake {
+  const nearest = nearestName(name, FIELD_NAMES);
+  return { path, message: `unknown field "${path}"`, ...(nearest === undefined ? {} : { hint: `did you mean "${nearest}"?` }) };
+}
+
+type GiveWhole = (facts: Facts, value: Readonly<Record<string, unknown>>, path: string) => readonly FactMistake[];
+
+const WHOLE: Readonly<Record<string, GiveWhole>> = {
+  'action.params': (facts, body) => {
+    facts.params = body;
+    if (typeof body['stream'] === 'boolean') facts.stream = body['stream'];
+    return [];
+  },
+  labels: (facts, labels, path) => {
+    facts.labels = {};
+    return giveFacts(facts, labels, path);
+  },
+  'attribution.labels': (facts, labels, path) => {
+    facts.attribution = { ...facts.attribution, labels: {} };
+    return giveFacts(facts, labels, path);
+  },
+  org_attribution: (facts, values, path) => {
+    const entries: (readonly [AttributionKey, string])[] = [];
+    for (const [name, value] of Object.entries(values)) {
+      const key = attributionKey(name);
+      if (key === undefined || typeof value !== 'string')
+        return [{ path: `${path}.${name}`, message: 'is no attribution key with a text' }];
+      entries.push([key, value]);
+    }
+    facts.org_attribution = attributionFrom(entries);
+    return [];
+  },
+};
+
+interface FactReader {
+  /** From JSON or YAML data, which is never converted from one type to another; undefined when it is none. */
+  readonly read: (value: unknown, field: Field) => unknown;
+  readonly expected: string;
+}
+
+const text = (value: unknown) => (typeof value === 'string' ? value : undefined);
+const texts = (value: unknown) => (Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : undefined);
+const TEXT: FactReader = { read: text, expected: 'a text (quote it)' };
+const TEXTS: FactReader = { read: texts, expected: 'a list of texts' };
+
+const READERS: Readonly<Record<FieldType, FactReader>> = {
+  text: TEXT,
+  connector: TEXT,
+  host: { read: (value) => (typeof value === 'string' ? canonicalHost(value) : undefined), expected: 'a host name' },
+  method: { read: (value) => text(value)?.toUpperCase(), expected: 'a method' },
+  enum: { read: (value, { values }) => (values?.includes(String(value)) ? value : undefined), expected: 'one of the known values' },
+  integer: { read: (value) => (Number.isSafeInteger(value) ? value : undefined), expected: 'a whole number' },
+  number: { read: (value) => (typeof value === 'number' && Number.isFinite(value) ? value : undefined), expected: 'a number' },
+  // As text where the facts hold text: what is no amount is a value of another type there.
+  money: {
+    read: (value, { name }) => (name === 'delegation.max_cost_usd' ? text(value) : parseUsd(String(value))),
+    expected: 'an amount such as "0.25"',
+  },
+  boolean: { read: (value) => (typeof value === 'boolean' ? value : undefined), expected: 'true or false' },
+  time: { read: (value) => epoch(text(value) ?? ''), expected: 'a time such as "2027-01-31T08:00:00Z"' },
+  list: TEXTS,
+  connector_list: TEXTS,
+  header_names: {
+    read: (value) => texts(value) && new Set(texts(value)?.map((name) => name.toLowerCase())),
+    expected: 'a list of header names',
+  },
+  open: { read: (value) => value, expected: 'a value' },
+};
+
+const BODY = 'action.params.';
+const HEADER = 'action.header.';
+
+/** Where fields stand in the facts, when their own name does not say it. */
+const PLACES: Readonly<Record<string, string>> = {
+  'workload.id': 'workload_id',
+  'action.type': 'action_type',
+  'action.method': 'action_method',
+  'action.target_host': 'target_host',
+  'action.target_path': 'target_path',
+  'action.headers_present': 'header_names',
+  'connector.id': 'connector_id',
+  'credential.id': 'credential_id',
+  'estimates.cost_usd': 'estimates.cost_pico',
+};
+
+const NEW_RISK: NonNullable<Facts['risk']> = { score: 0, signals: [] };
+const NEW_DELEGATION: DelegationFacts = {
+  issued_by: undefined,
+  principal_id: undefined,
+  audience: undefined,
+  token_id: 'token',
+  depth: 1,
+  policy_bundle_id: undefined,
+  max_cost_usd: undefined,
+  actions_allow: undefined,
+  targets_allow: undefined,
+};
+
+function setField(facts: Facts, name: string, value: unknown): void {
+  if (name.startsWith(HEADER)) {
+    const names = new Set(facts.header_names);
+    if (value === true) names.add(name.slice(HEADER.length));
+    else names.delete(name.slice(HEADER.length));
+    facts.header_names = names;
+    return;
+  }
+  if (name.startsWith('risk.')) facts.risk ??= NEW_RISK;
+  if (name.startsWith('delegation.')) facts.delegation ??= NEW_DELEGATION;
+  const place = name.startsWith(BODY) ? name.replace('action.', '') : (PLACES[name] ?? name);
+  Object.assign(facts, withMember(facts, place.split('.'), value));
+  if (typeof value === 'boolean' && name === 'action.params.stream') facts.stream = value;
+}
+
+/** A copy in which the member at the end of the way has the value, or is missing when that is undefined. */
+function withMember(from: unknown, [name, ...rest]: readonly string[], value: unknown): unknown {
+  if (name === undefined) return value;
+  if (Array.isArray(from) && /^\d{1,4}$/.test(name)) return from.with(Number(name), withMember(from[Number(name)], rest, value));
+  const members = isRecord(from) ? from : {};
+  const own = Object.hasOwn(members, name) ? members[name] : undefined;
+  return Object.fromEntries([...Object.entries(members).filter(([key]) => key !== name), [name, withMember(own, rest, value)]]);
+}
