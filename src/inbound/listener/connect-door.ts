@@ -70,32 +70,27 @@ export class ConnectDoor {
     socket.once('close', () => this.#open.delete(link));
     // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
     if (head.length > 0) socket.unshift(head);
-    const connect = this.#screen(request, link);
-    if (connect instanceof GatewayError) {
-      this.#refuse(link, connect);
-      return;
-    }
     const left = new AbortController();
     socket.once('close', () => left.abort());
     link.activity = { drain: () => undefined, sweep: () => undefined };
-    this.#settle(connect, link, left.signal).catch((error: unknown) => this.#refuse(link, this.#asRefusal(error, connect)));
+    this.#settle(request, link, left.signal).catch((error: unknown) => this.#refuse(link, this.#asRefusal(error)));
   }
 
-  /** What is refused whoever asks, cheapest first. */
-  #screen(request: IncomingMessage, link: Link): ConnectRequest | GatewayError {
+  /** What is refused whoever asks, cheapest first. @throws GatewayError the refusal */
+  #screen(request: IncomingMessage, link: Link): ConnectRequest {
     const { links, limits, connectPorts, own } = this.#options;
     const connect = readConnect(request, link);
-    if (connect instanceof GatewayError) return connect;
-    if (links.draining) return new GatewayError('shutting_down', 'The gateway is shutting down.');
-    if (this.#open.size > limits.maxTunnels)
-      return new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
+    if (connect instanceof GatewayError) throw connect;
+    if (links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
+    if (this.#open.size > limits.maxTunnels) throw new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
     const { host, port } = connect.authority;
-    if (!connectPorts.has(port)) return new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
-    if (own.owns(connect.authority)) return new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
+    if (!connectPorts.has(port)) throw new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
+    if (own.owns(connect.authority)) throw new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
     return connect;
   }
 
-  async #settle(connect: ConnectRequest, link: Link, left: AbortSignal): Promise<void> {
+  async #settle(request: IncomingMessage, link: Link, left: AbortSignal): Promise<void> {
+    const connect = this.#screen(request, link);
     const verdict = await this.#options.decide(connect);
     if (left.aborted) return;
     if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
@@ -154,9 +149,9 @@ export class ConnectDoor {
     socket.resume();
   }
 
-  #asRefusal(error: unknown, connect: ConnectRequest): GatewayError {
+  #asRefusal(error: unknown): GatewayError {
     if (error instanceof GatewayError) return error;
-    this.#options.log.error({ err: error, host: connect.authority.host }, 'a CONNECT failed');
+    this.#options.log.error({ err: error }, 'a CONNECT failed');
     return new GatewayError('internal', 'The gateway could not open the tunnel.');
   }
 }

@@ -31,6 +31,14 @@ t.test('one host has one name, however it is spelled', async (t) => {
   for (const [text, host] of cases) t.equal(canonicalHost(text), host, JSON.stringify(text));
 });
 
+t.test('a host reads the same however often hosts were read before', async (t) => {
+  // Bytes beyond ASCII as node:http gives them, one character each: valid UTF-8 by chance, and not.
+  const odd = ['b\u00fc4c', 'b\u00c3\u00b44c', '\u00c3\u00b4', '\u00ff.example'];
+  const before = odd.map(canonicalHost);
+  for (let i = 0; i < 100_000; i++) canonicalHost(`B\u00c3\u00b4${i % 10}c`);
+  t.same(odd.map(canonicalHost), before);
+});
+
 t.test('what is not a host is refused', async (t) => {
   const refused = [
     '',
