@@ -43,13 +43,14 @@ function wanted() {
       seed: { type: 'string' },
       rounds: { type: 'string' },
       seconds: { type: 'string' },
+      rate: { type: 'string' },
     },
   });
   const only = values.soak ? 'soak' : values.only;
   if (only !== undefined && !PROOFS.includes(only)) throw new Error(`--only takes one of ${PROOFS.join(', ')}`);
   if (values.tenth && values.soak) throw new Error('--tenth and --soak exclude each other');
   const options = [...(values.tenth ? ['--tenth'] : []), ...(values.soak ? ['--long'] : [])];
-  for (const name of ['seed', 'rounds', 'seconds']) if (values[name] !== undefined) options.push(`--${name}`, values[name]);
+  for (const name of ['seed', 'rounds', 'seconds', 'rate']) if (values[name] !== undefined) options.push(`--${name}`, values[name]);
   return { proofs: only === undefined ? PROOFS : [only], options };
 }
 

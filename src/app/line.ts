@@ -20,10 +20,12 @@ export interface Line {
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
   const { clock, log, catalogue, policies, workloads, rateLimits, store, upstream, adminToken } = resources;
+  const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownProvider: (id) => catalogue.provider(id) !== undefined,
     openTunnels,
+    bufferedBytes: () => buffers.used,
   });
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });
@@ -44,7 +46,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits,
     store,
     upstream,
-    buffers: new BufferBudget(config.maxBufferedBytes),
+    buffers,
     events: fanOut([executionLog(log), metrics.events, health.events, pinned.events]),
   };
   const routes = gatewayRoutes({

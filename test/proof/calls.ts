@@ -1,22 +1,42 @@
 import { createHash, type Hash } from 'node:crypto';
-import { AI_HOST, type Pace } from './paced-upstream.ts';
+import { gzipSync } from 'node:zlib';
+import { type Pace, streamEvents, wholeAnswer } from './paced-answer.ts';
+import { AI_HOST, OTHER_HOST } from './paced-upstream.ts';
 import type { Seeded } from './seeded.ts';
 
-export const DOORS = ['direct', 'redirect', 'connect-h1', 'connect-h2'] as const;
-export type Door = (typeof DOORS)[number];
+/** The ways by which a call is governed and recorded. `plain-tunnel`: plain HTTP inside a CONNECT to port 80. */
+export const DOORS = ['direct', 'redirect', 'absolute', 'connect-h1', 'connect-h2', 'plain-tunnel'] as const;
+/** The ways by which it passes without a record, to a host that is no provider. */
+export const PASSED_DOORS = ['passed-tunnel', 'passed-absolute'] as const;
+export type Door = (typeof DOORS)[number] | (typeof PASSED_DOORS)[number];
+
+/** What a call sends: JSON, the same under `Content-Encoding`, a form whose fields policy reads, a file that it does not read. */
+export type Content = 'json' | 'gzip' | 'form' | 'file';
 
 /** One call as it is to be made. Its tag travels as `caller_id` (and so into the record) and in the body (and so to the upstream and back). */
 export interface CallPlan {
   readonly tag: string;
   readonly door: Door;
+  readonly host: string;
   readonly pace: Pace;
   /** By a workload that nobody registered: refused, with a record. */
   readonly denied: boolean;
-  readonly model: string;
   /** The client leaves so many milliseconds after sending. */
   readonly abortAfter: number | undefined;
-  /** Bytes of the prompt. */
+  /** Bytes of the prompt, or of the file. */
   readonly prompt: number;
+  readonly content: Content;
+  readonly sending: Sending;
+}
+
+/** How the body of a request leaves. */
+export interface Sending {
+  /** Transfer-Encoding in the place of Content-Length; h2 sends no length either. */
+  readonly chunked: boolean;
+  /** 1: all at once, behind the head. */
+  readonly pieces: number;
+  /** Milliseconds between two writes. */
+  readonly gap: number;
 }
 
 const MODELS = ['gpt-4o-mini', 'gpt-4o', 'a-model-without-a-price'];
@@ -27,29 +47,58 @@ const END_AFTER: readonly (readonly [number, number])[] = [
   // Longer than the gateway waits for a stream's end.
   [1, 400],
 ];
+const CONTENTS: readonly (readonly [number, Content])[] = [
+  [8, 'json'],
+  [1, 'gzip'],
+  [1, 'form'],
+  [1, 'file'],
+];
 
-/** Draws a call of the usual mix: small and large answers, streams, some clients that leave, some denials. */
-export function drawCall(random: Seeded, tag: string, door = random.pick(DOORS)): CallPlan {
+/** Draws a call of the usual mix: small and large answers, streams, uploads, some clients that leave, some denials. */
+export function drawCall(random: Seeded, tag: string, door: Door = random.pick(DOORS)): CallPlan {
   const kind = random.weighted<'small' | 'large' | 'stream' | 'denied'>([
     [40, 'small'],
     [5, 'large'],
     [45, 'stream'],
     [10, 'denied'],
   ]);
+  const content = door === 'direct' ? 'json' : random.weighted(CONTENTS);
+  const governed = isGoverned(door);
   const pace: Pace = {
     tag,
+    model: random.pick(MODELS),
     delay: random.between(0, 20),
-    events: kind === 'stream' ? random.between(1, 24) : 0,
+    // Nothing is known of the streams of operations that no connector has, so none is asked for.
+    events: kind === 'stream' && content !== 'file' ? random.between(1, 24) : 0,
     gap: random.between(0, 6),
     end: random.weighted(END_AFTER),
     bytes: kind === 'large' ? random.between(60_000, 200_000) : random.between(0, 2_000),
     chunked: random.chance(0.5),
   };
-  const abortAfter = random.chance(0.08) ? random.between(0, 80) : undefined;
-  return { tag, door, pace, denied: kind === 'denied', model: random.pick(MODELS), abortAfter, prompt: random.between(10, 1_000) };
+  const upload = content === 'file' || content === 'form';
+  return {
+    tag,
+    door,
+    host: governed ? AI_HOST : OTHER_HOST,
+    pace,
+    denied: kind === 'denied' && governed,
+    abortAfter: random.chance(0.08) ? random.between(0, 80) : undefined,
+    prompt: upload && random.chance(0.3) ? random.between(50_000, 500_000) : random.between(10, 1_000),
+    content,
+    sending: {
+      chunked: random.chance(0.3),
+      pieces: random.chance(0.3) ? random.between(2, 12) : 1,
+      gap: random.between(0, 4),
+    },
+  };
 }
 
-/** What the client of a call saw. */
+/** It has a record. */
+export function isGoverned(door: Door): boolean {
+  return !(PASSED_DOORS as readonly Door[]).includes(door);
+}
+
+/** What the client of a call saw. Times are of `performance.now()`. */
 export class CallResult {
   readonly plan: CallPlan;
   status = 0;
@@ -63,6 +112,16 @@ export class CallResult {
   aborted = false;
   /** Why the answer did not come to its end. */
   failure: string | undefined;
+  /** Of its connection, as the other end sees it. */
+  localPort = 0;
+  /** The whole request was given to the connection. */
+  sent = false;
+  overAt = 0;
+  /** SHA-256 of the request body. */
+  bodySent: string | undefined;
+  /** Of the answer's body, once the call is over. */
+  bodyHash = '';
+  #fault: string | undefined;
   readonly #hash: Hash = createHash('sha256');
   #text = '';
 
@@ -84,69 +143,126 @@ export class CallResult {
 
   body(piece: Buffer): void {
     this.#hash.update(piece);
-    if (this.plan.pace.events > 0 || this.#text.length < 1_000) this.#text += piece.toString('latin1');
-    if (this.plan.pace.events > 0 && !this.terminal) this.terminal = this.#text.includes('data: [DONE]\n');
+    const { pace, door } = this.plan;
+    if (pace.events > 0 || door === 'direct' || this.#text.length < 1_000) this.#text += piece.toString('latin1');
+    if (pace.events > 0 && !this.terminal) this.terminal = this.#text.includes('data: [DONE]\n');
   }
 
-  /** SHA-256 of a complete body. */
-  bodyHash(): string {
-    return this.#hash.copy().digest('hex');
+  /** Nothing more will come. Judges what came, and lets go of it. */
+  finish(): void {
+    this.overAt = performance.now();
+    this.bodyHash = this.#hash.digest('hex');
+    if (this.acknowledged) this.#fault = this.#judge();
+    this.#text = this.#text.slice(0, 300);
   }
 
   /** What is wrong with an acknowledged answer, apart from its record. */
-  fault(): string | undefined {
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  #judge(): string | undefined {
     const { tag, denied, door } = this.plan;
     const expected = denied ? 403 : 200;
     if (this.status !== expected) return `${tag}: status ${this.status} at ${door}: ${this.#text.slice(0, 200)}`;
-    if (!denied && !this.#text.includes(`chatcmpl-${tag}`)) return `${tag}: the answer of another call: ${this.#text.slice(0, 200)}`;
-    return this.recordId === undefined ? `${tag}: no X-GW-Record-ID` : undefined;
+    if (!denied && this.complete && !this.#isWhole()) return `${tag}: what came by ${door} is not the answer: ${this.#text.slice(0, 200)}`;
+    return this.recordId === undefined && isGoverned(door) ? `${tag}: no X-GW-Record-ID` : undefined;
+  }
+
+  /** What the gateway or the upstream said of it. */
+  get said(): string {
+    return this.#text;
   }
 
   /** True when `bodyHash` is to be what the record states: the upstream's bytes, passed as they are. */
   get verbatim(): boolean {
-    return this.complete && !this.plan.denied && (this.plan.door !== 'direct' || this.plan.pace.events > 0);
+    return this.complete && this.status === 200 && !this.plan.denied && (this.plan.door !== 'direct' || this.plan.pace.events > 0);
+  }
+
+  /** It is the upstream's answer to this very request, to the last byte. An envelope holds it as a value. */
+  #isWhole(): boolean {
+    const { pace, door } = this.plan;
+    const sent = door === 'direct' ? undefined : this.bodySent;
+    if (door === 'direct' && pace.events === 0) {
+      const whole = wholeAnswer(pace, undefined);
+      return (
+        this.#text.includes(whole) || JSON.stringify((JSON.parse(this.#text) as { result?: { body?: unknown } }).result?.body) === whole
+      );
+    }
+    const wanted = pace.events > 0 ? streamEvents(pace, sent).join('') : wholeAnswer(pace, sent);
+    return createHash('sha256').update(wanted).digest('hex') === this.bodyHash;
   }
 }
 
 export interface WireCall {
   readonly path: string;
+  /** What stands before the path in the request target. */
+  readonly origin: string;
   readonly host: string;
   /** Names in lower case, so that they serve h2 too. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
 
-/** A call as it goes over the wire at its door. */
+/** A call as it goes over the wire at its door. `gatewayPort`: as the gateway knows it. */
 export function wireCall(plan: CallPlan, gatewayPort: number): WireCall {
-  const { tag, door, denied } = plan;
-  const workload = denied ? 'nobody' : 'default';
-  const params = {
-    model: plan.model,
-    messages: [{ role: 'user', content: 'y'.repeat(plan.prompt) }],
-    ...(plan.pace.events > 0 ? { stream: true } : {}),
-    metadata: plan.pace,
-  };
   const own = `127.0.0.1:${gatewayPort}`;
-  if (door === 'direct') {
-    const action = { type: 'ai.infer', method: 'POST', target_host: AI_HOST, target_path: '/v1/chat/completions', params };
-    const envelope = {
-      schema: 'gw.action_request.v2',
-      org_id: 'default',
-      workload_id: workload,
-      caller_id: tag,
-      credential_hint: 'sk-proof',
-      action,
-    };
-    return { path: '/v1/actions:execute', host: own, headers: { 'content-type': 'application/json' }, body: bytes(envelope) };
-  }
+  if (plan.door === 'direct') return directCall(plan, own);
+  const { path, type, body } = CONTENT[plan.content](plan);
   const headers = {
     authorization: 'Bearer sk-proof',
-    'content-type': 'application/json',
-    'x-gw-caller-id': tag,
-    'x-gw-workload-id': workload,
+    'content-type': type,
+    ...(plan.content === 'gzip' ? { 'content-encoding': 'gzip' } : {}),
+    ...(isGoverned(plan.door) ? { 'x-gw-caller-id': plan.tag, 'x-gw-workload-id': plan.denied ? 'nobody' : 'default' } : {}),
+    'x-proof-pace': JSON.stringify(plan.pace),
   };
-  if (door === 'redirect') return { path: '/proxy/openai/v1/chat/completions', host: own, headers, body: bytes(params) };
-  return { path: '/v1/chat/completions', host: AI_HOST, headers, body: bytes(params) };
+  if (plan.door === 'redirect') {
+    const prefix = plan.host === AI_HOST ? 'openai' : 'mistral';
+    return { path: `/proxy/${prefix}${path}`, origin: '', host: own, headers, body };
+  }
+  const absolute = plan.door === 'absolute' || plan.door === 'passed-absolute';
+  return { path, origin: absolute ? `http://${plan.host}` : '', host: plan.host, headers, body };
+}
+
+function directCall(plan: CallPlan, own: string): WireCall {
+  const action = {
+    type: 'ai.infer',
+    method: 'POST',
+    target_host: plan.host,
+    target_path: '/v1/chat/completions',
+    params: { ...params(plan), metadata: plan.pace },
+  };
+  const envelope = {
+    schema: 'gw.action_request.v2',
+    org_id: 'default',
+    workload_id: plan.denied ? 'nobody' : 'default',
+    caller_id: plan.tag,
+    credential_hint: 'sk-proof',
+    action,
+  };
+  return { path: '/v1/actions:execute', origin: '', host: own, headers: { 'content-type': 'application/json' }, body: bytes(envelope) };
+}
+
+const CONTENT: Readonly<Record<Content, (plan: CallPlan) => { path: string; type: string; body: Buffer }>> = {
+  json: (plan) => ({ path: '/v1/chat/completions', type: 'application/json', body: bytes(params(plan)) }),
+  gzip: (plan) => ({ path: '/v1/chat/completions', type: 'application/json', body: gzipSync(bytes(params(plan))) }),
+  form: (plan) => ({ path: '/v1/audio/transcriptions', type: 'multipart/form-data; boundary=proof', body: form(plan) }),
+  file: (plan) => ({ path: '/v1/files', type: 'application/octet-stream', body: Buffer.alloc(plan.prompt, `file of ${plan.tag} `) }),
+};
+
+function params({ pace, prompt }: CallPlan): object {
+  return {
+    model: pace.model,
+    messages: [{ role: 'user', content: 'y'.repeat(prompt) }],
+    ...(pace.events > 0 ? { stream: true } : {}),
+  };
+}
+
+function form({ pace, prompt, tag }: CallPlan): Buffer {
+  const field = (name: string, value: string) => `--proof\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const file = `--proof\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n`;
+  const fields = field('model', pace.model) + (pace.events > 0 ? field('stream', 'true') : '');
+  return Buffer.concat([Buffer.from(fields + file), Buffer.alloc(prompt, `sound of ${tag} `), Buffer.from('\r\n--proof--\r\n')]);
 }
 
 function bytes(value: object): Buffer {

@@ -1,26 +1,36 @@
+import { createHash } from 'node:crypto';
 import { type ClientHttp2Session, constants } from 'node:http2';
 import type { Socket } from 'node:net';
-import { connectPlain, connectThrough, h2Session } from '../support/raw-clients.ts';
-import { type CallPlan, CallResult, wireCall } from './calls.ts';
+import type { Writable } from 'node:stream';
+import { connectPlain, connectThrough, h2Session, openTunnel } from '../support/raw-clients.ts';
+import { type CallPlan, CallResult, type Door, type Sending, wireCall } from './calls.ts';
+import { sleep } from './checks.ts';
 import { H1Answer } from './h1-answer.ts';
-import { AI_HOST } from './paced-upstream.ts';
+
+export interface Gateway {
+  /** Where clients connect, which may be before the gateway. */
+  readonly port: number;
+  readonly caPem: string;
+  /** As the gateway knows its own port; default `port`. */
+  readonly ownPort?: number;
+  /** Root of what stands behind passed tunnels. */
+  readonly upstreamCaPem: string;
+}
 
 /**
- * Real connections to a gateway, kept as an application keeps them: each lane has one plain and one intercepted http/1.1 connection, all lanes together
- * have one h2 session.
+ * Real connections to a gateway, kept as an application keeps them: each lane has one http/1.1 connection for each door, all lanes together have one h2
+ * session.
  */
 export class Clients {
-  readonly #port: number;
-  readonly #caPem: string;
+  readonly #gateway: Gateway;
   readonly #sockets = new Map<string, Socket>();
   readonly #all = new Set<Socket>();
-  #session: Promise<ClientHttp2Session> | undefined;
+  #session: Promise<Session> | undefined;
   /** Calls that have no end yet. */
   readonly open = new Set<CallResult>();
 
-  constructor(port: number, caPem: string) {
-    this.#port = port;
-    this.#caPem = caPem;
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway;
   }
 
   /** Makes one call. Never rejects: how it ended stands in the result. `lane` undefined: on a connection of its own, closed afterwards. */
@@ -33,6 +43,7 @@ export class Clients {
     } catch (error) {
       result.failure = error instanceof Error ? error.message : String(error);
     }
+    result.finish();
     this.open.delete(result);
     return result;
   }
@@ -45,25 +56,41 @@ export class Clients {
   }
 
   async #overH1(result: CallResult, lane: number | undefined): Promise<void> {
-    const tunnelled = result.plan.door === 'connect-h1';
-    const key = `${lane}/${tunnelled ? 'tunnel' : 'plain'}`;
+    const { door, host } = result.plan;
+    const key = `${lane}/${WAY[door]}/${host}`;
     const kept = lane === undefined ? undefined : this.#sockets.get(key);
-    const socket =
-      kept ?? this.#track(tunnelled ? await connectThrough(this.#port, `${AI_HOST}:443`, this.#caPem) : await connectPlain(this.#port));
+    const socket = kept ?? this.#track(await this.#connect(door, host));
     if (kept === undefined && lane !== undefined) {
       this.#sockets.set(key, socket);
       socket.once('close', () => this.#sockets.delete(key));
     }
-    await exchange(socket, result, this.#port);
-    if (lane === undefined || !result.complete) {
+    result.localPort = socket.localPort ?? 0;
+    await exchange(socket, result, this.#gateway);
+    if (lane === undefined || !result.complete || !result.sent) {
       this.#sockets.delete(key);
       socket.destroy();
     }
   }
 
+  #connect(door: Door, host: string): Promise<Socket> {
+    const { port, caPem, upstreamCaPem } = this.#gateway;
+    switch (WAY[door]) {
+      case 'plain':
+        return connectPlain(port);
+      case 'tunnel':
+        return connectThrough(port, `${host}:443`, caPem);
+      case 'passed':
+        return connectThrough(port, `${host}:443`, upstreamCaPem);
+      case 'plain-tunnel':
+        return openTunnel(port, `${host}:80`);
+    }
+  }
+
   async #overH2(result: CallResult, alone: boolean): Promise<void> {
-    const session = await (alone ? this.#openSession() : this.#sharedSession());
-    const { path, headers, body } = wireCall(result.plan, this.#port);
+    const { session, localPort } = await (alone ? this.#openSession(result.plan.host) : this.#sharedSession(result.plan.host));
+    result.localPort = localPort;
+    const { path, headers, body } = wireCall(result.plan, 0);
+    result.bodySent = sha256(body);
     await new Promise<void>((resolve) => {
       const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
       const timer = leaveLater(result, () => stream.close(constants.NGHTTP2_CANCEL));
@@ -82,25 +109,29 @@ export class Clients {
         if (!result.complete) result.failure ??= `stream closed with code ${stream.rstCode}`;
         resolve();
       });
-      stream.end(body);
+      void give(stream, body, result.plan.sending, (piece) => piece).then((sent) => {
+        result.sent = sent;
+        if (sent) stream.end();
+      });
     });
     if (alone) session.destroy();
   }
 
-  #sharedSession(): Promise<ClientHttp2Session> {
+  #sharedSession(host: string): Promise<Session> {
     if (this.#session) return this.#session;
-    const opening = this.#openSession();
+    const opening = this.#openSession(host);
     const forget = () => {
       if (this.#session === opening) this.#session = undefined;
     };
-    opening.then((session) => session.once('close', forget), forget);
+    opening.then(({ session }) => session.once('close', forget), forget);
     this.#session = opening;
     return opening;
   }
 
-  async #openSession(): Promise<ClientHttp2Session> {
-    const socket = this.#track(await connectThrough(this.#port, `${AI_HOST}:443`, this.#caPem, { alpn: ['h2'] }));
-    return h2Session(socket, AI_HOST);
+  async #openSession(host: string): Promise<Session> {
+    const { port, caPem } = this.#gateway;
+    const socket = this.#track(await connectThrough(port, `${host}:443`, caPem, { alpn: ['h2'] }));
+    return { session: h2Session(socket, host), localPort: socket.localPort ?? 0 };
   }
 
   #track<T extends Socket>(socket: T): T {
@@ -111,10 +142,30 @@ export class Clients {
   }
 }
 
+interface Session {
+  readonly session: ClientHttp2Session;
+  readonly localPort: number;
+}
+
+/** Doors that can share a connection have the same way. */
+const WAY: Readonly<Record<Door, 'plain' | 'tunnel' | 'plain-tunnel' | 'passed'>> = {
+  direct: 'plain',
+  redirect: 'plain',
+  absolute: 'plain',
+  'passed-absolute': 'plain',
+  'connect-h1': 'tunnel',
+  'connect-h2': 'tunnel',
+  'plain-tunnel': 'plain-tunnel',
+  'passed-tunnel': 'passed',
+};
+
 /** Sends the call and reads its answer as far as it comes. */
-function exchange(socket: Socket, result: CallResult, port: number): Promise<void> {
-  const { path, host, headers, body } = wireCall(result.plan, port);
-  let head = `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${body.length}\r\n`;
+function exchange(socket: Socket, result: CallResult, { port, ownPort = port }: Gateway): Promise<void> {
+  const { path, origin, host, headers, body } = wireCall(result.plan, ownPort);
+  const { sending } = result.plan;
+  result.bodySent = sha256(body);
+  let head = `POST ${origin}${path} HTTP/1.1\r\nHost: ${host}\r\n`;
+  head += sending.chunked ? 'Transfer-Encoding: chunked\r\n' : `Content-Length: ${body.length}\r\n`;
   for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
   const answer = new H1Answer((piece) => result.body(piece));
   return new Promise((resolve) => {
@@ -142,8 +193,51 @@ function exchange(socket: Socket, result: CallResult, port: number): Promise<voi
     socket.on('data', onData);
     socket.on('close', onClose);
     if (socket.destroyed) onClose();
-    else socket.write(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body]));
+    else void send(socket, Buffer.from(`${head}\r\n`, 'latin1'), body, result);
   });
+}
+
+async function send(socket: Socket, head: Buffer, body: Buffer, result: CallResult): Promise<void> {
+  const { sending } = result.plan;
+  const framed = sending.chunked
+    ? (piece: Buffer) => Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')])
+    : (piece: Buffer) => piece;
+  const end = Buffer.from(sending.chunked ? '0\r\n\r\n' : '');
+  if (sending.pieces === 1) {
+    socket.write(Buffer.concat([head, framed(body), end]));
+    result.sent = true;
+    return;
+  }
+  socket.write(head);
+  result.sent = await give(socket, body, sending, framed);
+  if (result.sent && end.length > 0) socket.write(end);
+}
+
+/** Writes a body piece by piece, as fast as it is taken. False when nobody takes it any more. */
+async function give(to: Writable, body: Buffer, { pieces, gap }: Sending, framed: (piece: Buffer) => Buffer): Promise<boolean> {
+  const length = Math.ceil(body.length / pieces);
+  for (let at = 0; at < body.length; at += length) {
+    if (to.destroyed || !to.writable) return false;
+    const wait = !to.write(framed(body.subarray(at, at + length)));
+    if (wait) await drained(to);
+    if (gap > 0 && at + length < body.length) await sleep(gap);
+  }
+  return to.writable;
+}
+
+function drained(to: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const over = (): void => {
+      to.off('drain', over).off('close', over);
+      resolve();
+    };
+    to.on('drain', over).on('close', over);
+    if (to.destroyed) over();
+  });
+}
+
+function sha256(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 function leaveLater(result: CallResult, leave: () => void): NodeJS.Timeout | undefined {

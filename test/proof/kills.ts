@@ -130,13 +130,13 @@ async function start(campaign: Campaign, round: number, before: readonly CallRes
       }),
     );
   await Promise.all(looks);
-  const clients = new Clients(gateway.port, gateway.caPem);
+  const clients = new Clients({ ...gateway.address, upstreamCaPem: campaign.upstream.caPem });
   for (const door of DOORS) {
     const random = new Seeded(`${campaign.settings.seed}/${round}/${door}`);
     const plan: CallPlan = { ...drawCall(random, `r${round}-${door}`, door), abortAfter: undefined };
     tags.add(plan.tag);
     const result = await clients.perform(plan, undefined);
-    const fault = result.failure ?? result.fault();
+    const fault = result.failure ?? result.fault;
     if (fault !== undefined) found.answers.push(`round ${round}, after the start: ${fault}`);
   }
   clients.close();
@@ -150,7 +150,7 @@ async function loadAndKill(
   round: number,
 ): Promise<{ results: readonly CallResult[]; struck: readonly Struck[] }> {
   const { upstream, tags, settings } = campaign;
-  const clients = new Clients(gateway.port, gateway.caPem);
+  const clients = new Clients({ ...gateway.address, upstreamCaPem: upstream.caPem });
   const results: CallResult[] = [];
   let killed = false;
   const work = async (lane: number): Promise<void> => {
@@ -167,13 +167,13 @@ async function loadAndKill(
   await pickedMoment(new Seeded(`${settings.seed}/${round}`), upstream);
   const dead = gateway.kill();
   killed = true;
-  const struck = [...clients.open].map((result) => ({ result, moment: upstream.moments.get(result.plan.tag) }));
+  const struck = [...clients.open].map((result) => ({ result, moment: upstream.calls.get(result.plan.tag)?.moment }));
   await dead;
   // What the kernel still holds for a client is read before its end; nothing more can come then.
   await Promise.race([Promise.all(workers), sleep(2_000)]);
   clients.close();
   await Promise.all(workers);
-  upstream.moments.clear();
+  upstream.calls.clear();
   return { results, struck };
 }
 
@@ -238,7 +238,7 @@ function weighCall(campaign: Campaign, when: string, result: CallResult, audit: 
   const { plan, recordId, recordHash, complete } = result;
   campaign.acknowledged += 1;
   if (!complete) campaign.byTerminalAlone += 1;
-  const fault = result.fault();
+  const fault = result.fault;
   if (fault !== undefined) found.answers.push(`${when}: ${fault}`);
   if (recordId === undefined) return;
   const record = audit.records.get(recordId);
@@ -246,7 +246,7 @@ function weighCall(campaign: Campaign, when: string, result: CallResult, audit: 
     found.unrecorded.push(`${when}: ${plan.tag} (${plan.door}, ${plan.pace.events} events): ${recordId} is not in the store`);
   } else if (record.tag !== plan.tag || (recordHash !== undefined && recordHash !== record.hash)) {
     found.otherRecord.push(`${when}: ${plan.tag}: record ${recordId} is that of ${record.tag}, hash ${record.hash}`);
-  } else if (result.verbatim && record.responseHash !== result.bodyHash()) {
+  } else if (result.verbatim && record.responseHash !== result.bodyHash) {
     found.otherRecord.push(`${when}: ${plan.tag}: the client's bytes have another SHA-256 than record ${recordId}`);
   }
 }

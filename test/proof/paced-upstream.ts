@@ -1,76 +1,111 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createHash } from 'node:crypto';
+import { createServer as createPlainServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import { openaiStreamEvent } from '../support/openai-stream.ts';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import type { CleanUp } from './checks.ts';
+import { type Pace, readPace, streamEvents, wholeAnswer } from './paced-answer.ts';
 
-/** The provider that it stands for, and a host that is no provider. */
+/** The provider that it stands for, one that only bystanders call, and a host that is no provider. */
 export const AI_HOST = 'api.openai.com';
+export const BYSTANDER_HOST = 'api.mistral.ai';
 export const OTHER_HOST = 'stub.example';
-
-/** How an answer is to be given; travels in `metadata` of the call's body. */
-export interface Pace {
-  readonly tag: string;
-  /** Milliseconds before the head. */
-  readonly delay: number;
-  /** 0: an answer that is no stream, with about `bytes` bytes. */
-  readonly events: number;
-  /** Milliseconds between two events. */
-  readonly gap: number;
-  /** Milliseconds from the terminal event to the end of the body. */
-  readonly end: number;
-  readonly bytes: number;
-  /** False: Content-Length. */
-  readonly chunked: boolean;
-}
 
 /** How far the upstream got with a call. `terminal`: the event that applications act on is written; `ended`: the body's end is. */
 export type Moment = 'received' | 'answering' | 'terminal' | 'ended';
 
+/** One call as the upstream saw it. Times are of `performance.now()`. */
+export interface SeenCall {
+  moment: Moment;
+  /** When its exchange was over, by whichever side. */
+  overAt: number | undefined;
+  /** Of the connection that it came by. */
+  readonly remotePort: number;
+  /** How often it came: nothing is sent twice. */
+  arrivals: number;
+}
+
+export interface UpstreamPorts {
+  readonly tls: number;
+  readonly plain: number;
+}
+
 export interface PacedUpstream {
-  readonly port: number;
-  readonly env: (caFile: string) => Record<string, string>;
+  readonly ports: UpstreamPorts;
+  /** Settings that lead a gateway here; `faulty`: ports that stand before these for every host but the bystanders'. */
+  readonly env: (caFile: string, faulty?: UpstreamPorts) => Record<string, string>;
   readonly caPem: string;
   /** By tag; the caller removes what it no longer needs. */
-  readonly moments: Map<string, Moment>;
+  readonly calls: Map<string, SeenCall>;
   /** Called at each moment of any call. */
   onMoment: (moment: Moment) => void;
 }
 
-/** A provider behind TLS whose answers are paced call by call, so that what hits the gateway in between hits every stage of an answer. */
+/** A provider, behind TLS and plain, whose answers are paced call by call, so that what hits the gateway in between hits every stage of an answer. */
 export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstream> {
-  const { certPem, keyPem, caPem } = certificateOf('good', [AI_HOST, OTHER_HOST]);
-  const server = createServer({ cert: certPem, key: keyPem });
+  const hosts = [AI_HOST, OTHER_HOST, BYSTANDER_HOST];
+  const { certPem, keyPem, caPem } = certificateOf('good', hosts);
+  const calls = new Map<string, SeenCall>();
+  const upstream = { calls, caPem, onMoment: (_moment: Moment): void => undefined };
+  const mark = (call: SeenCall, moment: Moment): void => {
+    call.moment = moment;
+    upstream.onMoment(moment);
+  };
+  const take = (request: IncomingMessage, response: ServerResponse): void => void serve(request, response, calls, mark);
+  const ports = {
+    tls: await open(createServer({ cert: certPem, key: keyPem }), take, cleanUp),
+    plain: await open(createPlainServer(), take, cleanUp),
+  };
+  const env = (caFile: string, faulty: UpstreamPorts = ports) => ({
+    GW_UPSTREAM_CONNECT_TO: hosts
+      .flatMap((host) => {
+        const { tls, plain } = host === BYSTANDER_HOST ? ports : faulty;
+        return [`${host}:443=127.0.0.1:${tls}`, `${host}:80=127.0.0.1:${plain}`];
+      })
+      .join(','),
+    GW_UPSTREAM_CA_FILE: caFile,
+  });
+  return Object.assign(upstream, { ports, env });
+}
+
+async function open(server: Server, take: (request: IncomingMessage, response: ServerResponse) => void, cleanUp: CleanUp): Promise<number> {
   // Short, so that idle connections are gone soon after the load is.
   server.keepAliveTimeout = 2_000;
   server.on('tlsClientError', () => undefined);
+  server.on('clientError', (_error, socket) => socket.destroy());
+  server.on('request', take);
   const sockets = trackSockets(server);
-  const moments = new Map<string, Moment>();
-  const upstream = {
-    moments,
-    caPem,
-    onMoment: (_moment: Moment): void => undefined,
-  };
-  const mark = (tag: string, moment: Moment): void => {
-    moments.set(tag, moment);
-    upstream.onMoment(moment);
-  };
-  server.on('request', (request, response) => {
-    response.on('error', () => undefined);
-    void bodyOf(request).then((body) => {
-      if (body === undefined) return;
-      const asked = read(body);
-      if (asked === undefined) response.writeHead(200, { 'Content-Type': 'text/plain' }).end('not an AI call\n');
-      else answer(response, asked, (moment) => mark(asked.metadata.tag, moment));
-    });
-  });
   const port = await listenOnFreePort(server);
   cleanUp.teardown(() => closeServer(server, sockets));
-  const env = (caFile: string) => ({
-    GW_UPSTREAM_CONNECT_TO: [AI_HOST, OTHER_HOST].map((host) => `${host}:443=127.0.0.1:${port}`).join(','),
-    GW_UPSTREAM_CA_FILE: caFile,
+  return port;
+}
+
+type Mark = (call: SeenCall, moment: Moment) => void;
+
+async function serve(request: IncomingMessage, response: ServerResponse, calls: Map<string, SeenCall>, mark: Mark): Promise<void> {
+  response.on('error', () => undefined);
+  const early = readPace(request.headers['x-proof-pace'], undefined);
+  // An upload counts from its head on: its client may leave in the middle.
+  const begun = early === undefined ? undefined : arrived(early, request, response, calls);
+  const body = await bodyOf(request);
+  if (body === undefined) return;
+  const pace = early ?? readPace(undefined, body);
+  if (pace === undefined) {
+    response.writeHead(200, { 'Content-Type': 'text/plain' }).end('not an AI call\n');
+    return;
+  }
+  const call = begun ?? arrived(pace, request, response, calls);
+  const sent = early === undefined ? undefined : createHash('sha256').update(body).digest('hex');
+  answer(response, pace, sent, (moment) => mark(call, moment));
+}
+
+function arrived(pace: Pace, request: IncomingMessage, response: ServerResponse, calls: Map<string, SeenCall>): SeenCall {
+  const before = calls.get(pace.tag)?.arrivals ?? 0;
+  const call: SeenCall = { moment: 'received', overAt: undefined, remotePort: request.socket.remotePort ?? 0, arrivals: before + 1 };
+  calls.set(pace.tag, call);
+  response.once('close', () => {
+    call.overAt = performance.now();
   });
-  return Object.assign(upstream, { port, env });
+  return call;
 }
 
 /** Undefined when the client left in the middle of it. */
@@ -84,34 +119,18 @@ function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   });
 }
 
-interface Asked {
-  readonly model: string;
-  readonly metadata: Pace;
-}
-
-function read(body: Buffer): Asked | undefined {
-  return body.length === 0 ? undefined : (JSON.parse(body.toString('utf8')) as Asked);
-}
-
-function answer(response: ServerResponse, asked: Asked, mark: (moment: Moment) => void): void {
+function answer(response: ServerResponse, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
   mark('received');
   let timer: NodeJS.Timeout | undefined;
   const later = (ms: number, step: () => void): void => {
     timer = setTimeout(step, ms);
   };
   response.on('close', () => clearTimeout(timer));
-  const { delay, events } = asked.metadata;
-  later(delay, () => (events === 0 ? answerWhole(response, asked, mark) : answerStream(response, asked, mark, later)));
+  later(pace.delay, () => (pace.events === 0 ? answerWhole(response, pace, sent, mark) : answerStream(response, pace, sent, mark, later)));
 }
 
-function answerWhole(response: ServerResponse, { model, metadata: pace }: Asked, mark: (moment: Moment) => void): void {
-  const body = JSON.stringify({
-    id: `chatcmpl-${pace.tag}`,
-    object: 'chat.completion',
-    model,
-    choices: [{ index: 0, message: { role: 'assistant', content: 'x'.repeat(pace.bytes) }, finish_reason: 'stop' }],
-    usage: { prompt_tokens: 11 + (pace.bytes % 97), completion_tokens: 7 + (pace.bytes % 31), total_tokens: 18 },
-  });
+function answerWhole(response: ServerResponse, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
+  const body = wholeAnswer(pace, sent);
   response.writeHead(200, { 'Content-Type': 'application/json', ...(pace.chunked ? {} : { 'Content-Length': String(body.length) }) });
   mark('answering');
   response.end(body);
@@ -120,22 +139,20 @@ function answerWhole(response: ServerResponse, { model, metadata: pace }: Asked,
 
 function answerStream(
   response: ServerResponse,
-  { model, metadata: pace }: Asked,
+  pace: Pace,
+  sent: string | undefined,
   mark: (moment: Moment) => void,
   later: (ms: number, step: () => void) => void,
 ): void {
-  const named = (event: string): string => event.replace('chatcmpl-1', `chatcmpl-${pace.tag}`).replace('gpt-4o-mini', model);
-  const usage = { prompt_tokens: 11, completion_tokens: pace.events, total_tokens: 11 + pace.events };
-  const tail = `data: ${JSON.stringify({ id: `chatcmpl-${pace.tag}`, object: 'chat.completion.chunk', model, choices: [], usage })}\n\n`;
+  const events = streamEvents(pace, sent);
   let next = 0;
   const step = (): void => {
-    if (next < pace.events) {
-      response.write(named(openaiStreamEvent(next)));
-      next += 1;
+    response.write(events[next]);
+    next += 1;
+    if (next < events.length) {
       later(pace.gap, step);
       return;
     }
-    response.write(`${tail}data: [DONE]\n\n`);
     mark('terminal');
     if (pace.end === 0) finish();
     else later(pace.end, finish);

@@ -3,9 +3,9 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
-import { type Child, type Ended, eventually, launch } from '../support/child.ts';
+import type { Child, Ended } from '../support/child.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
-import { MAIN } from '../support/gateway-process.ts';
+import { launchGateway } from '../support/gateway-process.ts';
 import type { CleanUp } from './checks.ts';
 import { waitedForCoreMs } from './process-state.ts';
 
@@ -96,26 +96,17 @@ export class ProofGateway {
   /** @throws Error with everything that the gateway said when it does not start */
   static async start(cleanUp: CleanUp, env: Readonly<Record<string, string>>, cwd: string): Promise<ProofGateway> {
     const started = performance.now();
-    const child = launch(cleanUp, process.execPath, [...COLLECT_ON_SIGNAL, MAIN, 'start'], { env, cwd, timeoutMs: LIMIT_MS });
-    let over = false;
-    void child.ended.then(() => {
-      over = true;
-    });
-    const found = await eventually(
-      'the start of the gateway',
-      () => {
-        if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
-        const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
-        const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
-        return port === undefined || caFile === undefined ? undefined : { port: Number(port), caFile };
-      },
-      60_000,
-    );
+    const { child, port, caFile } = await launchGateway(cleanUp, env, { nodeOptions: COLLECT_ON_SIGNAL, cwd, timeoutMs: LIMIT_MS });
     if (child.pid === undefined) throw new Error('the gateway has no process');
-    const { status } = await get(found.port, '/healthz');
+    const { status } = await get(port, '/healthz');
     if (status !== 200) throw new Error(`/healthz answers ${status}`);
     const startMs = performance.now() - started - waitedForCoreMs(child.pid);
-    return new ProofGateway(child, child.pid, found.port, readFileSync(found.caFile, 'utf8'), startMs);
+    return new ProofGateway(child, child.pid, port, readFileSync(caFile, 'utf8'), startMs);
+  }
+
+  /** For those that connect to it. */
+  get address(): { readonly port: number; readonly caPem: string } {
+    return { port: this.port, caPem: this.caPem };
   }
 
   get(path: string): Promise<Answer> {

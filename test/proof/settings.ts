@@ -10,6 +10,8 @@ export interface ProofSettings {
   readonly rounds: number | undefined;
   /** Another number of seconds of soak. */
   readonly seconds: number | undefined;
+  /** Another number of requests per second of soak. */
+  readonly rate: number | undefined;
 }
 
 /** Reads the arguments of a proof, the same for all of them. */
@@ -21,12 +23,15 @@ export function proofSettings(): ProofSettings {
       seed: { type: 'string' },
       rounds: { type: 'string' },
       seconds: { type: 'string' },
+      rate: { type: 'string' },
     },
   });
+  const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
   return {
     length: values.tenth ? 'tenth' : values.long ? 'long' : 'full',
     seed: values.seed ?? String(randomInt(1_000_000)),
-    rounds: values.rounds === undefined ? undefined : Number(values.rounds),
-    seconds: values.seconds === undefined ? undefined : Number(values.seconds),
+    rounds: number(values.rounds),
+    seconds: number(values.seconds),
+    rate: number(values.rate),
   };
 }

@@ -59,25 +59,52 @@ export async function startGatewayProcess(t: HasTeardown, options: GatewayProces
   return startGatewayWith(t, gatewayEnvironment(t, options));
 }
 
-/** The same on folders and settings that exist already. */
-export async function startGatewayWith(t: HasTeardown, env: Readonly<Record<string, string>>): Promise<GatewayProcess> {
-  const child = launch(t, process.execPath, ['--enable-source-maps', MAIN, 'start'], { env, timeoutMs: 280_000 });
+export interface LaunchOptions {
+  /** Options of Node before the program. */
+  readonly nodeOptions?: readonly string[];
+  readonly cwd?: string;
+  /** A gateway that still runs then is killed. */
+  readonly timeoutMs?: number;
+}
+
+/** A gateway that has said where it is. */
+export interface LaunchedGateway {
+  readonly child: Child;
+  readonly port: number;
+  readonly ambientPort: number;
+  readonly caFile: string;
+}
+
+/** @throws Error with everything that the gateway said when it does not start */
+export async function launchGateway(
+  t: HasTeardown,
+  env: Readonly<Record<string, string>>,
+  { nodeOptions = [], cwd, timeoutMs = 280_000 }: LaunchOptions = {},
+): Promise<LaunchedGateway> {
+  const options = { env, timeoutMs, ...(cwd === undefined ? {} : { cwd }) };
+  const child = launch(t, process.execPath, [...nodeOptions, MAIN, 'start'], options);
   let over = false;
   void child.ended.then(() => {
     over = true;
   });
-  const found = await eventually(
+  return eventually(
     'the start of the gateway',
     () => {
       if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
       const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
       const ambient = /^ {2}ambient +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
       const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
-      return port === undefined || ambient === undefined || caFile === undefined ? undefined : { port, ambient, caFile };
+      if (port === undefined || ambient === undefined || caFile === undefined) return undefined;
+      return { child, port: Number(port), ambientPort: Number(ambient), caFile };
     },
     60_000,
   );
-  const url = `http://127.0.0.1:${found.port}`;
+}
+
+/** The same on folders and settings that exist already. */
+export async function startGatewayWith(t: HasTeardown, env: Readonly<Record<string, string>>): Promise<GatewayProcess> {
+  const { child, port, ambientPort, caFile } = await launchGateway(t, env, { nodeOptions: ['--enable-source-maps'] });
+  const url = `http://127.0.0.1:${port}`;
   const admin = async (method: string, path: string, body?: unknown) => {
     const response = await fetch(url + path, {
       method,
@@ -90,11 +117,11 @@ export async function startGatewayWith(t: HasTeardown, env: Readonly<Record<stri
   };
   return {
     child,
-    port: Number(found.port),
-    ambientPort: Number(found.ambient),
+    port,
+    ambientPort,
     url,
-    ambientUrl: `http://127.0.0.1:${found.ambient}`,
-    caFile: found.caFile,
+    ambientUrl: `http://127.0.0.1:${ambientPort}`,
+    caFile,
     bundleFile: join(String(env['GW_CA_DIR']), 'ca-bundle.pem'),
     env,
     admin,

@@ -16,6 +16,7 @@ export interface MetricsOptions {
   knownOrg(orgId: string): boolean;
   knownProvider(id: string): boolean;
   openTunnels(): number;
+  bufferedBytes(): number;
 }
 
 export interface Metrics {
@@ -55,6 +56,19 @@ function histogram(registry: Registry, row: MetricRow): (...labels: string[]) =>
   return bound((labels) => metric.labels(...labels));
 }
 
+/** Asked for its value when somebody reads it. */
+function gauge(registry: Registry, { name, help }: MetricRow, read: () => number): void {
+  const metric = new Gauge({
+    name,
+    help,
+    registers: [],
+    collect() {
+      this.set(read());
+    },
+  });
+  registry.registerMetric(metric);
+}
+
 /** Makes the registry, the listeners that feed it and the `/metrics` route. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -70,17 +84,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const tunnels = counter(registry, METRICS.tunnels);
   const tunnelBytes = counter(registry, METRICS.tunnelBytes);
   const handshakesRejected = counter(registry, METRICS.handshakesRejected);
-  const { name, help } = METRICS.tunnelsOpen;
-  registry.registerMetric(
-    new Gauge({
-      name,
-      help,
-      registers: [],
-      collect() {
-        this.set(options.openTunnels());
-      },
-    }),
-  );
+  gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
+  gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
 

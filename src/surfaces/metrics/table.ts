@@ -65,6 +65,12 @@ export const METRICS = {
     help: 'Plain HTTP requests to hosts that are no AI hosts, passed on unrecorded.',
   },
   tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'CONNECT tunnels that are open, intercepted ones included.' },
+  bufferedBytes: {
+    name: 'gw_buffered_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Bytes of bodies that are held in memory, of the `GW_MAX_BUFFERED_BYTES` that may be.',
+  },
   tunnels: { name: 'gw_tunnels_total', type: 'counter', labels: [], help: 'Tunnels that were passed through unopened and have ended.' },
   tunnelBytes: {
     name: 'gw_tunnel_bytes_total',
