@@ -1,6 +1,5 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
-import type { HostPatterns } from '../base/lib/host-patterns.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
@@ -11,16 +10,14 @@ import { passPlain } from '../pipeline/pass.ts';
 import { refuseLoop } from '../pipeline/refusals.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { type Router, sendError } from '../surfaces/http/router.ts';
+import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
   readonly pipeline: Pipeline;
   readonly router: Router;
   /** `GW_PROXY_ENABLED`. */
   readonly proxyEnabled: boolean;
-  /** `GW_PROXY_MITM_ENABLED`. */
-  readonly intercept: boolean;
-  /** `GW_PROXY_BYPASS`. */
-  readonly bypass: HostPatterns;
+  readonly rules: TreatmentRules;
   /** Asked for each request, because the ports are known only when they are open. */
   guard(): OriginGuard;
 }
@@ -43,7 +40,7 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   const { head } = arrival;
   if (head.door !== 'origin') {
     if (!proxyEnabled) sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-    else if (head.door === 'absolute' && !isGoverned(head, options)) passAbsolute(arrival, pipeline);
+    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) passAbsolute(arrival, pipeline);
     else await runProxied(arrival, pipeline);
     return;
   }
@@ -60,11 +57,16 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   else sendError(arrival, new GatewayError('not_found', 'Redirect mode is not served here.'));
 }
 
-/** Absolute-form is governed when its host is an AI host; what cannot be read as a host is left to the line, which says so. */
-function isGoverned(head: ArrivalHead, { pipeline, bypass }: DoorOptions): boolean {
-  const authority = /^https?:\/\/([^/?#]*)/i.exec(head.rawTarget)?.[1];
-  const host = authority === undefined ? undefined : parseAuthority(authority, 80)?.host;
-  return host === undefined || (pipeline.catalogue.providerForHost(host) !== undefined && !bypass.has(host));
+function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
+  const authority = /^https?:\/\/([^/?#]*)/i.exec(rawTarget)?.[1];
+  return authority === undefined ? undefined : parseAuthority(authority, 80)?.host;
+}
+
+const UNDECIDED: ReadonlySet<Treatment> = new Set(['inspect', 'pass']);
+
+/** True for a request that policy decides. What cannot be read as a host is left to the line, which says so. */
+function isGoverned(host: string | undefined, { rules }: DoorOptions): boolean {
+  return host === undefined || !UNDECIDED.has(treatmentOf(host, rules));
 }
 
 function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
@@ -80,7 +82,7 @@ function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
 async function decideTunnel(request: ConnectRequest, options: DoorOptions): Promise<ConnectVerdict> {
-  const { pipeline, proxyEnabled, intercept, bypass } = options;
+  const { pipeline, proxyEnabled, rules } = options;
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
@@ -93,10 +95,11 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
     ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
   };
   const { host } = request.authority;
-  const governed = pipeline.catalogue.providerForHost(host) !== undefined && !bypass.has(host);
-  if (governed && intercept) return { kind: 'intercept', tunnel };
+  pipeline.events.connected(host);
+  const treatment = treatmentOf(host, rules);
+  if (treatment === 'govern') return { kind: 'intercept', tunnel };
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
-  if (!governed) return passed;
+  if (treatment === 'pass') return passed;
   const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
   if (result.kind === 'failed') return refuse(result.error);
   if (result.refusal) return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));

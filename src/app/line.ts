@@ -19,13 +19,14 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, rateLimits, store, upstream, adminToken } = resources;
+  const { clock, log, catalogue, policies, workloads, rateLimits, store, upstream, adminToken, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownProvider: (id) => catalogue.provider(id) !== undefined,
     openTunnels,
     bufferedBytes: () => buffers.used,
+    discoveredDomains: () => discovery?.size ?? 0,
   });
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });
@@ -47,7 +48,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     store,
     upstream,
     buffers,
-    events: fanOut([executionLog(log), metrics.events, health.events, pinned.events]),
+    events: fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]),
   };
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
@@ -64,6 +65,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, providers: catalogue.providers, domains: catalogue.domains },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    discovery,
   });
   return { pipeline, router: new Router({ routes, adminToken: adminToken.value, metricsToken: config.metricsToken, log }) };
 }

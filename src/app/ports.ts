@@ -20,8 +20,7 @@ export async function openPorts(config: Config, { pipeline, router }: Line, reso
     pipeline,
     router,
     proxyEnabled: config.proxyEnabled,
-    intercept: ca !== undefined,
-    bypass: config.proxyBypass,
+    rules: { proxyBypass: config.proxyBypass, proxyNonAi: config.proxyNonAi, catalogue, intercept: ca !== undefined },
     guard: () => guard,
   });
   const listener = await openListener({

@@ -9,6 +9,7 @@ import { createLogger, type Logger } from '../base/lib/log.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
+import { Discovery } from '../services/discovery.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
@@ -36,6 +37,8 @@ export interface Resources {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
+  /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
+  readonly discovery: Discovery | undefined;
   readonly upstream: Upstream;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
@@ -55,6 +58,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log, connectorId });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
+  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
+  if (discovery) closers.push(() => discovery.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -68,7 +73,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, upstream, ownAddresses };
+  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, discovery, upstream, ownAddresses };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

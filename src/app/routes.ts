@@ -1,8 +1,10 @@
 import type { Arrival } from '../base/model/arrival.ts';
+import type { Discovery } from '../services/discovery.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
 import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
 import { workloadRoutes } from '../surfaces/admin/workloads.ts';
@@ -22,6 +24,8 @@ export interface RouteParts {
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
   readonly metrics: readonly Route[];
+  /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its routes are 404. */
+  readonly discovery: Discovery | undefined;
 }
 
 /** Every route of the gateway's own; the reference page of operations is generated from it. */
@@ -35,5 +39,6 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...workloadRoutes(parts.workloads),
     ...policyRoutes(parts.policies),
     ...rateLimitRoutes(parts.rateLimits),
+    ...discoveryRoutes(parts.discovery),
   ];
 }

@@ -15,7 +15,6 @@ import type { Pipeline } from './stage.ts';
 export function passPlain(arrival: Arrival, pipeline: Pipeline): void {
   try {
     pass(arrival, pipeline);
-    pipeline.events.passed();
   } catch (error) {
     refuse(arrival, pipeline, error);
   }
@@ -23,18 +22,19 @@ export function passPlain(arrival: Arrival, pipeline: Pipeline): void {
 
 function pass(arrival: Arrival, pipeline: Pipeline): void {
   const { head, body, reply } = arrival;
-  const { settings, catalogue, upstream } = pipeline;
+  const { settings, catalogue, upstream, events } = pipeline;
   refuseLoop(head.rawHeaders, settings.nodeId);
   refuseWebSocket(head);
   const target = resolveTarget(head, catalogue);
+  events.passed(target.host);
   let resume: () => void = () => undefined;
-  const events: UpstreamEvents = {
+  const answer: UpstreamEvents = {
     onInfo: (status, rawHeaders) => reply.info(status, rawHeaders),
     onHead(status, rawHeaders, resumeUpstream) {
       resume = resumeUpstream;
-      const answer = readAnswerHead(status, rawHeaders, head.method);
+      const answered = readAnswerHead(status, rawHeaders, head.method);
       try {
-        reply.head(status, answer.headers, answer.contentLength);
+        reply.head(status, answered.headers, answered.contentLength);
       } catch (error) {
         handle.abort();
         refuse(arrival, pipeline, error);
@@ -54,7 +54,7 @@ function pass(arrival: Arrival, pipeline: Pipeline): void {
       body: body.declaredLength === 0 ? undefined : body.stream(),
       ...(body.declaredLength ? { bodyLength: body.declaredLength } : {}),
     },
-    events,
+    answer,
   );
   reply.onDrain(() => resume());
   reply.onGone(() => handle.abort());

@@ -47,7 +47,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
     fallback: undefined,
     help: 'Keys that verify delegation tokens. Until then every token is denied.',
   },
-  { variable: 'GW_DISCOVERY_ENABLED', fallback: 'true', help: 'Counting of domains.', harmless: ['false'] },
   { variable: 'GW_MONTHLY_REQUEST_LIMIT', fallback: undefined, help: 'Requests per org and month.' },
   { variable: 'GW_OVERAGE_ENABLED', fallback: 'false', help: 'Lets requests pass the monthly limit.' },
   { variable: 'GW_METER_INJECT_USAGE', fallback: 'false', help: 'Asks OpenAI streams for usage.' },

@@ -85,13 +85,12 @@ export const SETTINGS = {
   ),
   proxyNonAi: required(
     'GW_PROXY_NON_AI',
-    type.choice(['pass'], {
+    type.choice(['pass', 'govern-ai'], {
       inspect: 'Intercepted, requests counted, nothing kept.',
-      'govern-ai': 'As `pass`, and a CONNECT to a known AI domain without a connector goes through policy by host.',
       govern: 'Everything is intercepted and goes through policy.',
     }),
     'pass',
-    'What happens to hosts that are not AI hosts; `pass`: they are tunnelled unopened.',
+    'What happens to hosts that are not AI hosts. `pass`: they are tunnelled unopened. `govern-ai`: as `pass`, but a known AI domain without a connector goes through policy by host.',
   ),
   proxyAuth: required(
     'GW_PROXY_AUTH',
@@ -164,6 +163,8 @@ export const SETTINGS = {
     'When records are forced to the disk: after each write, at an interval, or never. Records survive the death of the process in any case.',
   ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
+
+  discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 
   metricsEnabled: required('GW_METRICS_ENABLED', type.boolean, 'true', '`/metrics`.'),
   metricsToken: secret('GW_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),

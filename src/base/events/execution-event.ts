@@ -33,11 +33,15 @@ export interface GatewayEvents {
   authFailure(event: AuthFailureEvent): void;
   /** A request ended without a record: its error code. */
   unrecorded(code: string): void;
-  /** A plain HTTP request to a host that is no AI host was passed on. */
-  passed(): void;
+  /** A CONNECT whose caller was let in named this host. */
+  connected(host: string): void;
+  /** A request to a host that is no AI host was passed on, seen and not kept. */
+  passed(host: string): void;
   /** A tunnel that was passed through unopened has ended. */
   tunnelClosed(bytesUp: number, bytesDown: number): void;
   handshakeRejected(event: HandshakeRejectedEvent): void;
+  /** An upstream refused the gateway because it wants a client certificate (decision 3.11). */
+  clientCertificateWanted(host: string): void;
 }
 
 /** Fans one stream of events out to every listener. */
@@ -52,14 +56,20 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     unrecorded(code) {
       for (const listener of listeners) listener.unrecorded?.(code);
     },
-    passed() {
-      for (const listener of listeners) listener.passed?.();
+    connected(host) {
+      for (const listener of listeners) listener.connected?.(host);
+    },
+    passed(host) {
+      for (const listener of listeners) listener.passed?.(host);
     },
     tunnelClosed(up, down) {
       for (const listener of listeners) listener.tunnelClosed?.(up, down);
     },
     handshakeRejected(event) {
       for (const listener of listeners) listener.handshakeRejected?.(event);
+    },
+    clientCertificateWanted(host) {
+      for (const listener of listeners) listener.clientCertificateWanted?.(host);
     },
   };
 }

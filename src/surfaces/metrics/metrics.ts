@@ -17,6 +17,7 @@ export interface MetricsOptions {
   knownProvider(id: string): boolean;
   openTunnels(): number;
   bufferedBytes(): number;
+  discoveredDomains(): number;
 }
 
 export interface Metrics {
@@ -84,8 +85,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const tunnels = counter(registry, METRICS.tunnels);
   const tunnelBytes = counter(registry, METRICS.tunnelBytes);
   const handshakesRejected = counter(registry, METRICS.handshakesRejected);
+  const clientCertificatesWanted = counter(registry, METRICS.clientCertificatesWanted);
   gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
+  gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
 
@@ -107,6 +110,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       tunnelBytes('down').inc(down);
     },
     handshakeRejected: ({ signal }) => handshakesRejected(signal).inc(),
+    clientCertificateWanted: () => clientCertificatesWanted().inc(),
   };
   const routes: readonly Route[] = [
     {

@@ -62,7 +62,7 @@ export const METRICS = {
     name: 'gw_passed_requests_total',
     type: 'counter',
     labels: [],
-    help: 'Plain HTTP requests to hosts that are no AI hosts, passed on unrecorded.',
+    help: 'Requests to hosts that are no AI hosts, passed on unrecorded: plain HTTP, and those inside of inspected tunnels.',
   },
   tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'CONNECT tunnels that are open, intercepted ones included.' },
   bufferedBytes: {
@@ -84,4 +84,11 @@ export const METRICS = {
     labels: ['signal'],
     help: 'Intercepted connections whose client did not take our certificate, by TLS `alert` or by `silent_close` right after the handshake.',
   },
+  clientCertificatesWanted: {
+    name: 'gw_client_certificate_wanted_total',
+    type: 'counter',
+    labels: [],
+    help: 'Calls that failed because the upstream wants a client certificate, which the gateway does not have.',
+  },
+  discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

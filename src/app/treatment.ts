@@ -1,0 +1,24 @@
+import type { Catalogue } from '../base/catalogue/types.ts';
+import type { Config } from '../base/config/config.ts';
+
+/**
+ * What is done with the traffic of one host. `govern`: opened, each request goes through policy. `by-host`: policy is asked about the CONNECT, which then is a
+ * tunnel. `inspect`: opened, requests are counted and passed on. `pass`: a tunnel, unopened.
+ */
+export type Treatment = 'govern' | 'by-host' | 'inspect' | 'pass';
+
+export interface TreatmentRules extends Pick<Config, 'proxyBypass'> {
+  /** `GW_PROXY_NON_AI`. */
+  readonly proxyNonAi: 'pass' | 'inspect' | 'govern-ai' | 'govern';
+  readonly catalogue: Catalogue;
+  /** `GW_PROXY_MITM_ENABLED`; without it nothing is opened, and what is governed is decided by its host. */
+  readonly intercept: boolean;
+}
+
+/** Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first. @param host canonical */
+export function treatmentOf(host: string, { catalogue, intercept, proxyBypass, proxyNonAi }: TreatmentRules): Treatment {
+  if (proxyBypass.has(host)) return 'pass';
+  if (catalogue.providerForHost(host) !== undefined || proxyNonAi === 'govern') return intercept ? 'govern' : 'by-host';
+  if (proxyNonAi === 'govern-ai' && catalogue.domain(host) !== undefined) return 'by-host';
+  return proxyNonAi === 'inspect' && intercept ? 'inspect' : 'pass';
+}
