@@ -10,6 +10,8 @@ export interface CliIo {
   stderr(text: string): void;
   /** Standard input to its end, at most `limit` bytes. @throws Error above it */
   stdin(limit: number): Promise<Uint8Array>;
+  /** Whether standard output is a terminal that shows colours. */
+  readonly colours?: boolean;
   /** Absent: the environment of the process. */
   readonly env?: Environment;
 }

@@ -2,12 +2,16 @@ import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import { type CliIo, type Command, EXIT_OK, EXIT_USAGE } from './command.ts';
 import { env } from './env.ts';
+import { check as policyCheck } from './policy/check.ts';
+import { UsageError } from './policy/options.ts';
+import { UnreadablePath } from './policy/target.ts';
 import { verify } from './verify.ts';
 
 /** Every command but `start`, which is the program itself (main.ts). */
 export const COMMANDS: readonly Command[] = [
   env,
   verify,
+  policyCheck,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
 ];
@@ -21,8 +25,15 @@ const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'he
  * @returns the exit code
  */
 export async function runCli(argv: readonly string[], io: CliIo = processIo): Promise<number> {
-  const [given = 'help', ...args] = argv;
-  const name = SYNONYMS[given] ?? given;
+  const [given = 'help', ...rest] = argv;
+  const first = SYNONYMS[given] ?? given;
+  const isGroup = COMMANDS.some(({ name }) => name.startsWith(`${first} `));
+  if (!isGroup) return runNamed(first, rest, io);
+  const [second = 'help', ...args] = rest;
+  return (SYNONYMS[second] ?? second) === 'help' ? print(io, groupHelp(first)) : runNamed(`${first} ${second}`, args, io);
+}
+
+async function runNamed(name: string, args: readonly string[], io: CliIo): Promise<number> {
   const command = COMMANDS.find((candidate) => candidate.name === name);
   if (command === undefined) {
     const nearest = nearestName(name, ['start', ...COMMANDS.map((candidate) => candidate.name)]);
@@ -34,14 +45,25 @@ export async function runCli(argv: readonly string[], io: CliIo = processIo): Pr
   if (args.includes('--help') || args.includes('-h')) {
     return print(io, `usage: gw ${command.name} ${command.usage}`.trimEnd().concat(`\n${command.summary}\n`));
   }
-  return command.run(args, io);
+  try {
+    return await command.run(args, io);
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof UnreadablePath)) throw error;
+    io.stderr(`gw ${command.name}: ${error.message}\n`);
+    if (error instanceof UsageError) io.stderr(`usage: gw ${command.name} ${command.usage}\n`);
+    return EXIT_USAGE;
+  }
+}
+
+/** The commands of one group, such as `gw policy`. */
+function groupHelp(group: string): string {
+  const rows = COMMANDS.filter(({ name }) => name.startsWith(`${group} `));
+  return rows.map(({ name, usage, summary }) => `gw ${name} ${usage}\n    ${summary}\n`).join('');
 }
 
 function helpText(): string {
   const rows = [{ name: 'start', usage: '', summary: 'Starts the gateway; also what `gw` alone does.' }, ...COMMANDS];
-  const forms = rows.map(({ name, usage }) => `gw ${name} ${usage}`.trimEnd());
-  const width = Math.max(...forms.map((form) => form.length));
-  const lines = rows.map(({ summary }, i) => `  ${(forms[i] ?? '').padEnd(width)}  ${summary}`);
+  const lines = rows.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
   return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
 }
 
@@ -51,6 +73,7 @@ function print(io: CliIo, text: string): Promise<number> {
 }
 
 const processIo: CliIo = {
+  colours: process.stdout.isTTY === true && process.stdout.hasColors(),
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
   async stdin(limit) {

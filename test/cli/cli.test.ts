@@ -3,31 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import type { CliIo } from '../../src/cli/command.ts';
-import { runCli } from '../../src/cli/run.ts';
+import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
-
-interface Outcome {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-async function gw(argv: readonly string[], options: { stdin?: string; env?: Record<string, string> } = {}): Promise<Outcome> {
-  let out = '';
-  let err = '';
-  const io: CliIo = {
-    stdout(text) {
-      out += text;
-    },
-    stderr(text) {
-      err += text;
-    },
-    stdin: () => Promise.resolve(Buffer.from(options.stdin ?? '')),
-    env: options.env ?? {},
-  };
-  return { code: await runCli(argv, io), out, err };
-}
 
 /** Written by hand in canonical order, so that the test does not trust the canonicaliser. */
 const HASHED =

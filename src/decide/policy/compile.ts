@@ -42,6 +42,20 @@ const DEFAULT_STOP_ON: readonly Decision[] = ['deny', 'require_approval', 'requi
 
 /** Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never throws on any text. */
 export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): PolicyResult {
+  const { problems, header, layers } = readPolicy(input, options);
+  if (problems.found) return { errors: problems.sorted() };
+  return { policy: assemble(header, layers) };
+}
+
+/** What the texts say, before it is compiled. */
+export interface ReadPolicy {
+  readonly problems: Problems;
+  readonly header: BundleHeader;
+  readonly layers: Layers;
+}
+
+/** Reads a bundle with its overlays; not to be used when it has problems. */
+export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): ReadPolicy {
   const problems = new Problems();
   const reader: EffectReader = {
     problems,
@@ -65,8 +79,7 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
     applyLevel(layers, overlay.inline ?? [], level, input.tier, reader);
   }
-  if (problems.found) return { errors: problems.sorted() };
-  return { policy: assemble(header, layers) };
+  return { problems, header, layers };
 }
 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
@@ -104,7 +117,7 @@ function applyLevel(layers: Layers, nodes: readonly LayerNode[], level: Level, t
 }
 
 /** Effective rules by layer and id. */
-type Layers = Map<string, Map<string, Rule>>;
+export type Layers = Map<string, Map<string, Rule>>;
 
 /** The tier limits overlays; custom layers need `enterprise` everywhere (policy.md 2). */
 function checkTier({ layer, node, place }: LayerNode, level: Level, tier: PlanTier, { problems }: EffectReader): void {
@@ -125,7 +138,7 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
     place.inRule(rule.id),
     node,
     'duplicate_rule',
-    `the layer ${rule.layer} already has a rule "${rule.id}", at ${first.file}:${first.line}`,
+    `the layer ${rule.layer} already has a rule "${rule.id}", at ${first.place.file}:${first.node.line}`,
   );
   return true;
 }
@@ -181,8 +194,8 @@ function compileRule(rule: Rule): CompiledRule {
     matched: Object.freeze(matched),
     matchedMissing: Object.freeze({ ...matched, missing_field: true }),
     condition,
-    file: rule.file,
-    line: rule.line,
+    file: rule.place.file,
+    line: rule.node.line,
   };
 }
 

@@ -15,6 +15,8 @@ export type Condition =
       readonly operator: string;
       readonly negated: boolean;
       readonly compiled: CompiledOperator;
+      /** Operator and literal as they stand in the file. */
+      readonly entry: YamlEntry;
     }
   | { readonly kind: 'exists'; readonly field: Field; readonly present: boolean };
 
@@ -173,7 +175,7 @@ function readTest(field: Field, entry: YamlEntry, place: Place, negated: boolean
   }
   const compiled = operator.compile(entry.value, { field, place, problems, connectorId: reader.connectorId });
   if (compiled === undefined) return [];
-  return [{ kind: 'value', field, operator: name, negated: negated !== operator.negates, compiled }];
+  return [{ kind: 'value', field, operator: name, negated: negated !== operator.negates, compiled, entry }];
 }
 
 function readFieldName(node: YamlNode, place: Place, problems: Problems): Field | undefined {

@@ -46,6 +46,13 @@ export class Place {
   }
 }
 
+/** In the order in which they stand in the texts, the texts in the order in which they first come. */
+export function sortByPlace(details: readonly ErrorDetail[]): readonly ErrorDetail[] {
+  const files = [...new Set(details.map((detail) => detail.file))];
+  const rank = ({ file }: ErrorDetail) => files.indexOf(file);
+  return details.toSorted((a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
+}
+
 /** Collects all mistakes of a bundle, so that they are reported at once (policy.md 17). */
 export class Problems {
   readonly #details: ErrorDetail[] = [];
@@ -56,9 +63,7 @@ export class Problems {
 
   /** In the order in which they stand in the texts, the texts in the order in which they were read. */
   sorted(): readonly ErrorDetail[] {
-    const files = [...new Set(this.#details.map((detail) => detail.file))];
-    const rank = ({ file }: ErrorDetail) => files.indexOf(file);
-    return this.#details.toSorted((a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
+    return sortByPlace(this.#details);
   }
 
   add(place: Place, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
@@ -78,10 +83,11 @@ export class Problems {
     for (const detail of details) this.#details.push(detail);
   }
 
-  /** An unknown name, with the nearest known one as hint. */
-  unknown(place: Place, node: YamlNode, code: ProblemCode, what: string, name: string, known: Iterable<string>): void {
+  /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
+  unknown(place: Place, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
     const nearest = nearestName(name, known);
-    this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? undefined : `did you mean "${nearest}"?`);
+    const few = known.length <= 12 ? `one of ${known.join(', ')}` : undefined;
+    this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? few : `did you mean "${nearest}"?`);
   }
 
   /** The node as a map, or a problem. */

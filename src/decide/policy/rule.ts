@@ -1,4 +1,4 @@
-import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
+import type { YamlEntry, YamlMap, YamlNode } from '../../base/lib/yaml.ts';
 import type { RuleNode } from './bundle.ts';
 import { type Condition, readRuleCondition } from './condition.ts';
 import { type EffectReader, type RuleEffects, readEffects } from './effects.ts';
@@ -15,8 +15,8 @@ export interface Rule {
   readonly disabled: boolean;
   readonly condition: Condition;
   readonly effects: RuleEffects;
-  readonly file: string;
-  readonly line: number;
+  readonly place: Place;
+  readonly node: YamlMap;
 }
 
 const ID = /^[\x21-\x7e]{1,128}$/;
@@ -43,7 +43,7 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   const condition = readRuleCondition(members.get('when')?.value, members.get('conditions')?.value, place, reader);
   const priority = readPriority(members.get('priority')?.value, place.at('priority'), reader);
   if (id === undefined) return undefined;
-  return { layer, id, level, priority, disabled, condition, effects, file: source.place.file, line: node.line };
+  return { layer, id, level, priority, disabled, condition, effects, place, node: map };
 }
 
 function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { problems }: EffectReader): string | undefined {

@@ -1,0 +1,46 @@
+import { parseArgs } from 'node:util';
+import { ConfigError, loadConfig } from '../../base/config/config.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
+import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
+import type { CliIo } from '../command.ts';
+
+/** Wrong use of a command: one line for a person. */
+export class UsageError extends Error {}
+
+type OptionTypes = Readonly<Record<string, 'boolean' | 'string'>>;
+type OptionValues<T extends OptionTypes> = { readonly [K in keyof T]?: T[K] extends 'boolean' ? boolean : string };
+
+/** The options of a command and what stands beside them. @throws UsageError */
+export function readOptions<const T extends OptionTypes>(
+  args: readonly string[],
+  types: T,
+): { values: OptionValues<T>; paths: readonly string[] } {
+  try {
+    const options = Object.fromEntries(Object.entries(types).map(([name, type]) => [name, { type }]));
+    const { values, positionals } = parseArgs({ args: [...args], options, strict: true, allowPositionals: true });
+    return { values: values as OptionValues<T>, paths: positionals };
+  } catch (error) {
+    const unknown = error instanceof Error ? /^Unknown option '--?([^']+)'/.exec(error.message)?.[1] : undefined;
+    if (unknown === undefined) throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+    const nearest = nearestName(unknown, Object.keys(types));
+    throw new UsageError(`there is no option --${unknown}${nearest === undefined ? '' : `; did you mean --${nearest}?`}`, { cause: error });
+  }
+}
+
+export interface PolicySettings {
+  readonly dir: string;
+  readonly tier: PlanTier;
+}
+
+/** Folder and tier of the gateway that runs with the same settings. @throws UsageError */
+export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
+  const given = PLAN_TIERS.find((known) => known === tier);
+  if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
+  try {
+    const { config } = loadConfig(io.env);
+    return { dir: config.policiesDir, tier: given ?? config.planTier };
+  } catch (error) {
+    if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+import { readFile, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
+import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
+import type { PolicyInput, PolicyOptions } from '../../decide/policy/compile.ts';
+import type { PlanTier } from '../../decide/policy/layers.ts';
+import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
+import { readPolicyFolder } from '../../services/policy-folder.ts';
+
+/** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
+export interface PolicyTarget {
+  readonly path: string;
+  readonly input: PolicyInput;
+}
+
+/** A path that cannot be read at all. */
+export class UnreadablePath extends Error {}
+
+/** @throws UnreadablePath */
+export async function readTarget(path: string, tier: PlanTier): Promise<PolicyTarget> {
+  try {
+    return { path, input: (await stat(path)).isDirectory() ? await readFolder(path, tier) : await readOneFile(path, tier) };
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** What a person is told of a file that cannot be read. */
+export function unreadable(path: string, cause: unknown): UnreadablePath {
+  if (cause instanceof GatewayError) return new UnreadablePath(cause.message, { cause });
+  if (cause instanceof TypeError) return new UnreadablePath(`${path}: the file is not UTF-8 text`, { cause });
+  if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')
+    return new UnreadablePath(`${path}: there is no such file`, { cause });
+  return new UnreadablePath(`${path}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+}
+
+async function readFolder(dir: string, tier: PlanTier): Promise<PolicyInput> {
+  const folder = await readPolicyFolder(dir);
+  const named = (text: PolicyText) => ({ ...text, file: join(dir, text.file) });
+  const { org, node } = folder.overlays;
+  return {
+    bundle: named(folder.bundle),
+    files: folder.files,
+    addons: folder.addons.map(named),
+    overlays: { org: org && named(org), node: node && named(node) },
+    tier,
+  };
+}
+
+async function readOneFile(path: string, tier: PlanTier): Promise<PolicyInput> {
+  const text = { text: await readUtf8(path), file: path };
+  if (isRuleFile(text)) return { ...aloneInABundle(text), tier };
+  const files = new Map<string, string>();
+  for (const name of ruleFileNames(text)) {
+    const named = await readUtf8(join(dirname(path), name)).catch(() => undefined);
+    if (named !== undefined) files.set(name, named);
+  }
+  return { bundle: text, files, tier };
+}
+
+/** A text file. @throws TypeError when it is not UTF-8; the system's error */
+export async function readUtf8(path: string): Promise<string> {
+  return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+}
+
+/** The texts of a target by the names that its problems use. */
+export function textsOf({ input }: PolicyTarget): ReadonlyMap<string, string> {
+  const { bundle, files, addons, overlays } = input;
+  const texts = [bundle, ...(addons ?? []), overlays?.org, overlays?.node].filter((text) => text !== undefined);
+  return new Map([...(files ?? []), ...texts.map(({ file, text }) => [file, text] as const)]);
+}
+
+/** A bundle knows the files that it names by their names alone; a person wants to open them. */
+export function openable(file: string, { input }: PolicyTarget): string {
+  return input.files?.has(file) === true ? join(dirname(input.bundle.file), file) : file;
+}
+
+/** Connector ids as the gateway knows them. */
+export function policyOptions(): PolicyOptions {
+  const catalogue = loadCatalogue();
+  return { connectorId: (text) => canonicalConnectorId(catalogue, text) };
+}

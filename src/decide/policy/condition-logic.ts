@@ -1,0 +1,61 @@
+import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
+import type { Condition } from './condition.ts';
+
+/*
+ * What can be said of conditions without a request, for the linter. Cautious: "no" means "not as far as can be seen".
+ */
+
+/** Whether two tests of the condition exclude each other, so that it holds for no request. */
+export function neverHolds(condition: Condition): boolean {
+  if (condition.kind === 'any') return condition.parts.length > 0 && condition.parts.every(neverHolds);
+  if (condition.kind !== 'all') return false;
+  const { parts } = condition;
+  return parts.some(neverHolds) || parts.some((a, i) => parts.slice(i + 1).some((b) => exclude(a, b)));
+}
+
+/**
+ * Whether every request of which `stronger` holds is one of which `weaker` holds.
+ * @param sameSide whether both rules refuse or neither does: only then do their negations agree on missing fields (policy.md 13)
+ */
+export function implies(stronger: Condition, weaker: Condition, sameSide: boolean): boolean {
+  const held = new Set(conjuncts(stronger).map(keyOf));
+  return conjuncts(weaker).every((part) => (sameSide || !negates(part)) && held.has(keyOf(part)));
+}
+
+function conjuncts(condition: Condition): readonly Condition[] {
+  return condition.kind === 'all' ? condition.parts : [condition];
+}
+
+function negates(condition: Condition): boolean {
+  if (condition.kind === 'all' || condition.kind === 'any') return condition.parts.some(negates);
+  return condition.kind === 'value' && condition.negated;
+}
+
+/** Equal for conditions that are written alike. */
+function keyOf(condition: Condition): string {
+  if (condition.kind === 'exists') return JSON.stringify(['exists', condition.field.name, condition.present]);
+  if (condition.kind === 'value') {
+    const { field, operator, negated, entry, compiled } = condition;
+    const equalTo = compiled.equalTo?.map((literal) => `${typeof literal} ${literal}`).sort();
+    return JSON.stringify([equalTo === undefined ? operator : 'in', field.name, negated, equalTo ?? literalOf(entry.value)]);
+  }
+  return JSON.stringify([condition.kind, condition.parts.map(keyOf).sort()]);
+}
+
+function literalOf(node: YamlNode): unknown {
+  return node.kind === 'scalar' ? [node.quoted, node.source] : toPlain(node);
+}
+
+/** Two tests of one field that no value passes both. An open field can hold a list, which equals several values. */
+function exclude(a: Condition, b: Condition): boolean {
+  if (!('field' in a) || !('field' in b) || a.field.name !== b.field.name) return false;
+  if (a.kind === 'exists' && b.kind === 'exists') return a.present !== b.present;
+  if (a.kind === 'exists') return !a.present && b.kind === 'value' && !b.negated;
+  if (b.kind === 'exists') return !b.present && !a.negated;
+  const [left, right] = [a.compiled.equalTo, b.compiled.equalTo];
+  if (left === undefined || right === undefined || ['open', 'list', 'connector_list', 'header_names'].includes(a.field.type)) return false;
+  if (a.negated && b.negated) return false;
+  if (a.negated) return right.every((literal) => left.includes(literal));
+  if (b.negated) return left.every((literal) => right.includes(literal));
+  return !left.some((literal) => right.includes(literal));
+}

@@ -1,0 +1,230 @@
+import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
+import { type Decision, permits } from '../../base/model/decision.ts';
+import { type Layers, type PolicyInput, type PolicyOptions, readPolicy } from './compile.ts';
+import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
+import type { Condition } from './condition.ts';
+import { implies, neverHolds } from './condition-logic.ts';
+import type { Facts } from './facts.ts';
+import type { Field } from './fields.ts';
+import { GATE_CODES } from './layers.ts';
+import { sortByPlace } from './problems.ts';
+import type { Rule } from './rule.ts';
+
+/*
+ * What loads and is probably not meant ("Tools around it" of policy.md). A warning never keeps a bundle from loading.
+ */
+
+export const LINT_CODES = [
+  'unreachable_rule',
+  'unconditional_allow',
+  'negation_on_optional',
+  'money_as_number',
+  'becomes_allow_list',
+  'opens_empty_layer',
+] as const;
+export type LintCode = (typeof LINT_CODES)[number];
+
+/** The warnings about a policy that compiled, in the order of its texts and lines. */
+export function lintPolicy(input: PolicyInput, policy: CompiledPolicy, options: PolicyOptions = {}): readonly ErrorDetail[] {
+  const levels = levelsOf(input, options);
+  const rules = levels.at(-1) ?? new Map<string, Map<string, Rule>>();
+  const warnings: ErrorDetail[] = [];
+  for (const layer of rules.values()) {
+    for (const rule of layer.values()) warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule));
+  }
+  const unreachable = new Map<CompiledRule, string>();
+  if (policy.strategy === 'first_match') for (const layer of policy.layers) findShadowed(layer, unreachable);
+  findUnevaluated(policy, unreachable);
+  for (const [{ layer, id }, why] of unreachable) {
+    const rule = rules.get(layer)?.get(id);
+    if (rule !== undefined)
+      warnings.push(warning(rule, rule.node, 'unreachable_rule', why, 'remove the rule, or change its priority or condition'));
+  }
+  warnings.push(...gateChanges(levels));
+  return sortByPlace(warnings);
+}
+
+/** The effective rules after the base bundle, after the org overlay and after the node overlay. */
+function levelsOf(input: PolicyInput, options: PolicyOptions): readonly Layers[] {
+  const { org, node } = input.overlays ?? {};
+  const levels = [readPolicy({ ...input, overlays: {} }, options).layers];
+  if (org !== undefined) levels.push(readPolicy({ ...input, overlays: { org } }, options).layers);
+  if (node !== undefined) levels.push(readPolicy(input, options).layers);
+  return levels;
+}
+
+function unconditionalAllow(rule: Rule): readonly ErrorDetail[] {
+  const { decision } = rule.effects;
+  if (decision === undefined || !permits(decision) || !alwaysHolds(rule.condition)) return [];
+  const node = yamlMember(yamlMember(rule.node, 'effect'), 'decision') ?? rule.node;
+  return [
+    warning(
+      rule,
+      node,
+      'unconditional_allow',
+      'the rule has no condition: it allows every request',
+      'say what it allows with when or conditions',
+    ),
+  ];
+}
+
+function negations(rule: Rule): readonly ErrorDetail[] {
+  const tests = testsOf(rule.condition);
+  const asked = new Set(tests.flatMap((test) => (test.kind === 'exists' ? [test.field.name] : [])));
+  const { decision } = rule.effects;
+  const refuses = decision !== undefined && !permits(decision);
+  return tests.flatMap((test) => {
+    if (test.kind !== 'value' || !test.negated || asked.has(test.field.name) || !isOptional(test.field)) return [];
+    const name = `context.${test.field.name}`;
+    const effect = refuses ? 'the rule also refuses requests without' : 'the rule never matches requests without';
+    const message = `${name} may be missing, and under a negation ${effect} it`;
+    const hint = `say which is meant: add {field: ${name}, exists: true}, or exists: false`;
+    return [warning(rule, test.entry.key, 'negation_on_optional', message, hint)];
+  });
+}
+
+function moneyAsNumber(rule: Rule): readonly ErrorDetail[] {
+  const amounts: YamlNode[] = [];
+  const budget = yamlMember(yamlMember(rule.node, 'effect'), 'budget');
+  if (budget?.kind === 'map') amounts.push(...budget.entries.map((entry) => entry.value));
+  for (const test of testsOf(rule.condition)) {
+    if (test.kind !== 'value' || test.field.type !== 'money') continue;
+    const literal = test.entry.value;
+    amounts.push(...(literal.kind === 'seq' ? literal.items : [literal]));
+  }
+  return amounts.flatMap((node) => {
+    if (node.kind !== 'scalar' || node.quoted) return [];
+    const message = `money as a bare number: other tools may round ${node.source}`;
+    return [warning(rule, node, 'money_as_number', message, `write "${node.source}"`)];
+  });
+}
+
+/** Rules that can never match, and rules whose requests an earlier rule of the layer always takes (policy.md 7). */
+function findShadowed(layer: CompiledLayer, unreachable: Map<CompiledRule, string>): void {
+  const enders: CompiledRule[] = [];
+  for (const rule of layer.rules) {
+    if (neverHolds(rule.condition)) {
+      unreachable.set(rule, 'the condition can never hold: two of its tests exclude each other');
+      continue;
+    }
+    const ender = enders.find((earlier) => takesAll(earlier, rule));
+    if (ender !== undefined) {
+      unreachable.set(
+        rule,
+        `the rule "${ender.id}" (${ender.file}:${ender.line}) comes first and decides every request that this one matches`,
+      );
+    } else if (alwaysDecides(rule)) enders.push(rule);
+  }
+}
+
+function takesAll(earlier: CompiledRule, rule: CompiledRule): boolean {
+  // A rule without a decision contributes below one that allows.
+  if (rule.decision === undefined && earlier.decision !== undefined && permits(earlier.decision)) return false;
+  return implies(rule.condition, earlier.condition, refuses(rule) === refuses(earlier));
+}
+
+/** A rule that decides `rate_limit` or `require_attribution` can have no opinion (policy.md 2, decision 6.11). */
+function alwaysDecides({ decision }: CompiledRule): boolean {
+  return decision !== undefined && decision !== 'rate_limit' && decision !== 'require_attribution';
+}
+
+function refuses({ decision }: CompiledRule): boolean {
+  return decision !== undefined && !permits(decision);
+}
+
+/** Layers behind one that stops every request (policy.md 5). */
+function findUnevaluated(policy: CompiledPolicy, unreachable: Map<CompiledRule, string>): void {
+  let stop: string | undefined;
+  for (const layer of policy.layers) {
+    if (stop !== undefined) {
+      for (const rule of layer.rules) unreachable.set(rule, stop);
+      continue;
+    }
+    const end = stopsAll(layer, policy.stopOn);
+    if (end !== undefined) stop = `the layer ${layer.name} stops every request before the layer of this rule is asked: ${end}`;
+  }
+}
+
+function stopsAll(layer: CompiledLayer, stopOn: ReadonlySet<Decision>): string | undefined {
+  if (layer.rules.length === 0) return layer.gateCode !== undefined && stopOn.has('deny') ? 'it has no rules, so it denies' : undefined;
+  const deciding = layer.rules.find((rule) => rule.decision !== undefined);
+  if (deciding?.decision === undefined || !alwaysHolds(deciding.condition) || !alwaysDecides(deciding)) return undefined;
+  return stopOn.has(deciding.decision) ? `rule "${deciding.id}" has no condition` : undefined;
+}
+
+/** Rules that change what the absence of a match means in a gating layer (policy.md 2, 3). */
+function gateChanges(levels: readonly Layers[]): readonly ErrorDetail[] {
+  return levels.flatMap((level, i) =>
+    Object.entries(GATE_CODES).flatMap(([name, code]) => {
+      const now = [...(level.get(name)?.values() ?? [])];
+      const allowing = now.filter(({ effects }) => effects.decision !== undefined && permits(effects.decision));
+      const before = i === 0 ? undefined : levels[i - 1]?.get(name);
+      const [first] = allowing;
+      if (first !== undefined && turnsIntoAllowList(now, allowing, before)) {
+        const message = `this rule makes the layer ${name} an allow-list: what no allowing rule of it matches is denied (${code})`;
+        const hint = 'if the layer should only refuse, exempt these requests in its refusing rules instead';
+        return [warning(first, first.node, 'becomes_allow_list', message, hint)];
+      }
+      const [refusing] = now;
+      if (refusing === undefined || first !== undefined || before?.size !== 0) return [];
+      const message = `the layer ${name} was empty and denied everything; with this rule it only denies what its rules match`;
+      return [warning(refusing, refusing.node, 'opens_empty_layer', message, 'leave the layer empty to go on denying everything')];
+    }),
+  );
+}
+
+function turnsIntoAllowList(now: readonly Rule[], allowing: readonly Rule[], before: ReadonlyMap<string, Rule> | undefined): boolean {
+  if (before === undefined)
+    return allowing.length === 1 && now.some(({ effects }) => effects.decision !== undefined && !permits(effects.decision));
+  const allowed = [...before.values()].some(({ effects }) => effects.decision !== undefined && permits(effects.decision));
+  return before.size > 0 && !allowed;
+}
+
+type Test = Extract<Condition, { kind: 'value' } | { kind: 'exists' }>;
+
+function testsOf(condition: Condition): readonly Test[] {
+  return 'parts' in condition ? condition.parts.flatMap(testsOf) : [condition];
+}
+
+function alwaysHolds(condition: Condition): boolean {
+  return condition.kind === 'all' && condition.parts.length === 0;
+}
+
+/** A request of which only what every request has is known. */
+const BAREST: Facts = {
+  org_id: '-',
+  workload_id: '-',
+  caller_id: undefined,
+  caller_ip: undefined,
+  connection_type: 'direct_api',
+  traffic_class: 'developer',
+  time: 0,
+  purpose: undefined,
+  labels: {},
+  action_type: '-',
+  action_method: '-',
+  target_host: '-',
+  target_path: '-',
+  params: {},
+  stream: false,
+  header_names: new Set(),
+  attribution: {},
+  org_attribution: undefined,
+  estimates: { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n },
+  risk: undefined,
+  connector_id: undefined,
+  credential_id: undefined,
+  candidates: { connectors: [], credentials: [] },
+  delegation: undefined,
+};
+
+function isOptional(field: Field): boolean {
+  return field.get(BAREST) === undefined;
+}
+
+function warning(rule: Rule, node: YamlNode, code: LintCode, message: string, hint: string): ErrorDetail {
+  const { file, path } = rule.place;
+  const at = node === rule.node ? (yamlEntry(node, 'id')?.value ?? node) : node;
+  return { path, message, file, line: at.line, column: at.column, rule_id: rule.id, code, hint };
+}

@@ -1,0 +1,50 @@
+import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import type { Paint } from './paint.ts';
+
+export type Severity = 'error' | 'warning';
+
+/** Wider lines are cut around the place, so that a minified bundle does not fill the screen. */
+const MAX_WIDTH = 120;
+const BEFORE = 40;
+
+/**
+ * One problem as a compiler shows it: place, code and message, the line of the source with carets under the place, the hint.
+ * @param text of the file in which it stands, if that can be shown
+ */
+export function renderProblem(problem: ErrorDetail, severity: Severity, text: string | undefined, paint: Paint): string {
+  const { file, line, column, code, message, hint, rule_id: ruleId } = problem;
+  const where = [file, line, column].filter((part) => part !== undefined).join(':');
+  const colour = severity === 'error' ? paint.red : paint.yellow;
+  const lines = [
+    `${paint.bold(where)}: ${colour(code === undefined ? severity : `${severity}[${code}]`)}: ${paint.bold(visible(message))}`,
+  ];
+  const margin = ' '.repeat(String(line ?? 0).length);
+  const source = line === undefined ? undefined : text?.split(/\r?\n/)[line - 1];
+  if (source !== undefined && column !== undefined) {
+    const { shown, indent, width } = excerpt(source, column);
+    lines.push(
+      paint.blue(` ${margin} |`),
+      `${paint.blue(` ${line} |`)} ${shown}`,
+      `${paint.blue(` ${margin} |`)} ${indent}${colour('^'.repeat(width))}`,
+    );
+  }
+  if (ruleId !== undefined) lines.push(`${paint.blue(` ${margin} =`)} rule: ${ruleId}`);
+  if (hint !== undefined) lines.push(`${paint.blue(` ${margin} =`)} hint: ${visible(hint)}`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** The part of a line that is shown, what stands before the carets, and how many there are: the word, quoted text or bracket at the column. */
+function excerpt(source: string, column: number): { shown: string; indent: string; width: number } {
+  const at = column - 1;
+  const from = source.length > MAX_WIDTH ? Math.max(0, at - BEFORE) : 0;
+  const shown = visible(source.slice(from, from + MAX_WIDTH));
+  const word = /^(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,:[\]{}]+(?::[^\s,[\]{}]+)*|.)/.exec(source.slice(at, from + MAX_WIDTH))?.[0] ?? '';
+  // Tabs stay tabs, so that the carets stand under the word wherever the terminal's stops are.
+  const indent = source.slice(from, at).replace(/[^\t]/g, ' ');
+  return { shown, indent, width: Math.max(1, word.length) };
+}
+
+/** A file is no place from which a terminal takes commands. */
+function visible(text: string): string {
+  return text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}

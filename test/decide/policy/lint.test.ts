@@ -1,0 +1,182 @@
+import t from 'tap';
+import { compilePolicy, type PolicyInput } from '../../../src/decide/policy/compile.ts';
+import { lintPolicy } from '../../../src/decide/policy/lint.ts';
+
+const TARGETS = 'schema: gw.policy_bundle.v1\ninline_rules:\n  targets:\n';
+const bundle = (rules: string) => TARGETS + rules.replace(/^/gm, '    ');
+
+/** `code rule_id`, in the order in which they are shown. */
+function codes(text: string, overlays: PolicyInput['overlays'] = {}): string[] {
+  return warnings(text, overlays).map(({ code, rule_id }) => `${code} ${rule_id}`);
+}
+
+function warnings(text: string, overlays: PolicyInput['overlays'] = {}): ReturnType<typeof lintPolicy> {
+  const input: PolicyInput = { bundle: { text, file: 'bundle.yaml' }, overlays, tier: 'enterprise' };
+  const { policy, errors } = compilePolicy(input, { allowUnsupported: true });
+  if (policy === undefined) throw new Error(JSON.stringify(errors));
+  return lintPolicy(input, policy, { allowUnsupported: true });
+}
+
+const overlay = (rules: string) => ({
+  text: `schema: gw.policy_bundle.v1\ninline_rules: {targets: [${rules}]}\n`,
+  file: 'overlays/org.yaml',
+});
+
+const CASES: readonly (readonly [name: string, text: string, expected: readonly string[]])[] = [
+  ['an allow with a condition is fine', bundle('- {id: a, conditions: {stream: true}, effect: {decision: allow}}'), []],
+  ['an allow without one is not', bundle('- {id: a, effect: {decision: allow}}'), ['unconditional_allow a']],
+  [
+    'nor a downgrade',
+    bundle('- {id: a, effect: {decision: downgrade, mutations: [{key: action.params.model, value: m}]}}'),
+    ['unconditional_allow a'],
+  ],
+  ['a deny without a condition is meant', bundle('- {id: a, effect: {decision: deny}}'), []],
+
+  ['a negation on a field that each request has', bundle('- {id: a, conditions: {org_id: {not_in: [x]}}, effect: {decision: deny}}'), []],
+  [
+    'a negation on one that may be missing',
+    bundle('- {id: a, conditions: {purpose: {not_in: [x]}}, effect: {decision: deny}}'),
+    ['negation_on_optional a'],
+  ],
+  [
+    'under negate',
+    bundle('- {id: a, when: {field: labels.x, equals: x, negate: true}, effect: {decision: deny}}'),
+    ['negation_on_optional a'],
+  ],
+  [
+    'an even number of negations is none',
+    bundle('- {id: a, when: {field: labels.x, not_in: [x], negate: true}, effect: {decision: deny}}'),
+    [],
+  ],
+  [
+    'whoever asks exists has thought of it',
+    bundle('- {id: a, conditions: {purpose: {exists: true, not_in: [x]}}, effect: {decision: deny}}'),
+    [],
+  ],
+
+  [
+    'money as a number, in a list too',
+    bundle('- {id: a, conditions: {estimates.cost_usd: {in: [0.5, "1"]}}, effect: {budget: {usd_max: 2}}}'),
+    ['money_as_number a', 'money_as_number a'],
+  ],
+  ['money as text', bundle('- {id: a, conditions: {estimates.cost_usd: {gt: "0.5"}}, effect: {budget: {usd_max: "2"}}}'), []],
+
+  [
+    'a rule below one that decides all of its requests',
+    bundle(`- {id: a, conditions: {stream: true}, priority: 1, effect: {decision: deny}}
+- {id: b, conditions: {purpose: p, stream: true}, effect: {decision: deny}}
+- {id: c, conditions: {purpose: p}, effect: {decision: deny}}`),
+    ['unreachable_rule b'],
+  ],
+  [
+    'the order of the file does not matter, priority does',
+    bundle(`- {id: b, conditions: {purpose: p}, effect: {decision: deny}}
+- {id: a, priority: 1, effect: {decision: deny}}`),
+    ['unreachable_rule b'],
+  ],
+  [
+    'rules that may have no opinion end no layer',
+    bundle(`- {id: a, priority: 1, effect: {decision: rate_limit, rate_limit: {requests_per_minute: 1}}}
+- {id: b, priority: 1, effect: {decision: require_attribution, enforce_attribution: {require: [project_id]}}}
+- {id: c, conditions: {purpose: p}, effect: {decision: deny}}`),
+    [],
+  ],
+  [
+    'effects below an allowing rule still count, below a refusing one they do not',
+    `schema: gw.policy_bundle.v1
+inline_rules:
+  budgets:
+    - {id: a, conditions: {stream: true}, priority: 1, effect: {decision: allow}}
+    - {id: b, conditions: {stream: true}, effect: {budget: {usd_max: "1"}}}
+  risk:
+    - {id: a, conditions: {stream: true}, priority: 1, effect: {decision: deny}}
+    - {id: b, conditions: {stream: true}, effect: {budget: {usd_max: "1"}}}`,
+    ['unreachable_rule b'],
+  ],
+  [
+    'a negation means different things in an allowing and in a refusing rule',
+    bundle(`- {id: a, conditions: {purpose: {not_in: [x]}}, priority: 1, effect: {decision: allow}}
+- {id: b, conditions: {purpose: {not_in: [x]}, stream: true}, effect: {decision: allow}}
+- {id: c, conditions: {purpose: {not_in: [x]}}, effect: {decision: deny}}`),
+    ['negation_on_optional a', 'unreachable_rule b', 'negation_on_optional b', 'negation_on_optional c'],
+  ],
+  [
+    'tests that exclude each other',
+    bundle(`- {id: a, when: {all: [{field: workload.id, equals: x}, {field: workload.id, in: [y, z]}]}, effect: {decision: deny}}
+- {id: b, conditions: {purpose: {exists: false, equals: x}}, effect: {decision: deny}}
+- {id: c, conditions: {org_id: {in: [x, y], not_in: [y, x]}}, effect: {decision: deny}}
+- {id: d, when: {any: [{field: workload.id, equals: x}, {field: workload.id, equals: y}]}, effect: {decision: deny}}
+- {id: list, conditions: {risk.signals: {in: [x]}}, when: {field: risk.signals, in: [y]}, effect: {decision: deny}}`),
+    ['unreachable_rule a', 'unreachable_rule b', 'unreachable_rule c'],
+  ],
+  [
+    'layers behind one that stops everything',
+    `schema: gw.policy_bundle.v1
+inline_rules:
+  targets: [{id: a, effect: {decision: deny}}]
+  risk: [{id: b, conditions: {stream: true}, effect: {decision: deny}}]`,
+    ['unreachable_rule b'],
+  ],
+  [
+    'and behind an empty gating layer, unless nothing stops',
+    `schema: gw.policy_bundle.v1
+inline_rules: {targets: [], risk: [{id: b, conditions: {stream: true}, effect: {decision: deny}}]}`,
+    ['unreachable_rule b'],
+  ],
+  [
+    'stop_on: [] evaluates every layer',
+    `schema: gw.policy_bundle.v1
+evaluation: {stop_on: []}
+inline_rules: {targets: [], risk: [{id: b, conditions: {stream: true}, effect: {decision: deny}}]}`,
+    [],
+  ],
+  [
+    'one allowing rule among refusing ones makes the layer an allow-list',
+    bundle(`- {id: a, conditions: {stream: true}, effect: {decision: deny}}
+- {id: b, conditions: {purpose: p}, effect: {decision: allow}}`),
+    ['becomes_allow_list b'],
+  ],
+  [
+    'outside of the gating layers nothing is an allow-list',
+    `schema: gw.policy_bundle.v1
+inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: deny}}, {id: b, conditions: {purpose: p}, effect: {decision: allow}}]}`,
+    [],
+  ],
+  [
+    'in strict every matching rule is asked, so none is shadowed',
+    `schema: gw.policy_bundle.v1
+evaluation: {merge_strategy: strict}
+inline_rules: {risk: [{id: a, priority: 1, effect: {decision: deny}}, {id: b, conditions: {stream: true}, effect: {decision: deny}}]}`,
+    [],
+  ],
+];
+
+t.test('what loads and is probably not meant', async (t) => {
+  for (const [name, text, expected] of CASES) t.strictSame(codes(text), expected, name);
+});
+
+t.test('overlays that change what a gating layer means', async (t) => {
+  const refusing = bundle('- {id: a, conditions: {stream: true}, effect: {decision: deny}}');
+  const allow = overlay('{id: o, conditions: {purpose: p}, effect: {decision: allow}}');
+  t.strictSame(codes(refusing, { org: allow }), ['becomes_allow_list o']);
+  t.strictSame(codes(refusing, { org: allow, node: overlay('{id: n, conditions: {purpose: q}, effect: {decision: allow}}') }), [
+    'becomes_allow_list o',
+  ]);
+  const empty = 'schema: gw.policy_bundle.v1\ninline_rules: {targets: []}';
+  t.strictSame(codes(empty, { org: overlay('{id: o, conditions: {purpose: p}, effect: {decision: deny}}') }), ['opens_empty_layer o']);
+  t.strictSame(codes(empty, { org: allow }), [], 'an allow-list still denies the rest');
+});
+
+t.test('a warning names place, rule and what to do', async (t) => {
+  const [first] = warnings(bundle('- id: a\n  conditions:\n    purpose: {not_in: [x]}\n  effect: {decision: deny}\n'));
+  t.strictSame(first, {
+    path: 'inline_rules.targets[0]',
+    message: 'context.purpose may be missing, and under a negation the rule also refuses requests without it',
+    file: 'bundle.yaml',
+    line: 6,
+    column: 19,
+    rule_id: 'a',
+    code: 'negation_on_optional',
+    hint: 'say which is meant: add {field: context.purpose, exists: true}, or exists: false',
+  });
+});
