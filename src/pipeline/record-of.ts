@@ -4,6 +4,7 @@ import { usdFromPico } from '../base/lib/money.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
 import { observe } from '../decide/policy/observe.ts';
+import type { MatchedRule } from '../decide/policy/verdict.ts';
 import { meter } from '../decide/pricing/meter.ts';
 import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
@@ -90,14 +91,26 @@ function elapsed(ms: number): number {
 function policyTrace(exchange: Exchange): PolicyTrace | undefined {
   const { active, verdict, facts } = exchange;
   if (!active || !verdict || !facts) return undefined;
+  const { matched, overridden } = verdict;
   return {
     bundle_id: active.bundle_id,
     version: active.version,
-    matched_rule_ids: verdict.matched.map((rule) => rule.rule_id),
-    matched_levels: verdict.matched.map((rule) => rule.level),
+    matched_rule_ids: matched.map((rule) => rule.rule_id),
+    matched_layers: matched.map((rule) => rule.layer),
+    matched_levels: matched.map((rule) => rule.level),
+    ...(matched.some(tookRestrictiveSide) ? { missing_field: matched.filter(tookRestrictiveSide).map(ruleName) } : {}),
+    ...(overridden.length === 0 ? {} : { overridden }),
     ...(verdict.stopped_at === undefined ? {} : { stopped_at: verdict.stopped_at }),
     attributes: observe(active.policy, facts),
   };
+}
+
+function tookRestrictiveSide(rule: MatchedRule): boolean {
+  return rule.missing_field === true;
+}
+
+function ruleName({ layer, rule_id }: MatchedRule): string {
+  return `${layer}/${rule_id}`;
 }
 
 /** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */

@@ -85,8 +85,11 @@ const METERING = rows<Metering>([
 const POLICY_TRACE = rows<PolicyTrace>([
   ['attributes', data],
   ['bundle_id', text],
+  ['matched_layers', texts],
   ['matched_levels', texts],
   ['matched_rule_ids', texts],
+  ['missing_field', texts],
+  ['overridden', texts],
   ['stopped_at', text],
   ['version', text],
 ]);

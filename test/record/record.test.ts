@@ -44,8 +44,11 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
     {
       attributes: fc.dictionary(TEXT, fc.oneof(TEXT, NUMBER, fc.array(TEXT, { maxLength: 2 }), fc.boolean()), { maxKeys: 4 }),
       bundle_id: TEXT,
+      matched_layers: fc.array(TEXT, { maxLength: 2 }),
       matched_levels: fc.array(TEXT, { maxLength: 2 }),
       matched_rule_ids: fc.array(TEXT, { maxLength: 2 }),
+      missing_field: fc.array(TEXT, { maxLength: 2 }),
+      overridden: fc.array(TEXT, { maxLength: 2 }),
       stopped_at: TEXT,
       version: TEXT,
     },

@@ -24,8 +24,15 @@ export interface PolicyTrace {
   readonly bundle_id: string;
   readonly version: string;
   readonly matched_rule_ids: readonly string[];
+  /** Layer of each matched rule, same order: one id may stand in two layers. */
+  readonly matched_layers?: readonly string[];
   /** Level (`base`, `org`, `node`) of each matched rule, same order. */
   readonly matched_levels?: readonly string[];
+  /** Matched rules, as `layer/id`, in which a negative test on a missing field took the restrictive side. */
+  readonly missing_field?: readonly string[];
+  /** What a matched rule of an overlay replaced (`layer/id@level`), and effects that gave way to those of a rule before theirs (`layer/id@level#effect`). */
+  readonly overridden?: readonly string[];
+  /** The layer at which the evaluation ended early. */
   readonly stopped_at?: string;
   /** Observed values of the fields that the bundle's rules read, content left out (decision 7.4). */
   readonly attributes?: Readonly<Record<string, unknown>>;

@@ -111,9 +111,16 @@ function applyLevel(layers: Layers, nodes: readonly LayerNode[], level: Level, t
       const rule = readRule(source, level, reader);
       if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
       if (rule.disabled) effective.delete(rule.id);
-      else effective.set(rule.id, rule);
+      else effective.set(rule.id, overRule(effective.get(rule.id), rule));
     }
   }
+}
+
+/** The rule with the trace of those that it replaces. */
+function overRule(previous: Rule | undefined, rule: Rule): Rule {
+  return previous === undefined
+    ? rule
+    : { ...rule, replaces: [...previous.replaces, `${previous.layer}/${previous.id}@${previous.level}`] };
 }
 
 /** Effective rules by layer and id. */
@@ -196,6 +203,7 @@ function compileRule(rule: Rule): CompiledRule {
     condition,
     file: rule.place.file,
     line: rule.node.line,
+    replaces: rule.replaces,
   };
 }
 

@@ -26,6 +26,8 @@ export interface CompiledRule {
   readonly condition: Condition;
   readonly file: string;
   readonly line: number;
+  /** What a rule of an overlay stands in the place of, `layer/id@level`, oldest first; for the trace. */
+  readonly replaces: readonly string[];
 }
 
 export interface CompiledLayer {

@@ -56,7 +56,7 @@ function isDecided(outcome: LayerOutcome): outcome is DecidedOutcome {
 
 /** Nothing refused and nothing allowed (policy.md 1). */
 function defaultDeny({ facts, defaults }: RunContext): Verdict {
-  const { effects } = mergeEffects([], defaults, facts);
+  const { effects, overridden } = mergeEffects([], defaults, facts);
   return {
     decision: 'deny',
     reason: 'no rule allows this request',
@@ -64,6 +64,7 @@ function defaultDeny({ facts, defaults }: RunContext): Verdict {
     matched: [],
     stopped_at: undefined,
     effects,
+    overridden,
   };
 }
 
@@ -89,6 +90,7 @@ function conclude(
     matched: hits.map((hit) => matchedOf(hit, facts)),
     stopped_at: stoppedAt,
     effects: merged.effects,
+    overridden: merged.overridden,
   };
   return runs && merged.noCredentialLeft ? withoutCredential(verdict) : verdict;
 }

@@ -12,6 +12,8 @@ export interface MergedEffects {
   readonly downgradeChangesNothing: boolean;
   /** Two rules ask for credentials that no credential can be both. */
   readonly noCredentialLeft: boolean;
+  /** As in a verdict; one array is shared by all that have nothing. */
+  readonly overridden: readonly string[];
 }
 
 const NO_NAMES: readonly never[] = [];
@@ -21,17 +23,20 @@ const NO_EFFECTS: Effects = Object.freeze({
   default_attribution: Object.freeze({}),
   mutations: NO_NAMES,
 });
-const NOTHING: MergedEffects = { effects: NO_EFFECTS, downgradeChangesNothing: true, noCredentialLeft: false };
+const NOTHING: MergedEffects = { effects: NO_EFFECTS, downgradeChangesNothing: true, noCredentialLeft: false, overridden: NO_NAMES };
 
 /** Merges the effects of the contributing rules, which come in policy order ("Merging effects" of policy.md). */
 export function mergeEffects(rules: readonly CompiledRule[], defaults: Attribution | undefined, facts: Facts): MergedEffects {
-  if (defaults === undefined && !rules.some(hasEffects)) return NOTHING;
+  if (defaults === undefined && !rules.some(hasEffects)) {
+    return rules.some(replacesOthers) ? { ...NOTHING, overridden: rules.flatMap((rule) => rule.replaces) } : NOTHING;
+  }
+  const lost: string[] = rules.flatMap((rule) => rule.replaces);
   const usdMax = least(rules, (rule) => rule.effects.usdMaxPico);
   const monthlyUsdMax = least(rules, (rule) => rule.effects.monthlyUsdMaxPico);
-  const connector = first(rules, (rule) => rule.effects.selectConnector);
-  const credential = mergeCredential(rules);
+  const connector = mergeConnector(rules, lost);
+  const credential = mergeCredential(rules, lost);
   const overrides = mergeOverrides(rules);
-  const mutations = mergeMutations(rules, facts);
+  const mutations = mergeMutations(rules, facts, lost);
   const effects: Effects = {
     ...(usdMax === undefined ? {} : { usd_max: usdFromPico(usdMax) }),
     ...(monthlyUsdMax === undefined ? {} : { monthly_usd_max: usdFromPico(monthlyUsdMax) }),
@@ -45,7 +50,7 @@ export function mergeEffects(rules: readonly CompiledRule[], defaults: Attributi
     default_attribution: defaults ?? NO_EFFECTS.default_attribution,
     mutations: mutations.list.map(({ key, value }) => ({ key, value })),
   };
-  return { effects, downgradeChangesNothing: !mutations.downgraded, noCredentialLeft: credential.conflict };
+  return { effects, downgradeChangesNothing: !mutations.downgraded, noCredentialLeft: credential.conflict, overridden: lost };
 }
 
 function hasEffects({ effects }: CompiledRule): boolean {
@@ -62,27 +67,42 @@ function least(rules: readonly CompiledRule[], get: (rule: CompiledRule) => bigi
   return min;
 }
 
-function first<T>(rules: readonly CompiledRule[], get: (rule: CompiledRule) => T | undefined): T | undefined {
+/** The first by order; another one that comes later is lost. */
+function mergeConnector(rules: readonly CompiledRule[], lost: string[]): string | undefined {
+  let chosen: string | undefined;
   for (const rule of rules) {
-    const value = get(rule);
-    if (value !== undefined) return value;
+    const asked = rule.effects.selectConnector;
+    chosen ??= asked;
+    if (asked !== undefined && asked !== chosen) lost.push(effectOf(rule, 'select_connector'));
   }
-  return undefined;
+  return chosen;
+}
+
+/** How the trace names one effect of a rule. */
+function effectOf({ layer, id, matched }: CompiledRule, effect: string): string {
+  return `${layer}/${id}@${matched.level}#${effect}`;
+}
+
+function replacesOthers({ replaces }: CompiledRule): boolean {
+  return replaces.length > 0;
 }
 
 /** `credential_id` is the first by order, the filters intersect: two different values leave no candidate. */
-function mergeCredential(rules: readonly CompiledRule[]): { choice: CredentialChoice | undefined; conflict: boolean } {
+function mergeCredential(rules: readonly CompiledRule[], lost: string[]): { choice: CredentialChoice | undefined; conflict: boolean } {
   let choice: CredentialChoice | undefined;
   let conflict = false;
-  for (const { effects } of rules) {
-    const asked = effects.selectCredential;
+  for (const rule of rules) {
+    const asked = rule.effects.selectCredential;
     if (asked === undefined) continue;
     choice ??= {};
     for (const name of ['credential_id', 'provider', 'mode', 'billing_owner'] as const) {
       const value = asked[name];
       if (value === undefined) continue;
       if (choice[name] === undefined) choice[name] = value;
-      else if (name !== 'credential_id' && choice[name] !== value) conflict = true;
+      else if (choice[name] !== value) {
+        if (name === 'credential_id') lost.push(effectOf(rule, 'select_credential'));
+        else conflict = true;
+      }
     }
   }
   return { choice, conflict };
@@ -99,14 +119,21 @@ function mergeOverrides(rules: readonly CompiledRule[]): readonly string[] | und
 }
 
 /** In order; a key that is already written, or lies within or around one, is skipped. */
-function mergeMutations(rules: readonly CompiledRule[], facts: Facts): { list: readonly CompiledMutation[]; downgraded: boolean } {
+function mergeMutations(
+  rules: readonly CompiledRule[],
+  facts: Facts,
+  lost: string[],
+): { list: readonly CompiledMutation[]; downgraded: boolean } {
   const list: CompiledMutation[] = [];
   let downgraded = false;
-  for (const { effects, decision } of rules) {
-    for (const mutation of effects.mutations ?? []) {
-      if (list.some((written) => overlaps(written.key, mutation.key))) continue;
+  for (const rule of rules) {
+    for (const mutation of rule.effects.mutations ?? []) {
+      if (list.some((written) => overlaps(written.key, mutation.key))) {
+        lost.push(effectOf(rule, `mutations.${mutation.key}`));
+        continue;
+      }
       list.push(mutation);
-      if (decision === 'downgrade' && !mutation.changesNothing(facts)) downgraded = true;
+      if (rule.decision === 'downgrade' && !mutation.changesNothing(facts)) downgraded = true;
     }
   }
   return { list, downgraded };

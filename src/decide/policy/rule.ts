@@ -17,6 +17,8 @@ export interface Rule {
   readonly effects: RuleEffects;
   readonly place: Place;
   readonly node: YamlMap;
+  /** What this rule of an overlay stands in the place of, `layer/id@level`, oldest first. */
+  readonly replaces: readonly string[];
 }
 
 const ID = /^[\x21-\x7e]{1,128}$/;
@@ -43,7 +45,7 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   const condition = readRuleCondition(members.get('when')?.value, members.get('conditions')?.value, place, reader);
   const priority = readPriority(members.get('priority')?.value, place.at('priority'), reader);
   if (id === undefined) return undefined;
-  return { layer, id, level, priority, disabled, condition, effects, place, node: map };
+  return { layer, id, level, priority, disabled, condition, effects, place, node: map, replaces: [] };
 }
 
 function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { problems }: EffectReader): string | undefined {

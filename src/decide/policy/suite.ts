@@ -54,7 +54,7 @@ export type SuiteResult =
   | { readonly suite?: undefined; readonly errors: readonly ErrorDetail[] };
 
 /** Members of the verdict that a case may expect. */
-export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects'] as const;
+export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden'] as const;
 
 /** Reads a suite, or reports every mistake in it at once. Never throws on any text. */
 export function readSuite({ text, file }: PolicyText): SuiteResult {

@@ -45,4 +45,9 @@ export interface Verdict {
   /** The layer at which `stop_on` ended the evaluation. */
   readonly stopped_at: string | undefined;
   readonly effects: Effects;
+  /**
+   * What lost: rules that a matched rule of an overlay replaced (`layer/id@level`), and effects of matched rules that gave way to a rule before them
+   * (`layer/id@level#select_connector`, `…#select_credential`, `…#mutations.<key>`).
+   */
+  readonly overridden: readonly string[];
 }
