@@ -94,18 +94,18 @@ function mergeCredential(rules: readonly CompiledRule[], lost: string[]): { choi
   for (const rule of rules) {
     const asked = rule.effects.selectCredential;
     if (asked === undefined) continue;
-    choice ??= {};
-    for (const name of ['credential_id', 'provider', 'mode', 'billing_owner'] as const) {
-      const value = asked[name];
-      if (value === undefined) continue;
-      if (choice[name] === undefined) choice[name] = value;
-      else if (choice[name] !== value) {
-        if (name === 'credential_id') lost.push(effectOf(rule, 'select_credential'));
-        else conflict = true;
-      }
-    }
+    const chosen: CredentialChoice = choice ?? asked;
+    if (differ(chosen, asked, 'credential_id')) lost.push(effectOf(rule, 'select_credential'));
+    conflict ||= CREDENTIAL_FILTERS.some((name) => differ(chosen, asked, name));
+    choice = { ...asked, ...chosen };
   }
   return { choice, conflict };
+}
+
+const CREDENTIAL_FILTERS = ['provider', 'mode', 'billing_owner'] as const;
+
+function differ(a: CredentialChoice, b: CredentialChoice, name: keyof CredentialChoice): boolean {
+  return a[name] !== undefined && b[name] !== undefined && a[name] !== b[name];
 }
 
 /** Intersection of the rules that state one; undefined: nobody does, unrestricted. */
