@@ -1,37 +1,34 @@
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
+import type { Attribution } from '../base/model/attribution.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
-import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord, type Metering, type PolicyTrace } from '../base/model/execution-record.ts';
+import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../base/model/execution-record.ts';
 import { observe } from '../decide/policy/observe.ts';
 import type { MatchedRule } from '../decide/policy/verdict.ts';
 import { meter } from '../decide/pricing/meter.ts';
 import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
-import type { UnhashedRecord } from '../record/canonical-record.ts';
+import type { RecordDraft } from '../record/canonical-record.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
 
-type Writable<T> = { -readonly [K in keyof T]?: T[K] };
-
-/** Sets a member only when there is a value: an absent member is not an undefined one in RFC 8785. */
-function put<K extends keyof ExecutionRecord>(record: Writable<ExecutionRecord>, key: K, value: ExecutionRecord[K] | undefined): void {
-  if (value !== undefined) record[key] = value;
-}
-
-/** Builds the record of a request from what its stages left in the exchange (decisions 7.1 to 7.8). */
-export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: number): UnhashedRecord {
-  const { refusal, delivery } = exchange;
-  const record: Writable<ExecutionRecord> = {
+/** Builds the record of a request, still without its hash, from what its stages left in the exchange (decisions 7.1 to 7.8). */
+export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: number): RecordDraft {
+  const { refusal, delivery, attribution, request, provider } = exchange;
+  return {
     schema: EXECUTION_RECORD_SCHEMA,
     record_id: exchange.recordId,
+    record_hash: '',
     request_id: exchange.requestId,
     created_at: timestamp(exchange.createdAt),
     completed_at: timestamp(completedAt),
     org_id: exchange.orgId,
     workload_id: exchange.workloadId,
-    node_id: pipeline.settings.nodeId,
+    caller_id: exchange.callerId,
     caller_ip: exchange.callerIp,
+    node_id: pipeline.settings.nodeId,
     decision: refusal?.decision ?? exchange.decision ?? 'deny',
+    reason: refusal?.reason ?? exchange.verdict?.reason,
     reason_codes: refusal?.reasonCodes ?? exchange.verdict?.reason_codes ?? [],
     action_type: exchange.actionType,
     action_method: exchange.method,
@@ -41,39 +38,40 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     connection_type: exchange.connectionType,
     traffic_class: exchange.trafficClass,
     record_tier: exchange.door === 'tunnel' ? 'connection' : 'action',
-    stream: exchange.stream,
+    connector_id: exchange.connectorId,
+    connector_version: exchange.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : provider?.version,
+    credential_id: exchange.credentialId,
+    api_key_id: undefined,
+    provider: provider?.id,
+    model: exchange.sendModel?.toWellFormed(),
+    idempotency_key: request?.idempotency_key,
+    customer_id: attribution.customer_id,
+    account_id: attribution.account_id,
+    project_id: attribution.project_id,
+    labels: labelsOf(attribution),
+    policy_trace: policyTrace(exchange),
+    metering: meteringOf(exchange),
+    status_code: refusal?.status ?? sentStatus(delivery),
+    upstream_status: delivery?.status,
     latency_ms: elapsed(pipeline.clock.monotonic() - exchange.head.startedAt),
+    upstream_latency_ms: delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs),
+    stream: exchange.stream,
+    stream_outcome: delivery?.streamOutcome,
+    request_sha256: exchange.requestSha256,
+    response_sha256: delivery?.responseSha256,
     request_bytes: exchange.requestBytes,
     response_bytes: delivery?.responseBytes ?? 0,
+    risk_score: undefined,
+    risk_signals: undefined,
+    delegation_id: request?.delegation_id ?? exchange.identity?.delegationId,
+    approval_id: undefined,
+    error: errorOf(exchange),
   };
-  putIdentity(record, exchange);
-  put(record, 'reason', refusal?.reason ?? exchange.verdict?.reason);
-  put(record, 'policy_trace', policyTrace(exchange));
-  put(record, 'metering', meteringOf(exchange));
-  put(record, 'status_code', refusal?.status ?? sentStatus(delivery));
-  put(record, 'upstream_status', delivery?.status);
-  put(record, 'upstream_latency_ms', delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs));
-  put(record, 'stream_outcome', delivery?.streamOutcome);
-  put(record, 'request_sha256', exchange.requestSha256);
-  put(record, 'response_sha256', delivery?.responseSha256);
-  put(record, 'error', errorOf(exchange));
-  return record as UnhashedRecord;
 }
 
-function putIdentity(record: Writable<ExecutionRecord>, exchange: Exchange): void {
-  const { attribution, request, identity } = exchange;
-  put(record, 'caller_id', exchange.callerId);
-  put(record, 'connector_id', exchange.connectorId);
-  put(record, 'connector_version', exchange.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : exchange.provider?.version);
-  put(record, 'credential_id', exchange.credentialId);
-  put(record, 'provider', exchange.provider?.id);
-  put(record, 'model', exchange.sendModel?.toWellFormed());
-  put(record, 'idempotency_key', request?.idempotency_key);
-  put(record, 'customer_id', attribution.customer_id);
-  put(record, 'account_id', attribution.account_id);
-  put(record, 'project_id', attribution.project_id);
-  if (attribution.labels && Object.keys(attribution.labels).length > 0) put(record, 'labels', attribution.labels);
-  put(record, 'delegation_id', request?.delegation_id ?? identity?.delegationId);
+/** No labels are no member at all. */
+function labelsOf({ labels }: Attribution): Attribution['labels'] {
+  return labels !== undefined && Object.keys(labels).length > 0 ? labels : undefined;
 }
 
 /** Scheme, host, a port that is not the scheme's own, and path. */
@@ -88,7 +86,7 @@ function elapsed(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }
 
-function policyTrace(exchange: Exchange): PolicyTrace | undefined {
+function policyTrace(exchange: Exchange): RecordDraft['policy_trace'] {
   const { active, verdict, facts } = exchange;
   if (!active || !verdict || !facts) return undefined;
   const { matched, overridden } = verdict;
@@ -98,9 +96,9 @@ function policyTrace(exchange: Exchange): PolicyTrace | undefined {
     matched_rule_ids: matched.map((rule) => rule.rule_id),
     matched_layers: matched.map((rule) => rule.layer),
     matched_levels: matched.map((rule) => rule.level),
-    ...(matched.some(tookRestrictiveSide) ? { missing_field: matched.filter(tookRestrictiveSide).map(ruleName) } : {}),
-    ...(overridden.length === 0 ? {} : { overridden }),
-    ...(verdict.stopped_at === undefined ? {} : { stopped_at: verdict.stopped_at }),
+    missing_field: matched.some(tookRestrictiveSide) ? matched.filter(tookRestrictiveSide).map(ruleName) : undefined,
+    overridden: overridden.length === 0 ? undefined : overridden,
+    stopped_at: verdict.stopped_at,
     attributes: observe(active.policy, facts),
   };
 }
@@ -114,7 +112,7 @@ function ruleName({ layer, rule_id }: MatchedRule): string {
 }
 
 /** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
-function meteringOf(exchange: Exchange): Metering | undefined {
+function meteringOf(exchange: Exchange): RecordDraft['metering'] {
   const { price, usage, delivery, operation } = exchange;
   if (!price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request') return undefined;
   // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
@@ -124,12 +122,13 @@ function meteringOf(exchange: Exchange): Metering | undefined {
     tokens_in: usage?.tokens_in ?? 0,
     tokens_out: usage?.tokens_out ?? 0,
     cost_usd: usdFromPico(metered.costPico),
-    ...(usage?.cached_tokens_in === undefined ? {} : { cached_tokens_in: usage.cached_tokens_in }),
-    ...(usage?.reasoning_tokens_out === undefined ? {} : { reasoning_tokens_out: usage.reasoning_tokens_out }),
-    ...(model === undefined ? {} : { model }),
+    cached_tokens_in: usage?.cached_tokens_in,
+    reasoning_tokens_out: usage?.reasoning_tokens_out,
+    model,
     usage_reported: usage !== undefined,
     rate_in: metered.rateIn,
     rate_out: metered.rateOut,
+    rate_cached_in: metered.rateCachedIn,
     rate_source: metered.rateSource,
   };
 }

@@ -47,10 +47,10 @@ async function walk(exchange: Exchange, pipeline: Pipeline): Promise<Refusal | u
 async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
   const { clock, store, events } = pipeline;
   const completedAt = clock.now();
-  const unhashed = recordOf(exchange, pipeline, completedAt);
-  const canonical = canonicalRecord(unhashed);
-  // The hash is the one member that is written later; a copy of forty members would cost more than all of their text.
-  const record: ExecutionRecord = Object.assign(unhashed, { record_hash: canonical.hash });
+  const draft = recordOf(exchange, pipeline, completedAt);
+  const canonical = canonicalRecord(draft);
+  draft.record_hash = canonical.hash;
+  const record = draft as ExecutionRecord;
   const effects = settle(exchange, record);
   await store.commit(
     { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt },

@@ -6,8 +6,17 @@ import { canonicalJson } from '../base/lib/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { ExecutionRecord, Metering, PolicyTrace } from '../base/model/execution-record.ts';
 
+/** Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what makes them cheap. */
+export type Filled<T> = { -readonly [K in keyof T]-?: Record<string, never> extends Pick<T, K> ? T[K] | undefined : T[K] };
+
 /** A record before it is hashed. */
-export type UnhashedRecord = Omit<ExecutionRecord, 'record_hash'>;
+export type UnhashedRecord = Omit<Filled<ExecutionRecord>, 'record_hash' | 'metering' | 'policy_trace'> & {
+  metering: Filled<Metering> | undefined;
+  policy_trace: Filled<PolicyTrace> | undefined;
+};
+
+/** The same with an empty `record_hash`, to be filled in. */
+export type RecordDraft = UnhashedRecord & { record_hash: string };
 
 export interface CanonicalRecord {
   /** RFC 8785 text of the whole record, `record_hash` included. */
@@ -16,153 +25,153 @@ export interface CanonicalRecord {
   readonly hash: string;
 }
 
-type Member = keyof UnhashedRecord;
-type Writer = (value: never) => string;
-/** `,"name":` and how the value is written. */
-type Row = readonly [name: string, prefix: string, write: Writer];
+/** Stands where the hash will. Quotes inside a text are escaped and no map follows, so that its last occurrence is the member itself. */
+const PLACE = ',"record_hash":""';
+/** How JSON.stringify writes half a surrogate pair, which RFC 8785 §3.2.2.2 does not allow. A text may hold the same letters; that only costs time. */
+const LONE_SURROGATE = '\\ud';
 
-/** Printable ASCII without quote and backslash: nearly every text of a record, and testing for it costs a third of JSON.stringify. */
-const NOTHING_TO_ESCAPE = /^[ !#-[\]-~]*$/;
+/**
+ * Writes and hashes a record. Texts that are no well-formed Unicode are repaired (decision 7.6): what an upstream or a caller wrote must never make a record
+ * unhashable.
+ * @throws CanonicalJsonError for a number that is not finite
+ */
+export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
+  const members = inOrder(record);
+  const text = (isOrdered(record.labels) && isOrdered(record.policy_trace?.attributes) && stringified(members)) || generalText(members);
+  const at = text.lastIndexOf(PLACE);
+  const before = text.slice(0, at);
+  const after = text.slice(at + PLACE.length);
+  const hash = sha256Hex(before + after);
+  return { text: `${before},"record_hash":"${hash}"${after}`, hash };
+}
 
-/** JSON.stringify of a well-formed string is its RFC 8785 form (§3.2.2.2). */
-const text: Writer = (value: string) => (NOTHING_TO_ESCAPE.test(value) ? `"${value}"` : JSON.stringify(value.toWellFormed()));
-/** Text that the gateway itself made or checked, without anything to escape: ids, enumerations, canonical hosts, hex, timestamps, money. */
-const plain: Writer = (value: string) => `"${value}"`;
-/** String(number) is the ECMAScript form that RFC 8785 §3.2.2.3 prescribes. */
-const scalar: Writer = (value: number | boolean) => String(value);
-const texts: Writer = (values: readonly string[]) =>
-  values.length === 0 ? '[]' : `[${values.map((value) => text(value as never)).join(',')}]`;
-const data: Writer = (value: unknown) => {
-  try {
-    return canonicalJson(value);
-  } catch {
-    return canonicalJson(wellFormed(value));
+/**
+ * The record in the order of RFC 8785 §3.2.3. JSON.stringify of such an object is its canonical form, at a third of what the general canonicaliser costs
+ * (3.5 µs against 13); a test compares the two.
+ */
+function inOrder(record: UnhashedRecord): RecordDraft {
+  const { error } = record;
+  return {
+    account_id: record.account_id,
+    action_method: record.action_method,
+    action_type: record.action_type,
+    api_key_id: record.api_key_id,
+    approval_id: record.approval_id,
+    caller_id: record.caller_id,
+    caller_ip: record.caller_ip,
+    completed_at: record.completed_at,
+    connection_type: record.connection_type,
+    connector_id: record.connector_id,
+    connector_version: record.connector_version,
+    created_at: record.created_at,
+    credential_id: record.credential_id,
+    customer_id: record.customer_id,
+    decision: record.decision,
+    delegation_id: record.delegation_id,
+    error: error && { code: error.code, message: error.message },
+    idempotency_key: record.idempotency_key,
+    labels: record.labels,
+    latency_ms: record.latency_ms,
+    metering: meteringInOrder(record.metering),
+    model: record.model,
+    node_id: record.node_id,
+    org_id: record.org_id,
+    policy_trace: traceInOrder(record.policy_trace),
+    project_id: record.project_id,
+    provider: record.provider,
+    reason: record.reason,
+    reason_codes: record.reason_codes,
+    record_hash: '',
+    record_id: record.record_id,
+    record_tier: record.record_tier,
+    request_bytes: record.request_bytes,
+    request_id: record.request_id,
+    request_sha256: record.request_sha256,
+    response_bytes: record.response_bytes,
+    response_sha256: record.response_sha256,
+    risk_score: record.risk_score,
+    risk_signals: record.risk_signals,
+    schema: record.schema,
+    status_code: record.status_code,
+    stream: record.stream,
+    stream_outcome: record.stream_outcome,
+    target: record.target,
+    target_host: record.target_host,
+    target_path: record.target_path,
+    traffic_class: record.traffic_class,
+    upstream_latency_ms: record.upstream_latency_ms,
+    upstream_status: record.upstream_status,
+    workload_id: record.workload_id,
+  };
+}
+
+function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['metering'] {
+  return (
+    metering && {
+      cached_tokens_in: metering.cached_tokens_in,
+      cost_usd: metering.cost_usd,
+      model: metering.model,
+      rate_cached_in: metering.rate_cached_in,
+      rate_in: metering.rate_in,
+      rate_out: metering.rate_out,
+      rate_source: metering.rate_source,
+      reasoning_tokens_out: metering.reasoning_tokens_out,
+      tokens_in: metering.tokens_in,
+      tokens_out: metering.tokens_out,
+      usage_reported: metering.usage_reported,
+    }
+  );
+}
+
+function traceInOrder(trace: UnhashedRecord['policy_trace']): UnhashedRecord['policy_trace'] {
+  return (
+    trace && {
+      attributes: trace.attributes,
+      bundle_id: trace.bundle_id,
+      matched_layers: trace.matched_layers,
+      matched_levels: trace.matched_levels,
+      matched_rule_ids: trace.matched_rule_ids,
+      missing_field: trace.missing_field,
+      overridden: trace.overridden,
+      stopped_at: trace.stopped_at,
+      version: trace.version,
+    }
+  );
+}
+
+/** Every member that a record can have, in their order, `record_hash` left out. */
+export const RECORD_MEMBERS = Object.keys(inOrder({} as UnhashedRecord)).filter(
+  (name) => name !== 'record_hash',
+) as readonly (keyof UnhashedRecord)[];
+
+/** Undefined when there is half a surrogate pair in it. */
+function stringified(members: RecordDraft): string | undefined {
+  const text = JSON.stringify(members);
+  return text.includes(LONE_SURROGATE) ? undefined : text;
+}
+
+function generalText(members: RecordDraft): string {
+  return canonicalJson(wellFormed(members));
+}
+
+/** Whether JSON.stringify writes this data as RFC 8785 does: the members of every object ascend, numbers are finite. */
+function isOrdered(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isOrdered);
+  const map = value as Readonly<Record<string, unknown>>;
+  let before = '';
+  for (const name in map) {
+    if (name < before || !isOrdered(map[name])) return false;
+    before = name;
   }
-};
+  return true;
+}
 
-/** A copy in which every text is well-formed: what an upstream or a caller wrote must never make a record unhashable (decision 7.6). */
+/** A copy in which every text is well-formed. */
 function wellFormed(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
   if (Array.isArray(value)) return value.map(wellFormed);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]));
 }
-
-/** Rows of a table of members, which must stand in the order of their UTF-16 code units; a test compares with a general canonicaliser. */
-function rows<T>(table: readonly (readonly [name: keyof T & string, write: Writer])[]): readonly Row[] {
-  return table.map(([name, write]) => [name, `,"${name}":`, write]);
-}
-
-/** A nested object whose members are known. */
-function object(members: readonly Row[]): Writer {
-  return (value: object) => `{${writeMembers(value, members).slice(1)}}`;
-}
-
-function writeMembers(value: object, members: readonly Row[]): string {
-  const from = value as Readonly<Record<string, unknown>>;
-  let out = '';
-  for (const [name, prefix, write] of members) {
-    const member = from[name];
-    if (member !== undefined) out += prefix + write(member as never);
-  }
-  return out;
-}
-
-const METERING = rows<Metering>([
-  ['cached_tokens_in', scalar],
-  ['cost_usd', plain],
-  ['model', text],
-  ['rate_cached_in', plain],
-  ['rate_in', plain],
-  ['rate_out', plain],
-  ['rate_source', plain],
-  ['reasoning_tokens_out', scalar],
-  ['tokens_in', scalar],
-  ['tokens_out', scalar],
-  ['usage_reported', scalar],
-]);
-
-const POLICY_TRACE = rows<PolicyTrace>([
-  ['attributes', data],
-  ['bundle_id', text],
-  ['matched_layers', texts],
-  ['matched_levels', texts],
-  ['matched_rule_ids', texts],
-  ['missing_field', texts],
-  ['overridden', texts],
-  ['stopped_at', text],
-  ['version', text],
-]);
-
-const ERROR = rows<NonNullable<UnhashedRecord['error']>>([
-  ['code', plain],
-  ['message', text],
-]);
-
-/**
- * The members of a record, split where `record_hash` stands. Writing them in this fixed order costs a quarter of what a general canonicaliser costs.
- */
-const BEFORE_HASH = rows<UnhashedRecord>([
-  ['account_id', text],
-  ['action_method', plain],
-  ['action_type', plain],
-  ['api_key_id', text],
-  ['approval_id', text],
-  ['caller_id', text],
-  ['caller_ip', plain],
-  ['completed_at', plain],
-  ['connection_type', plain],
-  ['connector_id', plain],
-  ['connector_version', plain],
-  ['created_at', plain],
-  ['credential_id', text],
-  ['customer_id', text],
-  ['decision', plain],
-  ['delegation_id', text],
-  ['error', object(ERROR)],
-  ['idempotency_key', text],
-  ['labels', data],
-  ['latency_ms', scalar],
-  ['metering', object(METERING)],
-  ['model', text],
-  ['node_id', plain],
-  ['org_id', text],
-  ['policy_trace', object(POLICY_TRACE)],
-  ['project_id', text],
-  ['provider', plain],
-  ['reason', text],
-  ['reason_codes', texts],
-]);
-const AFTER_HASH = rows<UnhashedRecord>([
-  ['record_id', plain],
-  ['record_tier', plain],
-  ['request_bytes', scalar],
-  ['request_id', text],
-  ['request_sha256', plain],
-  ['response_bytes', scalar],
-  ['response_sha256', plain],
-  ['risk_score', scalar],
-  ['risk_signals', texts],
-  ['schema', plain],
-  ['status_code', scalar],
-  ['stream', scalar],
-  ['stream_outcome', plain],
-  ['target', text],
-  ['target_host', plain],
-  ['target_path', text],
-  ['traffic_class', plain],
-  ['upstream_latency_ms', scalar],
-  ['upstream_status', scalar],
-  ['workload_id', text],
-]);
-
-/** Writes and hashes a record. Member values must be well-formed Unicode inside `labels` and `policy_trace` (decision 7.6); others are repaired. */
-export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
-  const before = writeMembers(record, BEFORE_HASH).slice(1);
-  const after = writeMembers(record, AFTER_HASH);
-  const hash = sha256Hex(`{${before}${after}}`);
-  return { text: `{${before},"record_hash":"${hash}"${after}}`, hash };
-}
-
-/** Every member that a record can have, `record_hash` left out. */
-export const RECORD_MEMBERS: readonly Member[] = [...BEFORE_HASH, ...AFTER_HASH].map(([name]) => name as Member);

@@ -223,5 +223,6 @@ function fieldsOf(conditions: readonly Condition[]): readonly Field[] {
     else if (!fields.has(condition.field.name)) fields.set(condition.field.name, condition.field);
   };
   conditions.forEach(visit);
-  return [...fields.values()];
+  // In the order in which a record writes their values, so that none has to be sorted.
+  return [...fields.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
