@@ -58,7 +58,7 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
 }
 
 function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
-  const authority = /^https?:\/\/([^/?#]*)/i.exec(rawTarget)?.[1];
+  const authority = /^(?:https?|wss?):\/\/([^/?#]*)/i.exec(rawTarget)?.[1];
   return authority === undefined ? undefined : parseAuthority(authority, 80)?.host;
 }
 

@@ -101,7 +101,12 @@ export const SETTINGS = {
   ),
   proxyBypass: required('GW_PROXY_BYPASS', type.hostPatterns, '', 'Hosts that are tunnelled and never intercepted.'),
   connectPorts: required('GW_CONNECT_PORTS', type.ports, '443,80', 'Ports that CONNECT may name.'),
-  maxTunnels: required('GW_MAX_TUNNELS', type.integer(1, 1_000_000), '10000', 'Open tunnels; above it CONNECT is answered 429.'),
+  maxTunnels: required(
+    'GW_MAX_TUNNELS',
+    type.integer(1, 1_000_000),
+    '10000',
+    'Open tunnels and WebSockets; above it both are answered 429.',
+  ),
 
   upstreamConnectTo: required(
     'GW_UPSTREAM_CONNECT_TO',

@@ -28,6 +28,9 @@ export interface HandshakeRejectedEvent {
   readonly signal: RejectionSignal;
 }
 
+/** A WebSocket that is passed on as bytes, or one whose calls are judged and metered. */
+export type WebSocketKind = 'relayed' | 'metered';
+
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
   authFailure(event: AuthFailureEvent): void;
@@ -42,6 +45,9 @@ export interface GatewayEvents {
   handshakeRejected(event: HandshakeRejectedEvent): void;
   /** An upstream refused the gateway because it wants a client certificate (decision 3.11). */
   clientCertificateWanted(host: string): void;
+  /** A WebSocket was accepted on both sides, and later has ended. */
+  webSocketOpened(kind: WebSocketKind): void;
+  webSocketClosed(kind: WebSocketKind): void;
 }
 
 /** Fans one stream of events out to every listener. */
@@ -70,6 +76,12 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     },
     clientCertificateWanted(host) {
       for (const listener of listeners) listener.clientCertificateWanted?.(host);
+    },
+    webSocketOpened(kind) {
+      for (const listener of listeners) listener.webSocketOpened?.(kind);
+    },
+    webSocketClosed(kind) {
+      for (const listener of listeners) listener.webSocketClosed?.(kind);
     },
   };
 }

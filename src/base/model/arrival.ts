@@ -1,3 +1,4 @@
+import type { ByteChannel } from './channel.ts';
 import type { TrafficClass } from './connection.ts';
 
 /** Host and port as one canonical pair: the host is folded once (decision 3.17), IPv6 literals without brackets. */
@@ -74,6 +75,11 @@ export interface ReplySink {
   reset(): void;
   /** Called once when the client leaves before `end`. */
   onGone(listener: () => void): void;
+  /**
+   * Only where the client asks for a WebSocket (RFC 6455 §4.1): answers 101 in place of any other answer. `rawHeaders` without `Connection` and `Upgrade`.
+   * @throws GatewayError `upstream_protocol` for fields that cannot be passed on; nothing was sent then
+   */
+  readonly switchProtocols?: ((rawHeaders: readonly string[]) => ByteChannel) | undefined;
 }
 
 /** One request with its body and its way back. */

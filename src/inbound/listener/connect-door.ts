@@ -14,6 +14,7 @@ import type { InnerServers } from './inner-servers.ts';
 import { Interception } from './interception.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Link, Links } from './links.ts';
+import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import type { OwnAddresses } from './own-addresses.ts';
 import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 
@@ -32,6 +33,7 @@ export interface ConnectDoorOptions {
   readonly links: Links;
   readonly inner: InnerServers;
   readonly own: OwnAddresses;
+  readonly tunnels: OpenTunnels;
   readonly connectPorts: ReadonlySet<number>;
   /** Absent when interception is off. */
   readonly contextFor: ((host: string) => Promise<SecureContext>) | undefined;
@@ -49,16 +51,9 @@ const CHALLENGE = ERROR_HEADERS.proxy_authentication_required ?? [];
 /** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
 export class ConnectDoor {
   readonly #options: ConnectDoorOptions;
-  /** A refused one leaves at once: those that linger over their answer must not keep others out. */
-  readonly #open = new Set<Link>();
 
   constructor(options: ConnectDoorOptions) {
     this.#options = options;
-  }
-
-  /** CONNECTs that are open, intercepted and blind together. */
-  get open(): number {
-    return this.#open.size;
   }
 
   /** Takes over a connection whose CONNECT has been read. `head` is what came right behind it. Never throws. */
@@ -66,8 +61,6 @@ export class ConnectDoor {
     const { socket } = link;
     socket.setTimeout(0);
     socket.setNoDelay(true);
-    this.#open.add(link);
-    socket.once('close', () => this.#open.delete(link));
     // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
     if (head.length > 0) socket.unshift(head);
     const left = new AbortController();
@@ -78,11 +71,11 @@ export class ConnectDoor {
 
   /** What is refused whoever asks, cheapest first. @throws GatewayError the refusal */
   #screen(request: IncomingMessage, link: Link): ConnectRequest {
-    const { links, limits, connectPorts, own } = this.#options;
+    const { links, tunnels, connectPorts, own } = this.#options;
     const connect = readConnect(request, link);
     if (connect instanceof GatewayError) throw connect;
     if (links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
-    if (this.#open.size > limits.maxTunnels) throw new GatewayError('too_many_tunnels', 'The limit of open tunnels is reached; try again.');
+    if (!tunnels.enter(link)) throw tooManyTunnels();
     const { host, port } = connect.authority;
     if (!connectPorts.has(port)) throw new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
     if (own.owns(connect.authority)) throw new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
@@ -130,7 +123,7 @@ export class ConnectDoor {
   /** Answers, gives the client a moment to read it, and closes. */
   #refuse(link: Link, error: GatewayError, headers: readonly string[] = []): void {
     const { socket } = link;
-    this.#open.delete(link);
+    this.#options.tunnels.leave(link);
     if (socket.destroyed) return;
     const extra = [...headers];
     const has = (name: string): boolean => headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === name);

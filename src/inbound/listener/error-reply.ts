@@ -27,5 +27,5 @@ export function rawErrorReply(error: GatewayError, extra: readonly string[] = []
 
 /** The same through a sink. */
 export function sendError(reply: ReplySink, error: GatewayError): void {
-  reply.sendWhole(error.status, ['content-type', 'application/json'], Buffer.from(JSON.stringify(error.toBody())));
+  reply.sendWhole(error.status, ['content-type', 'application/json', ...error.headers], Buffer.from(JSON.stringify(error.toBody())));
 }

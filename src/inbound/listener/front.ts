@@ -25,6 +25,8 @@ export interface FrontOptions {
   onConnect(request: IncomingMessage, socket: Socket, head: Buffer): void;
   /** `rawTarget` is the request target as it was sent; `request.url` is not. `expectsContinue`: the client waits for a 100 before it sends the body. */
   onRequest(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void;
+  /** A request that asks for another protocol; node:http has let go of the socket. */
+  onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   onClientError(error: Error, socket: Duplex): void;
 }
 
@@ -75,8 +77,8 @@ async function listen(options: FrontOptions, folder: string): Promise<Server> {
       else resolve(prepare(proxy.httpServer, options));
     });
   });
-  // Without these listeners a plain WebSocket is an ordinary request with an Upgrade field, decided as any other.
-  server.removeAllListeners('upgrade');
+  // The library's would accept a plain WebSocket and dial its target past policy, record and egress guard.
+  server.removeAllListeners('upgrade').on('upgrade', (request, socket, head) => options.onUpgrade(request, socket, head));
   server.prependListener('request', (request) => {
     rawTarget = request.url ?? '';
     request.url = PARSED_BY_LIBRARY;

@@ -2,10 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
 import type { RequestBody } from './body-source.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { http1Fields, isBodiless, trailerPairs } from './reply-fields.ts';
+import { switchingHead } from './upgrade.ts';
 
 /** The connection as its replies see it. */
 export interface Http1Owner {
@@ -23,11 +25,14 @@ export interface Http1ReplyOptions {
   readonly owner: Http1Owner;
   readonly clock: Clock;
   readonly limits: ListenerLimits;
+  /** Sends the head that accepts a WebSocket and hands over the connection; only where the client asked for one. */
+  readonly takeOver?: (head: string) => ByteChannel;
 }
 
 /** The way back of one HTTP/1 request. */
 export class Http1Reply implements ReplySink {
   readonly #options: Http1ReplyOptions;
+  readonly switchProtocols: ReplySink['switchProtocols'];
   #headSent = false;
   #ended = false;
   #gone = false;
@@ -43,6 +48,7 @@ export class Http1Reply implements ReplySink {
 
   constructor(options: Http1ReplyOptions) {
     this.#options = options;
+    this.switchProtocols = options.takeOver && ((rawHeaders) => this.#switch(rawHeaders, options.takeOver));
     options.response.on('error', ignore);
     options.response.once('finish', () => options.owner.done(this));
   }
@@ -148,6 +154,14 @@ export class Http1Reply implements ReplySink {
   onGone(listener: () => void): void {
     if (this.#gone) listener();
     else if (!this.#ended) this.#goneListeners.push(listener);
+  }
+
+  #switch(rawHeaders: readonly string[], takeOver: Http1ReplyOptions['takeOver']): ByteChannel {
+    if (this.#headSent || takeOver === undefined) throw new GatewayError('internal', 'The head of an answer was sent twice.');
+    const head = switchingHead(rawHeaders);
+    this.#headSent = true;
+    this.#ended = true;
+    return takeOver(head);
   }
 
   #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined): void {

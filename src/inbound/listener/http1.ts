@@ -1,19 +1,23 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import { type IncomingHttpHeaders, type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
 import { RequestBody } from './body-source.ts';
 import { sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Activity, Link } from './links.ts';
+import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
+import { ClientChannel } from './upgrade.ts';
 
 /** What both protocols need to turn exchanges into arrivals. */
 export interface Arrivals {
   readonly clock: Clock;
   readonly limits: ListenerLimits;
+  readonly tunnels: OpenTunnels;
   /** Never throws. */
   onArrival(arrival: Arrival): void;
 }
@@ -21,12 +25,14 @@ export interface Arrivals {
 export interface Http1ConnectionOptions {
   readonly link: Link;
   /** The socket that HTTP is spoken on: the link's own, or the TLS socket around it. */
-  readonly transport: Duplex;
+  readonly transport: Socket;
   readonly tunnel?: Tunnel;
   readonly secure: boolean;
   readonly arrivals: Arrivals;
 }
 
+/** As in tunnels: finds out when the other side has vanished. */
+const KEEP_ALIVE_PROBE_MS = 60_000;
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\//i;
 
 /** One HTTP/1 connection, on a port of ours or inside a tunnel. Its deadlines for heads, bodies and idleness are node:http's. */
@@ -34,6 +40,9 @@ export class Http1Connection implements Activity, Http1Owner {
   readonly #options: Http1ConnectionOptions;
   readonly #open = new Set<Http1Reply>();
   #closing = false;
+  #draining = false;
+  /** Monotonic milliseconds until which a client whose WebSocket was refused may take to read why. */
+  #lingersUntil = Number.POSITIVE_INFINITY;
   /** A request was refused for its framing: nobody can say where the next one begins. */
   #lost = false;
 
@@ -42,6 +51,10 @@ export class Http1Connection implements Activity, Http1Owner {
     options.transport.once('close', () => {
       for (const reply of [...this.#open]) reply.connectionClosed();
     });
+  }
+
+  get options(): Http1ConnectionOptions {
+    return this.#options;
   }
 
   get closing(): boolean {
@@ -81,6 +94,40 @@ export class Http1Connection implements Activity, Http1Owner {
     }
   }
 
+  /**
+   * Takes the opening handshake of a WebSocket; node:http has let go of the transport. `head` is what came behind it. Unless it is accepted its answer is the
+   * last one of the connection.
+   */
+  acceptUpgrade(request: IncomingMessage, head: Buffer): void {
+    const { link, transport, tunnel, arrivals } = this.#options;
+    const { clock, limits, tunnels } = arrivals;
+    // An answer that is still on its way would end up inside the other protocol.
+    if (this.#lost || this.#open.size > 0) {
+      link.reset();
+      return;
+    }
+    this.#closing = true;
+    transport.setTimeout(0);
+    if (head.length > 0) transport.unshift(head);
+    const response = new ServerResponse(request);
+    response.assignSocket(transport);
+    response.shouldKeepAlive = false;
+    transport.on('drain', () => response.emit('drain'));
+    const body = new RequestBody({ source: request, declaredLength: 0, isComplete: () => true });
+    const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
+    const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits, takeOver });
+    this.#open.add(reply);
+    response.once('finish', () => {
+      if (tunnel === undefined) tunnels.leave(link);
+      this.#lingersUntil = clock.monotonic() + limits.lingerMs;
+      transport.once('end', () => transport.destroySoon());
+      transport.resume();
+    });
+    const refusal = this.#refusalOfUpgrade(request);
+    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request, request.url ?? ''), body, reply });
+    else sendError(reply, refusal);
+  }
+
   /** Ends the connection over what was no request: answered with `message`, unless that would land in the middle of another answer. */
   refuse(message: string | undefined): void {
     const { transport } = this.#options;
@@ -102,10 +149,34 @@ export class Http1Connection implements Activity, Http1Owner {
 
   drain(): void {
     this.#closing = true;
+    this.#draining = true;
     if (this.#open.size === 0) this.#options.transport.end();
   }
 
-  sweep(): void {}
+  sweep(now: number): void {
+    if (now > this.#lingersUntil) this.#options.transport.destroy();
+  }
+
+  #refusalOfUpgrade(request: IncomingMessage): GatewayError | undefined {
+    const { link, arrivals } = this.#options;
+    const framing = judged(request, arrivals.limits);
+    if (framing instanceof GatewayError) return framing;
+    if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'The handshake of a WebSocket has no body.');
+    return arrivals.tunnels.enter(link) ? undefined : tooManyTunnels();
+  }
+
+  #switch(response: ServerResponse, reply: Http1Reply, head: string): ByteChannel {
+    const { link, transport } = this.#options;
+    this.#open.delete(reply);
+    response.detachSocket(transport);
+    transport.setNoDelay(true);
+    transport.setKeepAlive(true, KEEP_ALIVE_PROBE_MS);
+    transport.write(head, 'latin1');
+    const channel = new ClientChannel(transport, () => link.reset());
+    link.activity = channel;
+    if (this.#draining) channel.drain();
+    return channel;
+  }
 
   #head(request: IncomingMessage, rawTarget: string): ArrivalHead {
     const { link, tunnel, secure, arrivals } = this.#options;

@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -9,6 +9,7 @@ import { errorOfClient, rawErrorReply } from './error-reply.ts';
 import { type Arrivals, Http1Connection } from './http1.ts';
 import { Http2Connection } from './http2.ts';
 import { ignore, type Link } from './links.ts';
+import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
 const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
@@ -37,12 +38,27 @@ export class InnerServers {
   }
 
   /** Speaks HTTP/1 on a connection: plain on the link's own socket, or inside TLS. */
-  acceptHttp1(link: Link, transport: Socket | TLSSocket, tunnel: Tunnel, secure: boolean): void {
-    const connection = new Http1Connection({ link, transport, tunnel, secure, arrivals: this.#arrivals });
+  acceptHttp1(link: Link, transport: Socket | TLSSocket, tunnel: Tunnel | undefined, secure: boolean): void {
+    const connection = new Http1Connection({ link, transport, ...(tunnel ? { tunnel } : {}), secure, arrivals: this.#arrivals });
     this.#connections.set(transport, connection);
     link.activity = connection;
     this.#http1.emit('connection', transport);
     transport.resume();
+  }
+
+  /** Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once its `Upgrade` is left out. */
+  acceptUpgrade(connection: Http1Connection, request: IncomingMessage, head: Buffer): void {
+    if (isWebSocketHandshake(request)) {
+      connection.acceptUpgrade(request, head);
+      return;
+    }
+    const { link, transport, tunnel, secure } = connection.options;
+    if (connection.unanswered > 0) {
+      link.reset();
+      return;
+    }
+    transport.unshift(Buffer.concat([headWithoutUpgrade(request), head]));
+    this.acceptHttp1(link, transport, tunnel, secure);
   }
 
   /** Speaks h2 inside TLS. */
@@ -78,6 +94,11 @@ export class InnerServers {
     });
     server.on('checkContinue', (request, response) => {
       this.#connections.get(request.socket)?.accept(request, response, request.url ?? '', true);
+    });
+    server.on('upgrade', (request, socket, head) => {
+      const connection = this.#connections.get(socket);
+      if (connection === undefined) socket.destroy();
+      else this.acceptUpgrade(connection, request, head);
     });
     server.on('connect', (_request, socket) => this.#refuse(socket, NESTED_CONNECT));
     server.on('clientError', (error, socket) => this.#refuse(socket, errorOfClient(error)));

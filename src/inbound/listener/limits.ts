@@ -1,6 +1,6 @@
 /** What one client may hold, and for how long. Durations are milliseconds. */
 export interface ListenerLimits {
-  /** Open CONNECTs, intercepted and blind together (`GW_MAX_TUNNELS`). */
+  /** Open CONNECTs, intercepted and blind together, and WebSockets (`GW_MAX_TUNNELS`). */
   readonly maxTunnels: number;
   /** From the 200 of a CONNECT to the end of the TLS handshake, or to the first byte of plain HTTP. */
   readonly handshakeMs: number;

@@ -16,6 +16,7 @@ import { type Arrivals, Http1Connection } from './http1.ts';
 import { InnerServers } from './inner-servers.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
 import { Links } from './links.ts';
+import { OpenTunnels } from './open-tunnels.ts';
 import { OwnAddresses } from './own-addresses.ts';
 import type { TunnelSummary } from './tunnel.ts';
 
@@ -49,7 +50,7 @@ export interface Listener {
   /** The ports that were really taken. */
   readonly port: number;
   readonly ambientPort: number;
-  /** Open CONNECTs, and connections of clients in all. */
+  /** Open CONNECTs and WebSockets, and connections of clients in all. */
   readonly openTunnels: number;
   readonly openConnections: number;
   /** True when the authority is this gateway: its addresses, every loopback spelling and its names, on one of the two ports. */
@@ -103,7 +104,7 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
     port,
     ambientPort,
     get openTunnels() {
-      return doors.connect.open;
+      return doors.tunnels.size;
     },
     get openConnections() {
       return doors.links.size;
@@ -128,6 +129,7 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
 class Doors {
   readonly links = new Links();
   readonly own: OwnAddresses;
+  readonly tunnels: OpenTunnels;
   readonly connect: ConnectDoor;
   readonly #options: ListenerOptions;
   readonly #arrivals: Arrivals;
@@ -140,7 +142,8 @@ class Doors {
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#options = options;
     this.own = new OwnAddresses(options.ownNames ?? []);
-    this.#arrivals = { clock, limits, onArrival: (arrival) => this.#arrive(arrival) };
+    this.tunnels = new OpenTunnels(limits.maxTunnels);
+    this.#arrivals = { clock, limits, tunnels: this.tunnels, onArrival: (arrival) => this.#arrive(arrival) };
     this.#inner = new InnerServers(this.#arrivals);
     this.connect = new ConnectDoor({
       clock,
@@ -149,6 +152,7 @@ class Doors {
       links: this.links,
       inner: this.#inner,
       own: this.own,
+      tunnels: this.tunnels,
       connectPorts: new Set(options.connectPorts),
       contextFor: options.ca ? (host) => contextOf(options.ca, host) : undefined,
       decide: (request) => options.onTunnel(request),
@@ -169,6 +173,7 @@ class Doors {
       onConnection: (socket) => this.#connected(socket, trafficClass),
       onConnect: (request, socket, head) => this.#tunnelled(request, socket, head),
       onRequest: (request, response, rawTarget, expectsContinue) => this.#requested(request, response, rawTarget, expectsContinue),
+      onUpgrade: (request, socket, head) => this.#upgraded(request, socket, head),
       onClientError: (error, socket) => this.#unreadable(error, socket),
     };
   }
@@ -198,6 +203,12 @@ class Doors {
     // An answer that is still on its way would end up inside the tunnel.
     if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
     else this.connect.accept(request, link, head);
+  }
+
+  #upgraded(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const connection = this.#http1.get(socket);
+    if (connection === undefined) socket.destroy();
+    else this.#inner.acceptUpgrade(connection, request, head);
   }
 
   #unreadable(error: Error, socket: Duplex): void {

@@ -23,7 +23,9 @@ const HTTPS_PORT = 443;
 const HTTP_PORT = 80;
 const SLASH = 0x2f;
 const PREFIX = '/proxy/';
-const ABSOLUTE_FORM = /^(https?):\/\/([^/?#]*)(.*)$/is;
+/** `ws` and `wss` are the same schemes for a WebSocket (RFC 6455 §3). */
+const ABSOLUTE_FORM = /^(https?|wss?):\/\/([^/?#]*)(.*)$/is;
+const SECURE_SCHEME = /^(?:https|wss)$/i;
 
 /**
  * Finds the upstream of a request that came by a proxied door (decisions 3.1, 3.3, 3.16 to 3.18).
@@ -63,7 +65,7 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
 function pathInTunnel(rawTarget: string, authority: Authority): string {
   const url = ABSOLUTE_FORM.exec(rawTarget);
   if (url === null) return rawTarget;
-  if (!isAuthority(url[2], authority, url[1]?.toLowerCase() === 'https' ? HTTPS_PORT : HTTP_PORT)) throw misdirected();
+  if (!isAuthority(url[2], authority, SECURE_SCHEME.test(url[1] ?? '') ? HTTPS_PORT : HTTP_PORT)) throw misdirected();
   return url[3] ?? '';
 }
 
@@ -78,11 +80,11 @@ function misdirected(): GatewayError {
 
 function absolute(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const url = ABSOLUTE_FORM.exec(head.rawTarget);
-  const tls = url?.[1]?.toLowerCase() === 'https';
+  const tls = SECURE_SCHEME.test(url?.[1] ?? '');
   // User info, a missing host and a port out of range are all not an authority.
   const authority = parseAuthority(url?.[2] ?? '', tls ? HTTPS_PORT : HTTP_PORT);
   if (url === null || authority === undefined) {
-    throw new GatewayError('invalid_target', 'The request target is not an absolute http or https URL with a plain host.');
+    throw new GatewayError('invalid_target', 'The request target is not an absolute URL of http, https, ws or wss with a plain host.');
   }
   return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath: url[3] ?? '' }, catalogue);
 }

@@ -210,7 +210,7 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
 const NO_TRAILERS: readonly string[] = [];
 
 /** The default port of the scheme is left out, as every client does. */
-function hostHeader({ authority, tls }: UpstreamCall): string {
+export function hostHeader({ authority, tls }: Pick<UpstreamCall, 'authority' | 'tls'>): string {
   const host = bracketHost(authority.host);
   return authority.port === (tls ? 443 : 80) ? host : `${host}:${authority.port}`;
 }

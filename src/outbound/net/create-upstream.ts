@@ -11,7 +11,8 @@ import { Origin, type SilenceLimits } from './origin.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
-import type { Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+import { UpgradeCall } from './upgrade-call.ts';
+import type { UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 
 export interface UpstreamOptions {
   readonly clock: Clock;
@@ -56,6 +57,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   readonly #tls: TlsClient;
   readonly #maxConnections: number;
   readonly #maxOrigins: number;
+  readonly #headersTimeoutMs: number;
   /** From the least to the most recently used. */
   readonly #origins = new Map<string, Origin>();
   readonly #tickMs: number;
@@ -79,6 +81,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
     this.#tls = new TlsClient(clock, options.caFile);
     this.#maxConnections = options.maxConnections ?? 512;
     this.#maxOrigins = options.maxOrigins ?? 256;
+    this.#headersTimeoutMs = headersTimeoutMs;
     this.#tickMs = Math.min(1_000, Math.max(10, Math.min(headersTimeoutMs, idleTimeoutMs) / 8));
     // A sign of life may be almost one tick younger than its number says.
     const ticks = (ms: number): number => Math.ceil(ms / this.#tickMs);
@@ -93,12 +96,23 @@ class UpstreamDoor implements Upstream, SlowCounter {
     const call = new Call(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
     if (this.#closed) {
       call.starting = true;
-      call.fail(new GatewayError('shutting_down', 'The gateway is draining.'));
+      call.fail(draining());
       return call;
     }
     this.#originOf(request).start(call);
     this.#cancelTick ??= this.#clock.after(this.#tickMs, this.#onTick);
     return call;
+  }
+
+  upgrade(call: Parameters<Upstream['upgrade']>[0], events: UpgradeEvents): UpstreamHandle {
+    const { authority, tls, operatorOwn = false } = call;
+    return new UpgradeCall({
+      call,
+      events,
+      clock: this.#clock,
+      headersTimeoutMs: this.#headersTimeoutMs,
+      connect: () => (this.#closed ? Promise.reject(draining()) : this.#connectRaw(authority, tls, operatorOwn)),
+    });
   }
 
   connect(authority: Authority): Promise<Socket> {
@@ -108,7 +122,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTick?.();
-    const error = new GatewayError('shutting_down', 'The gateway is draining.');
+    const error = draining();
     const origins = [...this.#origins.values()];
     this.#origins.clear();
     await Promise.all(origins.map((origin) => origin.close(error)));
@@ -137,10 +151,14 @@ class UpstreamDoor implements Upstream, SlowCounter {
     return origin;
   }
 
-  async #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
-    if (!tls) return this.#dialer.dialPlain(authority, operatorOwn);
+  #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
+    return tls ? this.#connectRaw(authority, tls, operatorOwn) : this.#dialer.dialPlain(authority, operatorOwn);
+  }
+
+  /** A connection whose other end is the origin, whatever stands in between. */
+  async #connectRaw(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
     const socket = await this.#dialer.dial(authority, operatorOwn);
-    return this.#tls.secure(socket, authority, TlsClient.scopeOf(authority, operatorOwn));
+    return tls ? this.#tls.secure(socket, authority, TlsClient.scopeOf(authority, operatorOwn)) : socket;
   }
 
   /** Makes room for one more: the origin that was not used for longest and has nothing under way. */
@@ -164,4 +182,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
     }
     this.#cancelTick = busy ? this.#clock.after(this.#tickMs, this.#onTick) : undefined;
   };
+}
+
+function draining(): GatewayError {
+  return new GatewayError('shutting_down', 'The gateway is draining.');
 }

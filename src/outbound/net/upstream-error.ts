@@ -106,6 +106,7 @@ export function callError(authority: Authority, phase: CallPhase, error: unknown
   if (error instanceof GatewayError) return error;
   const name = formatAuthority(authority);
   const code = codeOf(error);
+  if (code.startsWith('HPE_')) return protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, error);
   if (code in PROTOCOL_FAULTS) return protocolError(`${name} ${PROTOCOL_FAULTS[code]}.`, error);
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
@@ -122,10 +123,18 @@ export function callError(authority: Authority, phase: CallPhase, error: unknown
 
 /** The connection went away, by the system's code. */
 const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'ETIMEDOUT']);
+/** What undici and node:http refuse to send. */
+const UNSENDABLE: ReadonlySet<string> = new Set([
+  'UND_ERR_INVALID_ARG',
+  'UND_ERR_NOT_SUPPORTED',
+  'ERR_INVALID_CHAR',
+  'ERR_INVALID_HTTP_TOKEN',
+  'ERR_UNESCAPED_CHARACTERS',
+]);
 
 /** Failures whose reason lies on our side of the connection. */
 function requestError(name: string, code: string, error: unknown): GatewayError {
-  if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') {
+  if (UNSENDABLE.has(code)) {
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
   }
   if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {

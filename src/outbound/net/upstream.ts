@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
 
 /** One HTTP call to an upstream. */
 export interface UpstreamCall {
@@ -34,6 +35,12 @@ export interface UpstreamEvents {
   onError(error: GatewayError): void;
 }
 
+/** What the handshake of a WebSocket tells its caller: a refusal is an answer as any other, ended by `onEnd` or `onError`. */
+export interface UpgradeEvents extends UpstreamEvents {
+  /** 101 came, and no other event follows. */
+  onUpgrade(rawHeaders: readonly string[], channel: ByteChannel): void;
+}
+
 export interface UpstreamHandle {
   /** Stops the call: its connection is closed (h1) within a moment. Idempotent; no event follows. */
   abort(): void;
@@ -42,6 +49,8 @@ export interface UpstreamHandle {
 /** The only door out. */
 export interface Upstream {
   call(call: UpstreamCall, events: UpstreamEvents): UpstreamHandle;
+  /** The handshake of a WebSocket on a connection of its own; `Connection` and `Upgrade` are added. */
+  upgrade(call: Omit<UpstreamCall, 'body' | 'bodyLength' | 'method'>, events: UpgradeEvents): UpstreamHandle;
   /** Connects a raw TCP socket through guard, resolver and connect-to table, for tunnels. Rejects as `onError` does. */
   connect(authority: Authority): Promise<import('node:net').Socket>;
   close(): Promise<void>;

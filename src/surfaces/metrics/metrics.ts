@@ -57,6 +57,12 @@ function histogram(registry: Registry, row: MetricRow): (...labels: string[]) =>
   return bound((labels) => metric.labels(...labels));
 }
 
+/** Goes up and down with what happens. */
+function level(registry: Registry, row: MetricRow): (...labels: string[]) => Count & { dec(): void } {
+  const metric = new Gauge({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry] });
+  return bound((labels) => metric.labels(...labels));
+}
+
 /** Asked for its value when somebody reads it. */
 function gauge(registry: Registry, { name, help }: MetricRow, read: () => number): void {
   const metric = new Gauge({
@@ -86,6 +92,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const tunnelBytes = counter(registry, METRICS.tunnelBytes);
   const handshakesRejected = counter(registry, METRICS.handshakesRejected);
   const clientCertificatesWanted = counter(registry, METRICS.clientCertificatesWanted);
+  const webSocketsOpen = level(registry, METRICS.webSocketsOpen);
+  const webSockets = counter(registry, METRICS.webSockets);
   gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
@@ -111,6 +119,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     handshakeRejected: ({ signal }) => handshakesRejected(signal).inc(),
     clientCertificateWanted: () => clientCertificatesWanted().inc(),
+    webSocketOpened(kind) {
+      webSockets(kind).inc();
+      webSocketsOpen(kind).inc();
+    },
+    webSocketClosed: (kind) => webSocketsOpen(kind).dec(),
   };
   const routes: readonly Route[] = [
     {

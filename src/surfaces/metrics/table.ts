@@ -64,7 +64,12 @@ export const METRICS = {
     labels: [],
     help: 'Requests to hosts that are no AI hosts, passed on unrecorded: plain HTTP, and those inside of inspected tunnels.',
   },
-  tunnelsOpen: { name: 'gw_tunnels_open', type: 'gauge', labels: [], help: 'CONNECT tunnels that are open, intercepted ones included.' },
+  tunnelsOpen: {
+    name: 'gw_tunnels_open',
+    type: 'gauge',
+    labels: [],
+    help: 'CONNECT tunnels and WebSockets that are open, intercepted ones included.',
+  },
   bufferedBytes: {
     name: 'gw_buffered_bytes',
     type: 'gauge',
@@ -77,6 +82,18 @@ export const METRICS = {
     type: 'counter',
     labels: ['direction'],
     help: 'Bytes relayed by passed tunnels, `up` from the client and `down` to it.',
+  },
+  webSocketsOpen: {
+    name: 'gw_websockets_open',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'WebSockets that are open: `metered` ones to AI hosts, whose calls are recorded one by one, and `relayed` ones.',
+  },
+  webSockets: {
+    name: 'gw_websockets_total',
+    type: 'counter',
+    labels: ['kind'],
+    help: 'WebSockets that were accepted.',
   },
   handshakesRejected: {
     name: 'gw_handshake_rejected_total',

@@ -11,7 +11,7 @@ import { errorCode, exchange, type HasTeardown, openTunnel, rawClient, startList
 
 async function bareFront(t: HasTeardown, port = 0): Promise<Front> {
   const ignore = (): void => undefined;
-  const handlers = { onConnection: ignore, onConnect: ignore, onRequest: ignore, onClientError: ignore };
+  const handlers = { onConnection: ignore, onConnect: ignore, onRequest: ignore, onUpgrade: ignore, onClientError: ignore };
   const front = await openFront({ host: '127.0.0.1', port, now: 0, limits: DEFAULT_LIMITS, ...handlers });
   t.teardown(() => front.server.close());
   return front;

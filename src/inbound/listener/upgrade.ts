@@ -1,0 +1,59 @@
+import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { SocketChannel } from '../../base/lib/socket-channel.ts';
+import type { ChannelEvents } from '../../base/model/channel.ts';
+import type { Activity } from './links.ts';
+
+/** The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a server may ignore that (RFC 9110 §7.8). */
+export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
+  return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.trim().toLowerCase() === 'websocket';
+}
+
+/** The head of a request once more, without `Upgrade`, so that node:http reads it as an ordinary one. */
+export function headWithoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
+  let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') head += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
+  }
+  return Buffer.from(`${head}\r\n`, 'latin1');
+}
+
+/**
+ * The head of the answer that accepts a WebSocket.
+ * @throws GatewayError `upstream_protocol`
+ */
+export function switchingHead(rawHeaders: readonly string[]): string {
+  let head = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n';
+  try {
+    for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+      const name = rawHeaders[i] ?? '';
+      const value = rawHeaders[i + 1] ?? '';
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+      head += `${name}: ${value}\r\n`;
+    }
+  } catch (error) {
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+    throw new GatewayError('upstream_protocol', 'The answer has header fields that cannot be passed on.', { cause: error });
+  }
+  return `${head}\r\n`;
+}
+
+/** The client's side of a WebSocket, which hears when the gateway stops. Deadlines are those of whoever opens it. */
+export class ClientChannel extends SocketChannel implements Activity {
+  #draining = false;
+  #onShutdown: (() => void) | undefined;
+
+  override open(events: ChannelEvents): void {
+    this.#onShutdown = () => events.onShutdown?.();
+    super.open(events);
+    if (this.#draining) this.#onShutdown();
+  }
+
+  drain(): void {
+    this.#draining = true;
+    this.#onShutdown?.();
+  }
+
+  sweep(): void {}
+}

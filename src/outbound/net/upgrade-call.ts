@@ -1,0 +1,115 @@
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../../base/lib/clock.ts';
+import { SocketChannel } from '../../base/lib/socket-channel.ts';
+import { hostHeader } from './call.ts';
+import type { UpgradeEvents, Upstream, UpstreamHandle } from './upstream.ts';
+import { type CallPhase, callError, timeoutError } from './upstream-error.ts';
+
+export interface UpgradeCallOptions {
+  readonly call: Parameters<Upstream['upgrade']>[0];
+  readonly events: UpgradeEvents;
+  readonly clock: Clock;
+  readonly headersTimeoutMs: number;
+  /** Connects to the origin, TLS included; rejects with a GatewayError. */
+  connect(): Promise<Socket>;
+}
+
+/** Of the answer's head. */
+const MAX_HEADER_BYTES = 65_536;
+
+/** One WebSocket handshake (RFC 6455 §4.1) on a connection of its own. node:http reads the answer, whether it is 101 or a refusal with a body. */
+export class UpgradeCall implements UpstreamHandle {
+  readonly #options: UpgradeCallOptions;
+  #phase: CallPhase = 'connecting';
+  #done = false;
+  #socket: Socket | undefined;
+  readonly #cancelTimeout: () => void;
+
+  constructor(options: UpgradeCallOptions) {
+    const { clock, call, headersTimeoutMs } = options;
+    this.#options = options;
+    this.#cancelTimeout = clock.after(headersTimeoutMs, () => {
+      this.#fail(timeoutError(call.authority, `did not answer a WebSocket handshake within ${headersTimeoutMs / 1000} seconds`));
+    });
+    options.connect().then(
+      (socket) => this.#send(socket),
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  abort(): void {
+    this.#finish();
+    this.#socket?.destroy();
+  }
+
+  #send(socket: Socket): void {
+    this.#socket = socket;
+    if (this.#done) {
+      socket.destroy();
+      return;
+    }
+    const { call } = this.#options;
+    const headers = ['Host', hostHeader(call), 'Connection', 'Upgrade', 'Upgrade', 'websocket', ...call.headers];
+    try {
+      const sent = request({
+        createConnection: () => socket,
+        method: 'GET',
+        path: call.path,
+        headers: headers as unknown as Record<string, string>,
+        setHost: false,
+        maxHeaderSize: MAX_HEADER_BYTES,
+      });
+      this.#listen(sent, socket);
+      this.#phase = 'sent';
+      sent.end();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #listen(sent: ClientRequest, socket: Socket): void {
+    const { events } = this.#options;
+    sent.on('error', (error) => this.#fail(error));
+    sent.on('information', ({ statusCode, rawHeaders }) => {
+      if (!this.#done) events.onInfo?.(statusCode, rawHeaders);
+    });
+    sent.on('upgrade', (answer, _socket, head) => {
+      if (this.#done) return;
+      this.#finish();
+      if (head.length > 0) socket.unshift(head);
+      // node:http has taken its listener off, and whoever opens the channel listens a moment later.
+      socket.on('error', () => undefined);
+      events.onUpgrade(answer.rawHeaders, new SocketChannel(socket, () => socket.resetAndDestroy()));
+    });
+    sent.on('response', (answer) => this.#answer(answer));
+  }
+
+  #answer(answer: IncomingMessage): void {
+    if (this.#done) return;
+    const { events } = this.#options;
+    this.#phase = 'answering';
+    answer.on('error', (error) => this.#fail(error));
+    answer.on('data', (chunk: Uint8Array) => {
+      if (!this.#done && !events.onData(chunk)) answer.pause();
+    });
+    answer.on('end', () => {
+      if (this.#done || !answer.complete) return;
+      this.#finish();
+      events.onEnd(answer.rawTrailers);
+    });
+    events.onHead(answer.statusCode ?? 0, answer.rawHeaders, () => answer.resume());
+  }
+
+  #fail(error: unknown): void {
+    if (this.#done) return;
+    this.#finish();
+    this.#socket?.destroy();
+    this.#options.events.onError(callError(this.#options.call.authority, this.#phase, error));
+  }
+
+  #finish(): void {
+    this.#done = true;
+    this.#cancelTimeout();
+  }
+}
