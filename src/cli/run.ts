@@ -5,6 +5,7 @@ import { env } from './env.ts';
 import { check as policyCheck } from './policy/check.ts';
 import { UsageError } from './policy/options.ts';
 import { UnreadablePath } from './policy/target.ts';
+import { testSuites as policyTest } from './policy/test-suites.ts';
 import { verify } from './verify.ts';
 
 /** Every command but `start`, which is the program itself (main.ts). */
@@ -12,6 +13,7 @@ export const COMMANDS: readonly Command[] = [
   env,
   verify,
   policyCheck,
+  policyTest,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
 ];

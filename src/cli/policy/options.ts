@@ -1,3 +1,4 @@
+import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
@@ -38,9 +39,15 @@ export function policySettings(io: CliIo, tier: string | undefined): PolicySetti
   if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
   try {
     const { config } = loadConfig(io.env);
-    return { dir: config.policiesDir, tier: given ?? config.planTier };
+    return { dir: fromHere(config.policiesDir), tier: given ?? config.planTier };
   } catch (error) {
     if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
     throw error;
   }
+}
+
+/** As a person in this folder would write it. */
+function fromHere(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short === '' || short.startsWith('..') ? path : short;
 }

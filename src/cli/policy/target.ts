@@ -6,6 +6,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import type { PolicyInput, PolicyOptions } from '../../decide/policy/compile.ts';
 import type { PlanTier } from '../../decide/policy/layers.ts';
+import { route } from '../../decide/routing/route.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import { readPolicyFolder } from '../../services/policy-folder.ts';
 
@@ -75,6 +76,12 @@ export function textsOf({ input }: PolicyTarget): ReadonlyMap<string, string> {
 /** A bundle knows the files that it names by their names alone; a person wants to open them. */
 export function openable(file: string, { input }: PolicyTarget): string {
   return input.files?.has(file) === true ? join(dirname(input.bundle.file), file) : file;
+}
+
+/** The connector that takes calls to a host, when nothing else chooses one. */
+export function connectorFor(): (host: string) => string {
+  const catalogue = loadCatalogue();
+  return (targetHost) => route(catalogue, { actionType: '', targetHost }).connectorId;
 }
 
 /** Connector ids as the gateway knows them. */

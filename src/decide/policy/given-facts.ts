@@ -40,6 +40,22 @@ export function plainCall(): Facts {
   };
 }
 
+/** Stands in the facts until a description gives a connector. */
+const NOT_GIVEN = '(not given)';
+const NO_CANDIDATES: readonly string[] = [];
+
+/** A plain call whose connector is to follow from its host: see {@link settleConnector}. */
+export function describedCall(): Facts {
+  return { ...plainCall(), connector_id: NOT_GIVEN, candidates: { connectors: NO_CANDIDATES, credentials: [] } };
+}
+
+/** Gives the connector of the host, where the description gave none. Without `connectorFor` it is that of the plain call. */
+export function settleConnector(facts: Facts, connectorFor: ((host: string) => string) | undefined): void {
+  if (facts.connector_id === NOT_GIVEN) facts.connector_id = connectorFor?.(facts.target_host) ?? plainCall().connector_id;
+  if (facts.candidates.connectors !== NO_CANDIDATES) return;
+  facts.candidates = { ...facts.candidates, connectors: facts.connector_id === undefined ? [] : [facts.connector_id] };
+}
+
 export interface FactMistake {
   /** The name as it was given, with those around it. */
   readonly path: string;

@@ -2,7 +2,7 @@ import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
-import { giveFacts, plainCall } from './given-facts.ts';
+import { describedCall, giveFacts, settleConnector } from './given-facts.ts';
 import { PLAN_TIERS, type PlanTier } from './layers.ts';
 import { Place, Problems } from './problems.ts';
 
@@ -56,12 +56,17 @@ export type SuiteResult =
 /** Members of the verdict that a case may expect. */
 export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden'] as const;
 
+export interface SuiteOptions {
+  /** The connector of a host, for cases that do not name one. Default: that of the plain call, whatever the host. */
+  readonly connectorFor?: (host: string) => string;
+}
+
 /** Reads a suite, or reports every mistake in it at once. Never throws on any text. */
-export function readSuite({ text, file }: PolicyText): SuiteResult {
+export function readSuite({ text, file }: PolicyText, options: SuiteOptions = {}): SuiteResult {
   const { root, errors } = parseYaml(text, file);
   if (errors.length > 0) return { errors };
   const problems = new Problems();
-  const suite = new SuiteReader(problems, file).read(root);
+  const suite = new SuiteReader(problems, file, options).read(root);
   return problems.found ? { errors: problems.sorted() } : { suite };
 }
 
@@ -71,8 +76,10 @@ type Members = Readonly<Record<string, (entry: YamlEntry, place: Place) => void>
 class SuiteReader {
   readonly #problems: Problems;
   readonly #top: Place;
+  readonly #options: SuiteOptions;
 
-  constructor(problems: Problems, file: string) {
+  constructor(problems: Problems, file: string, options: SuiteOptions) {
+    this.#options = options;
     this.#problems = problems;
     this.#top = new Place(file, '');
   }
@@ -127,7 +134,7 @@ class SuiteReader {
     const map = this.#problems.map(node, place, 'a case');
     if (map === undefined) return undefined;
     const policy: Writable<GivenPolicy> = { ...suitePolicy };
-    const facts = plainCall();
+    const facts = describedCall();
     if (suiteFacts !== undefined) this.#facts(facts, suiteFacts.value, this.#top.at('facts'));
     const found: { name?: string; rateLimited?: readonly string[]; unsupported?: boolean } = {};
     let expect: SuiteCase['expect'];
@@ -157,6 +164,7 @@ class SuiteReader {
     if ((expect === undefined) === (errors === undefined)) {
       this.#problems.add(place, node, 'missing_key', 'a case needs either expect or errors');
     }
+    settleConnector(facts, this.#options.connectorFor);
     const { name = '', rateLimited, unsupported } = found;
     return { name, line: node.line, policy, facts, rateLimited, expect, errors, unsupported };
   }

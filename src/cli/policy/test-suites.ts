@@ -1,0 +1,70 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { paintFor } from '../../policy-tools/paint.ts';
+import { renderProblem } from '../../policy-tools/render-problem.ts';
+import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
+import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
+import { policySettings, readOptions } from './options.ts';
+import { type LoadedSuite, loadSuites } from './suites.ts';
+import { connectorFor, policyOptions, unreadable } from './target.ts';
+
+/** Runs request fixtures through a policy and compares its decisions with what is expected. */
+export const testSuites: Command = {
+  name: 'policy test',
+  usage: '[SUITE…] [--policies PATH] [--junit FILE] [--strict] [--json]',
+  summary:
+    'Runs suites of policy test cases, or all in a folder (default tests/ of the policies folder), and names the rules that never matched; exit code 1 for a failed case, with --strict for such a rule too.',
+  run: runTests,
+};
+
+async function runTests(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, paths } = readOptions(args, { policies: 'string', junit: 'string', strict: 'boolean', json: 'boolean' });
+  const folder = paths.length === 0 ? [join(policySettings(io, undefined).dir, 'tests')] : paths;
+  const suites = await loadSuites(folder, values.policies, connectorFor());
+  const mistakes = suites.filter(({ errors }) => errors.length > 0);
+  if (mistakes.length > 0) return showMistakes(mistakes, io);
+  const options = policyOptions();
+  const reports = suites.flatMap(({ file, suite, named }) => (suite === undefined ? [] : [runSuite(file.file, suite, named, options)]));
+  if (values.junit !== undefined) await write(values.junit, junitXml(reports));
+  io.stdout(values.json === true ? `${JSON.stringify(asJson(reports), null, 2)}\n` : asText(reports, io));
+  const failed = reports.some(({ results }) => results.some(({ mismatches }) => mismatches.length > 0));
+  const unused = reports.some(({ coverage }) => coverage.neverMatched.length > 0);
+  return failed || (values.strict === true && unused) ? EXIT_NO : EXIT_OK;
+}
+
+/** A suite that cannot be read proves nothing, so no case of any runs. */
+function showMistakes(suites: readonly LoadedSuite[], io: CliIo): number {
+  const paint = paintFor(io.colours);
+  for (const { file, errors } of suites) {
+    for (const problem of errors) io.stdout(`${renderProblem(problem, 'error', file.text, paint)}\n`);
+  }
+  io.stderr(`gw policy test: ${suites.map(({ file }) => file.file).join(', ')}: not a suite of test cases\n`);
+  return EXIT_USAGE;
+}
+
+function asText(reports: readonly SuiteReport[], io: CliIo): string {
+  const paint = paintFor(io.colours);
+  return reports.map((report) => renderSuite(report, paint)).join('');
+}
+
+function asJson(reports: readonly SuiteReport[]): unknown {
+  return {
+    suites: reports.map(({ file, results, coverage }) => ({
+      file,
+      cases: results.map(({ name, line, mismatches }) => ({ name, line, passed: mismatches.length === 0, mismatches })),
+      coverage: {
+        rules: coverage.rules,
+        never_matched: coverage.neverMatched.map((rule) => ({ rule: nameOf(rule), file: rule.file, line: rule.line })),
+      },
+    })),
+  };
+}
+
+async function write(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(path, text);
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
