@@ -27,6 +27,21 @@ export function executionLog(log: Logger): Partial<GatewayEvents> {
         'request',
       );
     },
+    budgetAlert: ({ limit, level, periodStart, spentUsd }) =>
+      log.warn(
+        {
+          limit_id: limit.limit_id,
+          org_id: limit.org_id,
+          scope: limit.scope,
+          scope_id: limit.scope_id,
+          level,
+          period: limit.period,
+          period_start: periodStart,
+          spent_usd: spentUsd,
+          limit_usd: limit.limit_usd,
+        },
+        'a budget reached a threshold',
+      ),
     authFailure: ({ reason, orgId }) => log.warn({ reason, org_id: orgId }, 'authentication failed'),
   };
 }

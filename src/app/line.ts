@@ -1,3 +1,4 @@
+import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { fanOut } from '../base/events/execution-event.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
@@ -19,7 +20,7 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, rateLimits, store, upstream, adminToken, discovery } = resources;
+  const { clock, log, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, store, upstream, adminToken, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
@@ -30,6 +31,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   });
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });
+  const events = fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]);
+  resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
   const pipeline: Pipeline = {
     settings: {
       nodeId: config.nodeId,
@@ -45,10 +48,12 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     policies,
     workloads,
     rateLimits,
+    monthlyRequests,
+    budgets,
     store,
     upstream,
     buffers,
-    events: fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]),
+    events,
   };
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
@@ -56,6 +61,12 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     policies,
     workloads,
     rateLimits,
+    budgets: {
+      service: budgets,
+      clock,
+      defaultOrg: config.orgId ?? 'default',
+      canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
+    },
     health: {
       clock,
       nodeId: config.nodeId,

@@ -10,6 +10,10 @@ import { type CertificateAuthority, openCertificateAuthority } from '../inbound/
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import { Discovery } from '../services/discovery.ts';
+import type { BudgetAlert } from '../base/model/budget-limit.ts';
+import { recoverIntents } from '../pipeline/intent.ts';
+import { BudgetService } from '../services/budgets.ts';
+import { MonthlyRequests } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
@@ -39,6 +43,10 @@ export interface Resources {
   readonly rateLimits: RateLimitService;
   /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
   readonly discovery: Discovery | undefined;
+  readonly monthlyRequests: MonthlyRequests;
+  readonly budgets: BudgetService;
+  /** Called for each budget that reaches a threshold. */
+  readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
   readonly upstream: Upstream;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
@@ -60,6 +68,12 @@ export async function openResources(config: Config, replacements: Replacements, 
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
   if (discovery) closers.push(() => discovery.close());
+  const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
+  const monthlyRequests = await MonthlyRequests.open({ store, clock, plan });
+  await recoverIntents(store, clock, log);
+  const budgetAlerts: Resources['budgetAlerts'] = [];
+  const alert = (reached: BudgetAlert) => budgetAlerts.forEach((listener) => listener(reached));
+  const budgets = await BudgetService.open({ store, clock, alert });
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -73,7 +87,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, discovery, upstream, ownAddresses };
+  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery, upstream, ownAddresses };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

@@ -1,10 +1,12 @@
 import type { Arrival } from '../base/model/arrival.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { BudgetService } from '../services/budgets.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
+import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
 import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
 import { workloadRoutes } from '../surfaces/admin/workloads.ts';
@@ -20,6 +22,7 @@ export interface RouteParts {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
+  readonly budgets: BudgetRouteOptions & { readonly service: BudgetService };
   readonly health: HealthOptions;
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
@@ -40,5 +43,6 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...policyRoutes(parts.policies),
     ...rateLimitRoutes(parts.rateLimits),
     ...discoveryRoutes(parts.discovery),
+    ...budgetRoutes(parts.budgets.service, parts.budgets),
   ];
 }

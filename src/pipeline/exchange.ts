@@ -16,6 +16,7 @@ import type { Usage } from '../base/model/usage.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
+import type { Estimate } from '../decide/pricing/estimate.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
 import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import { rollUp } from '../record/roll-up.ts';
@@ -111,7 +112,7 @@ export class Exchange {
   /** Connectors that could take the call. */
   candidates: readonly string[] = [];
   price: Price | undefined;
-  estimate: { tokensIn: number; tokensOutMax: number; costPico: bigint } | undefined;
+  estimate: Estimate | undefined;
   /** The snapshot that this request started with. */
   active: ActivePolicy | undefined;
   facts: Facts | undefined;
@@ -134,6 +135,10 @@ export class Exchange {
   /** Why a tunnel that was already let through is ended. */
   imposed: Refusal | undefined;
   refusal: Refusal | undefined;
+  /** What the decision trace says beyond its record; amounts of a refusal for money. */
+  traceAttributes: Readonly<Record<string, string>> | undefined;
+  /** Run when the request ends without a record: what was set aside for it is given back. */
+  readonly undo: (() => void)[] = [];
   /** The first one pushed runs last; every request is counted. */
   readonly settlements: Settlement[] = [rollUp];
 

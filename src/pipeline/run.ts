@@ -72,6 +72,7 @@ function settle(exchange: Exchange, record: ExecutionRecord): readonly Effect[] 
 /** An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10). */
 function fail(exchange: Exchange, pipeline: Pipeline, error: GatewayError): RunResult {
   exchange.delivery?.abandon();
+  for (const undo of exchange.undo) undo();
   sendFailure(exchange, error);
   pipeline.events.unrecorded(error.code);
   return { kind: 'failed', error };

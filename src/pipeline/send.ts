@@ -25,7 +25,8 @@ export function markOf(exchange: Exchange, recordHash: string | undefined): Mark
 }
 
 function traceFacts(exchange: Exchange): TraceFacts {
-  return { evaluatedAt: timestamp(exchange.createdAt), originalModel: exchange.originalModel, substitutedModel: exchange.substitutedModel };
+  const { originalModel, substitutedModel, traceAttributes } = exchange;
+  return { evaluatedAt: timestamp(exchange.createdAt), originalModel, substitutedModel, attributes: traceAttributes };
 }
 
 /** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */

@@ -4,6 +4,8 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { IpSet } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
+import type { BudgetService } from '../services/budgets.ts';
+import type { MonthlyRequests } from '../services/monthly-requests.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
@@ -30,6 +32,8 @@ export interface Pipeline {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
+  readonly monthlyRequests: MonthlyRequests;
+  readonly budgets: BudgetService;
   readonly store: Store;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;

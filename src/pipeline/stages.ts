@@ -4,6 +4,7 @@ import { admit } from './stages/admit.ts';
 import { arrive } from './stages/arrive.ts';
 import { attributionEffects, defaultAttribution } from './stages/attribution.ts';
 import { authenticate } from './stages/authenticate.ts';
+import { caps } from './stages/caps.ts';
 import { checkAgain } from './stages/check-again.ts';
 import { connectorAndCredential } from './stages/connector-and-credential.ts';
 import { decidePolicy } from './stages/decide.ts';
@@ -12,12 +13,14 @@ import { estimate } from './stages/estimate.ts';
 import { forward } from './stages/forward.ts';
 import { imposed } from './stages/imposed.ts';
 import { meter } from './stages/meter.ts';
+import { monthlyLimit } from './stages/monthly-limit.ts';
 import { mutate } from './stages/mutate.ts';
 import { normalise } from './stages/normalise.ts';
 import { org } from './stages/org.ts';
 import { rate } from './stages/rate.ts';
 import { read } from './stages/read.ts';
 import { replay } from './stages/replay.ts';
+import { reserve } from './stages/reserve.ts';
 import { resolve } from './stages/resolve.ts';
 import { workload } from './stages/workload.ts';
 
@@ -27,6 +30,7 @@ const WHO: readonly Stage[] = [authenticate, org, workload];
 const JUDGE: readonly Stage[] = [
   delegation,
   replay,
+  monthlyLimit,
   defaultAttribution,
   resolve,
   estimate,
@@ -36,7 +40,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [rate, forward, meter];
+const CALL: readonly Stage[] = [caps, rate, reserve, forward, meter];
 
 /**
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every

@@ -1,26 +1,7 @@
 import { picoFromUsd } from '../base/lib/money.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { rollUpKey, SPEND_DAY, spendKey, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Effect } from '../storage/contract/store.ts';
-
-/** Counter space of the daily roll-ups; its keys are made by {@link rollUpKey}. */
-export const USAGE_DAY = 'usage_day';
-
-/** What one roll-up counter is kept for. Parts are percent-encoded, so that `|` only ever separates. */
-export function rollUpKey(part: {
-  readonly day: string;
-  readonly org: string;
-  readonly workload: string;
-  readonly connector: string;
-  readonly model: string;
-  readonly decision: string;
-}): string {
-  return [part.day, part.org, part.workload, part.connector, part.model, part.decision].map(encodePart).join('|');
-}
-
-/** Nearly every part needs no encoding, and testing for that costs a tenth of it. */
-function encodePart(text: string): string {
-  return /^[\w.:-]*$/.test(text) ? text : encodeURIComponent(text);
-}
 
 /**
  * The counters that one record adds to, committed in the same write as the record itself, so that totals and records can never disagree.
@@ -30,22 +11,25 @@ function encodePart(text: string): string {
 export function rollUp(record: ExecutionRecord): readonly Effect[] {
   if (record.record_tier === 'connection') return [];
   const { metering } = record;
+  const day = record.completed_at.slice(0, 10);
   const accepted = record.upstream_status !== undefined && record.upstream_status < 400;
   const key = rollUpKey({
-    day: record.completed_at.slice(0, 10),
+    day,
     org: record.org_id,
     workload: record.workload_id,
     connector: record.connector_id ?? '',
     model: accepted ? (metering?.model ?? '') : '',
     decision: record.decision,
   });
-  const amounts = metering
-    ? {
-        requests: 1n,
-        tokens_in: BigInt(metering.tokens_in),
-        tokens_out: BigInt(metering.tokens_out),
-        cost_pico: picoFromUsd(metering.cost_usd),
-      }
-    : { requests: 1n };
-  return [{ op: 'add', space: USAGE_DAY, key, amounts }];
+  if (!metering) return [{ op: 'add', space: USAGE_DAY, key, amounts: { requests: 1n } }];
+  const amounts = {
+    requests: 1n,
+    tokens_in: BigInt(metering.tokens_in),
+    tokens_out: BigInt(metering.tokens_out),
+    cost_pico: picoFromUsd(metering.cost_usd),
+  };
+  const usage: Effect = { op: 'add', space: USAGE_DAY, key, amounts };
+  if (amounts.cost_pico === 0n) return [usage];
+  const spendOf = spendKey({ day, org: record.org_id, project: record.project_id ?? '' });
+  return [usage, { op: 'add', space: SPEND_DAY, key: spendOf, amounts: { cost_pico: amounts.cost_pico } }];
 }

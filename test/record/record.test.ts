@@ -4,7 +4,8 @@ import { canonicalJson } from '../../src/base/lib/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
-import { rollUp, USAGE_DAY } from '../../src/record/roll-up.ts';
+import { rollUp } from '../../src/record/roll-up.ts';
+import { USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });

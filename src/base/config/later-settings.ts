@@ -47,8 +47,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
     fallback: undefined,
     help: 'Keys that verify delegation tokens. Until then every token is denied.',
   },
-  { variable: 'GW_MONTHLY_REQUEST_LIMIT', fallback: undefined, help: 'Requests per org and month.' },
-  { variable: 'GW_OVERAGE_ENABLED', fallback: 'false', help: 'Lets requests pass the monthly limit.' },
   { variable: 'GW_METER_INJECT_USAGE', fallback: 'false', help: 'Asks OpenAI streams for usage.' },
   { variable: 'GW_STREAM_STOP_AT_CAP', fallback: 'false', help: 'Ends a stream that would pass its cap.' },
   { variable: 'GW_EXPORT_WEBHOOK_URL', fallback: undefined, help: 'Webhook that events are sent to.' },

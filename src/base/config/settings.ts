@@ -161,6 +161,14 @@ export const SETTINGS = {
   ),
   ratelimitWindow: required('GW_RATELIMIT_WINDOW', type.durationText('1ms', '24h'), '1m', 'Window of the refill rate.'),
 
+  monthlyRequestLimit: optional(
+    'GW_MONTHLY_REQUEST_LIMIT',
+    type.integer(0, 1_000_000_000_000),
+    'Requests per org and UTC calendar month; counted from when it is set.',
+    'unset: no limit',
+  ),
+  overageEnabled: required('GW_OVERAGE_ENABLED', type.boolean, 'false', 'Lets requests pass the monthly limit.'),
+
   recordFsync: required(
     'GW_RECORD_FSYNC',
     type.fsyncMode,

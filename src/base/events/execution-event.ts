@@ -2,6 +2,7 @@
  * Typed in-process events: what the request line tells everything that stands around it. An event is published after the last byte of the answer, so
  * no listener can slow a caller down; listeners must not throw.
  */
+import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -33,6 +34,7 @@ export type WebSocketKind = 'relayed' | 'metered';
 
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
+  budgetAlert(event: BudgetAlert): void;
   authFailure(event: AuthFailureEvent): void;
   /** A request ended without a record: its error code. */
   unrecorded(code: string): void;
@@ -55,6 +57,9 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
   return {
     execution(event) {
       for (const listener of listeners) listener.execution?.(event);
+    },
+    budgetAlert(event) {
+      for (const listener of listeners) listener.budgetAlert?.(event);
     },
     authFailure(event) {
       for (const listener of listeners) listener.authFailure?.(event);

@@ -37,6 +37,7 @@ export const ERROR_CODES = {
   headers_too_large: { status: 431, meaning: 'The request head is larger than is accepted.' },
   client_gone: { status: 499, meaning: 'The client left before the request was complete; never sent, only recorded.' },
   internal: { status: 500, meaning: 'A fault of the gateway; the log has the details.' },
+  gateway_restarted: { status: 500, meaning: 'The gateway ended while the call was under way; never sent, only recorded.' },
   upstream_unreachable: { status: 502, meaning: 'The upstream could not be reached or broke the connection.' },
   upstream_tls: { status: 502, meaning: 'The upstream certificate or TLS handshake failed; the message says how.' },
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },

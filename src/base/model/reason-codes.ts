@@ -27,6 +27,13 @@ export const REASON_CODES = {
   approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
   quarantined: { decision: 'quarantine', meaning: 'A rule put the caller into quarantine; without quarantine entries this is a refusal.' },
   rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
+  budget_usd_max_exceeded: { decision: 'deny', meaning: 'The estimate of the request is above the cap that a rule sets per request.' },
+  budget_monthly_usd_max_exceeded: {
+    decision: 'deny',
+    meaning: 'With this request the project would pass the cap that a rule sets for its month.',
+  },
+  budget_limit_exceeded: { decision: 'deny', meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.' },
+  monthly_request_limit_exceeded: { decision: 'deny', meaning: 'The org has used up its requests of this month, and overage is off.' },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
@@ -56,6 +63,10 @@ export const REASON_CODES = {
   misdirected_request: { decision: 'deny', meaning: 'The Host of a request inside a tunnel is not the authority of its CONNECT.' },
   sni_mismatch: { decision: 'deny', meaning: 'The ClientHello in a passed tunnel names an AI host other than the host of its CONNECT.' },
   egress_denied: { decision: 'deny', meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
+  gateway_restarted: {
+    decision: 'error',
+    meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',
+  },
   upstream_unreachable: {
     decision: 'error',
     meaning: 'Policy let the call through; the upstream could not be reached or broke the connection.',

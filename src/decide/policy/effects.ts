@@ -126,12 +126,10 @@ function readBudget(entry: YamlEntry, place: Place, effects: RuleEffects, reader
   };
   readMembers(entry.value, place, reader.problems, 'budget', {
     usd_max: (member, at) => {
-      refuseUnsupported('budget.usd_max', member.key, at, reader);
       const pico = amount(member, at);
       if (pico !== undefined) effects.usdMaxPico = pico;
     },
     monthly_usd_max: (member, at) => {
-      refuseUnsupported('budget.monthly_usd_max', member.key, at, reader);
       const pico = amount(member, at);
       if (pico !== undefined) effects.monthlyUsdMaxPico = pico;
     },

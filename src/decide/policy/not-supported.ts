@@ -3,8 +3,6 @@
  * accepted. Whoever builds the enforcement takes the line out of this list, and nothing else needs to change here.
  */
 export const NOT_SUPPORTED_YET: readonly UnsupportedEffect[] = [
-  'budget.usd_max',
-  'budget.monthly_usd_max',
   'select_credential',
   'select_connector: custom',
 ];

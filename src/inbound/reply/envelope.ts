@@ -11,6 +11,7 @@ export interface TraceFacts {
   readonly evaluatedAt: string;
   readonly originalModel: string | undefined;
   readonly substitutedModel: string | undefined;
+  readonly attributes: Readonly<Record<string, string>> | undefined;
 }
 
 /** Builds `gw.decision_trace.v1` of a recorded request (specification, "Decision trace"). */
@@ -20,6 +21,7 @@ export function decisionTrace(record: ExecutionRecord, facts: TraceFacts): Decis
   if (record.connector_id !== undefined) attributes['connector_id'] = record.connector_id;
   if (facts.originalModel !== undefined) attributes['original_model'] = facts.originalModel;
   if (facts.substitutedModel !== undefined) attributes['substituted_model'] = facts.substitutedModel;
+  Object.assign(attributes, facts.attributes);
   return {
     schema: DECISION_TRACE_SCHEMA,
     decision: record.decision,

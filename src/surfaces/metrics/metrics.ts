@@ -85,6 +85,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const upstream = histogram(registry, METRICS.upstreamLatency);
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
+  const overageEnforced = counter(registry, METRICS.overageEnforced);
+  const budgetAlerts = counter(registry, METRICS.budgetAlerts);
   const authFailures = counter(registry, METRICS.authFailures);
   const unrecorded = counter(registry, METRICS.unrecorded);
   const passed = counter(registry, METRICS.passed);
@@ -107,8 +109,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
       duration(action, record.decision).observe(durationMs);
       if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
       if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
+      if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
       for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
     },
+    budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),

@@ -46,6 +46,18 @@ export const METRICS = {
     labels: ['org_id'],
     help: 'Requests refused for their number.',
   },
+  overageEnforced: {
+    name: 'gw_org_overage_enforced_total',
+    type: 'counter',
+    labels: ['org_id'],
+    help: 'Requests refused because the monthly request limit was reached.',
+  },
+  budgetAlerts: {
+    name: 'gw_budget_alerts_total',
+    type: 'counter',
+    labels: ['org_id', 'level'],
+    help: 'Budgets that reached a threshold (`warning`, `critical`, `exceeded`), once per period and level.',
+  },
   authFailures: {
     name: 'gw_auth_failures_total',
     type: 'counter',

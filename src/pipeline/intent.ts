@@ -1,0 +1,69 @@
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { usdFromPico } from '../base/lib/money.ts';
+import type { ExecutionRecord, Metering } from '../base/model/execution-record.ts';
+import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
+import { rollUp } from '../record/roll-up.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import type { Exchange } from './exchange.ts';
+import { recordOf } from './record-of.ts';
+import type { Pipeline } from './stage.ts';
+
+const SPACE = 'intent';
+const MESSAGE = 'The gateway ended while this call was under way; it is charged at what was set aside for it.';
+
+/** Stores the record that this call will have if nothing else is ever heard of it (decision 6.8). @throws GatewayError `record_store_unavailable` */
+export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
+  const { store, clock, log } = pipeline;
+  const value = intentOf(exchange, recordOf(exchange, pipeline, clock.now()));
+  exchange.undo.push(() => {
+    store
+      .commit(undefined, [dropIntent(exchange.recordId)])
+      .catch((error: unknown) => log.warn({ err: error, record_id: exchange.recordId }, 'an intent could not be removed; the next start charges it'));
+  });
+  await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
+  return undefined;
+}
+
+/** To be committed with the record that settles the call. */
+export function dropIntent(recordId: string): Effect {
+  return { op: 'delete', space: SPACE, key: recordId };
+}
+
+function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {
+  const { estimate, price, sendModel } = exchange;
+  if (!estimate || !price) throw new GatewayError('internal', 'A call without an estimate has nothing to set aside.');
+  const metering: Metering = {
+    tokens_in: estimate.tokensIn,
+    tokens_out: estimate.tokensOutMax,
+    cost_usd: usdFromPico(estimate.reservePico),
+    ...(sendModel === undefined ? {} : { model: sendModel.toWellFormed() }),
+    usage_reported: false,
+    rate_in: price.in,
+    rate_out: price.out,
+    rate_source: price.source,
+  };
+  return {
+    ...record,
+    decision: 'error',
+    reason: MESSAGE,
+    reason_codes: ['gateway_restarted'],
+    metering,
+    error: { code: 'gateway_restarted', message: MESSAGE },
+  };
+}
+
+/** Makes records of the intents that are still open: their calls were under way when the process ended. @returns how many there were */
+export async function recoverIntents(store: Store, clock: Clock, log: Logger): Promise<number> {
+  const open = await store.list(SPACE);
+  for (const { key, value } of open) {
+    const now = clock.now();
+    const unhashed = { ...(value as UnhashedRecord), completed_at: timestamp(now) };
+    const { text, hash } = canonicalRecord(unhashed);
+    const record: ExecutionRecord = { ...unhashed, record_hash: hash };
+    await store.commit({ record_id: key, record_hash: hash, text, committed_at: now }, [...rollUp(record), dropIntent(key)]);
+  }
+  if (open.length > 0) log.warn({ calls: open.length }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');
+  return open.length;
+}

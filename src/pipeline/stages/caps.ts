@@ -1,0 +1,15 @@
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { deny } from '../refusals.ts';
+import type { Stage } from '../stage.ts';
+
+/** The cap that policy sets for one request, against its estimate after all mutations (specification, "Errors"; decision 4.6). */
+export const caps: Stage = {
+  name: 'caps',
+  run(exchange) {
+    const cap = exchange.verdict?.effects.usd_max;
+    const estimate = exchange.estimate?.costPico;
+    if (cap === undefined || estimate === undefined || estimate <= (parseUsd(cap) ?? 0n)) return undefined;
+    exchange.traceAttributes = { cost_estimate_usd: usdFromPico(estimate), budget_usd_max: cap };
+    return deny('budget_usd_max_exceeded', 'budget_exceeded');
+  },
+};

@@ -1,0 +1,262 @@
+import t from 'tap';
+import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
+import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { startTlsUpstream, type UpstreamHandler } from '../support/tls-upstream.ts';
+import { towards } from '../support/upstreams.ts';
+
+/** Output of gpt-4o costs 15 USD per million tokens: a thousand cost 0.015. */
+const THOUSAND = picoFromUsd('0.015');
+
+/** Charges as many output tokens as the call allows, and no input. */
+const chargeAll: UpstreamHandler = (_request, response, whole) =>
+  void whole.then((body) => {
+    const { max_tokens: out = 0 } = JSON.parse(body.toString()) as { max_tokens?: number };
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ usage: { prompt_tokens: 0, completion_tokens: out } }));
+  });
+
+function params(maxTokens: number, more: object = {}): object {
+  return { model: 'gpt-4o', messages: [], max_tokens: maxTokens, ...more };
+}
+
+function call(governed: Governed, maxTokens: number, attribution: object = {}, more: object = {}) {
+  return governed.execute({ attribution, ...more }, { params: params(maxTokens) });
+}
+
+async function createLimit(gw: TestGateway, body: object): Promise<string> {
+  const created = await gw.admin('POST', '/v1/admin/budgets/limits', body);
+  const { limit_id: id, status } = created.body as { limit_id: string; status: string };
+  if (created.status !== 201 || status !== 'created') throw new Error(created.text);
+  return id;
+}
+
+async function limits(gw: TestGateway): Promise<readonly Record<string, unknown>[]> {
+  return ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Record<string, unknown>[] }).limits;
+}
+
+t.test('the cap of one request', async (t) => {
+  const bundle = bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "0.015"}}}\n');
+  const governed = await startGoverned(t, { bundle, handler: chargeAll });
+  t.equal((await call(governed, 1000)).status, 200, 'an estimate that equals the cap passes');
+  const refused = await call(governed, 1001);
+  t.match(refused, {
+    status: 403,
+    body: {
+      decision: 'deny',
+      reason: 'budget_exceeded',
+      reason_codes: ['budget_usd_max_exceeded'],
+      decision_trace: { attributes: { cost_estimate_usd: '0.015015', budget_usd_max: '0.015' } },
+    },
+  });
+  t.match(await governed.gw.record(String(refused.body['record_id'])), { decision: 'deny', reason: 'budget_exceeded' });
+  const proxied = await governed.send(chat([], undefined, params(1001)));
+  t.match([proxied.status, JSON.parse(proxied.body.toString())], [403, { reason: 'budget_exceeded', reason_codes: ['budget_usd_max_exceeded'] }]);
+  const inTunnel = await governed.through('api.openai.com:443', chat([], '/v1/chat/completions', params(1001)));
+  t.equal(inTunnel.status, 403);
+  t.equal(governed.upstream.requests.length, 1, 'nothing that was refused was forwarded');
+
+  const estimate = { context: { estimates: { tokens_out_max: 2000 } } };
+  t.match(await call(governed, 10, {}, estimate), { status: 403, body: { decision_trace: { attributes: { cost_estimate_usd: '0.03' } } } });
+});
+
+t.test('the cap of a project and month', async (t) => {
+  const clock = fakeClock(Date.UTC(2026, 10, 29, 12));
+  const bundle = bundleOf(`  budgets:
+    - {id: all, effect: {decision: allow}}
+    - {id: capped, when: {field: attribution.project_id, equals: apollo}, effect: {budget: {monthly_usd_max: "0.03"}}}
+`);
+  let failing = false;
+  const handler: UpstreamHandler = (request, response, body) => (failing ? response.destroy() : chargeAll(request, response, body));
+  const governed = await startGoverned(t, { clock, bundle, handler });
+  const apollo = { project_id: 'apollo' };
+
+  t.equal((await call(governed, 1000, apollo)).status, 200);
+  t.match(await call(governed, 1001, apollo), {
+    status: 403,
+    body: {
+      reason: 'budget_exceeded',
+      reason_codes: ['budget_monthly_usd_max_exceeded'],
+      decision_trace: { attributes: { budget_monthly_usd_max: '0.03', spent_usd: '0.015', cost_estimate_usd: '0.015015' } },
+    },
+  });
+  failing = true;
+  t.equal((await call(governed, 1000, apollo)).status, 502, 'a call that fails');
+  failing = false;
+  t.equal((await call(governed, 1000, apollo)).status, 200, '... has given its reservation back');
+  t.equal((await call(governed, 1, apollo)).status, 403, 'the month is used up');
+  t.equal((await call(governed, 5000, { project_id: 'gemini' })).status, 200, 'for this project only');
+  t.equal((await governed.send(chat(['X-GW-Project-ID', 'apollo'], undefined, params(1)))).status, 403, 'on every door');
+  clock.advance(2 * 86_400_000);
+  t.equal((await call(governed, 1000, apollo)).status, 200, 'December begins at zero');
+});
+
+t.test('budget limits: every scope and period', async (t) => {
+  // Saturday; the ISO week began on Monday 26 October, in the month before.
+  const clock = fakeClock(Date.UTC(2026, 9, 31, 23));
+  const governed = await startGoverned(t, { clock, handler: chargeAll });
+  const { gw } = governed;
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
+  const scopes = [
+    ['org', undefined, {}],
+    ['project', 'p1', { attribution: { project_id: 'p1' } }],
+    ['workload', 'other', { workload_id: 'other' }],
+    ['provider', 'provider_a', {}],
+  ] as const;
+  for (const [scope, scope_id, mine] of scopes) {
+    const spent = async () => (await governed.execute(mine, { params: params(1000) })).status;
+    for (const period of ['daily', 'weekly', 'monthly'] as const) {
+      await spent();
+      const before = await spentOf(gw, { scope, scope_id, period, limit_usd: '1000', actions: [] });
+      const cap = usdFromPico(picoFromUsd(before) + THOUSAND);
+      const id = await createLimit(gw, { scope, scope_id, period, limit_usd: cap, actions: ['cap'] });
+      t.equal(await spent(), 200, `${scope} ${period}: up to the cap`);
+      t.equal(await spent(), 403, `${scope} ${period}: not beyond`);
+      t.equal((await gw.admin('DELETE', `/v1/admin/budgets/limits/${id}`)).status, 200);
+      t.equal(await spent(), 200, `${scope} ${period}: removed`);
+    }
+  }
+  const weekly = await createLimit(gw, { scope: 'org', period: 'weekly', limit_usd: '9' });
+  const daily = await createLimit(gw, { scope: 'org', period: 'daily', limit_usd: '9' });
+  const monthly = await createLimit(gw, { scope: 'org', limit_usd: '9' });
+  const of = async (id: string) => (await limits(gw)).find((limit) => limit['limit_id'] === id);
+  const all = (await of(daily))?.['spent_usd'];
+  t.match([await of(weekly), await of(monthly)], [{ spent_usd: all, period_start: '2026-10-26' }, { spent_usd: all, period_start: '2026-10-01', period: 'monthly' }]);
+  clock.advance(3_600_000);
+  t.match([await of(daily), await of(monthly)], [{ spent_usd: '0', period_start: '2026-11-01' }, { spent_usd: '0', period_start: '2026-11-01' }]);
+  t.match(await of(weekly), { spent_usd: all, period_start: '2026-10-26' }, 'Sunday is of the same ISO week');
+  clock.advance(86_400_000);
+  t.match(await of(weekly), { spent_usd: '0', period_start: '2026-11-02' });
+});
+
+async function spentOf(gw: TestGateway, body: object): Promise<string> {
+  const id = await createLimit(gw, body);
+  const found = (await limits(gw)).find((limit) => limit['limit_id'] === id);
+  await gw.admin('DELETE', `/v1/admin/budgets/limits/${id}`);
+  return String(found?.['spent_usd']);
+}
+
+t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
+  const clock = fakeClock();
+  const governed = await startGoverned(t, { clock, handler: chargeAll });
+  const { gw } = governed;
+  await createLimit(gw, { scope: 'org', limit_usd: '0.15', warning_threshold_pct: 50, critical_threshold_pct: 80 });
+  await createLimit(gw, { scope: 'org', limit_usd: '0.0001', actions: [] });
+  const alerts = async () => {
+    const text = (await gw.admin('GET', '/metrics')).text;
+    return ['warning', 'critical', 'exceeded'].map((level) => Number(new RegExp(`level="${level}"\\} (\\d+)`).exec(text)?.[1] ?? 0));
+  };
+  const seen: (readonly number[])[] = [];
+  for (let at = 0; at < 12; at += 1) {
+    t.equal((await call(governed, 1000)).status, 200, 'neither an alert nor a draft refuses');
+    seen.push(await alerts());
+  }
+  t.same(seen[3], [0, 0, 0]);
+  t.same(seen[4], [1, 0, 0], 'at half');
+  t.same(seen[7], [1, 1, 0], 'at four fifths');
+  t.same(seen[11], [1, 1, 1], 'at the limit, and once each');
+  t.match(await limits(gw), [{ actions: ['alert'], spent_usd: '0.18', warning_threshold_pct: 50, period: 'monthly', org_id: 'default' }, { actions: [] }]);
+
+  for (const [body, path] of [
+    [{}, 'scope'],
+    [{ scope: 'team', limit_usd: '1' }, 'scope'],
+    [{ scope: 'project', limit_usd: '1' }, 'scope_id'],
+    [{ scope: 'org', scope_id: 'x', limit_usd: '1' }, 'scope_id'],
+    [{ scope: 'provider', scope_id: 'api.openai.com', limit_usd: '1' }, 'scope_id'],
+    [{ scope: 'org', limit_usd: 5 }, 'limit_usd'],
+    [{ scope: 'org', limit_usd: '1e3' }, 'limit_usd'],
+    [{ scope: 'org', limit_usd: '-1' }, 'limit_usd'],
+    [{ scope: 'org', limit_usd: '1', period: 'yearly' }, 'period'],
+    [{ scope: 'org', limit_usd: '1', warning_threshold_pct: 0 }, 'warning_threshold_pct'],
+    [{ scope: 'org', limit_usd: '1', critical_threshold_pct: 101 }, 'critical_threshold_pct'],
+    [{ scope: 'org', limit_usd: '1', warning_threshold_pct: 90, critical_threshold_pct: 50 }, 'critical_threshold_pct'],
+    [{ scope: 'org', limit_usd: '1', actions: ['mail'] }, 'actions'],
+    [{ scope: 'org', limit_usd: '1', actions: 'cap' }, 'actions'],
+    [{ scope: 'org', limit_usd: '1', colour: 'red' }, 'colour'],
+  ] as const) {
+    const answer = await gw.admin('POST', '/v1/admin/budgets/limits', body);
+    t.equal(answer.status, 400, JSON.stringify(body));
+    t.match(answer.text, `"path":"${path}"`, JSON.stringify(body));
+  }
+  for (const id of ['openai', 'provider_e', 'custom:abc', 'catalog:xyz']) {
+    t.equal((await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'provider', scope_id: id, limit_usd: '1' })).status, 201, id);
+  }
+  t.match((await limits(gw)).map((limit) => limit['scope_id']), [undefined, undefined, 'openai', 'cohere', 'custom:abc', 'catalog:xyz']);
+  t.equal((await gw.admin('DELETE', '/v1/admin/budgets/limits/none')).status, 404);
+  t.equal((await fetch(`${gw.url}/v1/admin/budgets/limits`)).status, 401);
+});
+
+t.test('64 callers at once never pass a cap together', async (t) => {
+  const governed = await startGoverned(t, { handler: chargeAll });
+  await createLimit(governed.gw, { scope: 'org', limit_usd: '0.3', actions: ['cap'] });
+  const doors = [
+    async () => (await call(governed, 1000)).status,
+    async () => (await governed.send(chat([], undefined, params(1000)))).status,
+    async () => (await governed.through('api.openai.com:443', chat([], '/v1/chat/completions', params(1000)))).status,
+  ];
+  const statuses = await Promise.all(Array.from({ length: 64 }, (_, at) => doors[at % doors.length]?.()));
+  t.equal(statuses.filter((status) => status === 200).length, 20);
+  t.equal(statuses.filter((status) => status === 403).length, 44);
+  t.match(await limits(governed.gw), [{ spent_usd: '0.3', reserved_usd: '0' }]);
+});
+
+t.test('the monthly request limit', async (t) => {
+  const clock = fakeClock(Date.UTC(2026, 10, 30, 12));
+  const governed = await startGoverned(t, { clock, handler: chargeAll, env: { GW_MONTHLY_REQUEST_LIMIT: '3' } });
+  for (let at = 0; at < 3; at += 1) t.equal((await call(governed, 1)).status, 200);
+  t.match(await call(governed, 1), { status: 403, body: { decision: 'deny', reason: 'monthly_request_limit_exceeded' } });
+  t.equal((await governed.send(chat())).status, 403);
+  t.equal((await call(governed, 1, {}, { org_id: 'another' })).status, 200, 'per org');
+  t.match((await governed.gw.admin('GET', '/metrics')).text, /gw_org_overage_enforced_total\{org_id="default"\} 2/);
+  clock.advance(12 * 3_600_000);
+  t.equal((await call(governed, 1)).status, 200, 'the first of December');
+
+  const overage = await startGoverned(t, { handler: chargeAll, env: { GW_MONTHLY_REQUEST_LIMIT: '0', GW_OVERAGE_ENABLED: 'true' } });
+  t.equal((await call(overage, 1)).status, 200);
+});
+
+t.test('what is spent and counted survives a restart', async (t) => {
+  const env = { GW_MONTHLY_REQUEST_LIMIT: '2' };
+  const first = await startGoverned(t, { handler: chargeAll, env });
+  await createLimit(first.gw, { scope: 'project', scope_id: 'ä|%', limit_usd: '0.02', actions: ['cap', 'alert'] });
+  t.equal((await call(first, 1000, { project_id: 'ä|%' })).status, 200);
+  await first.gw.gateway.stop();
+  const second = await startTestGateway(t, { env: { ...env, GW_DATA_DIR: first.gw.dataDir } });
+  t.match(await limits(second), [{ spent_usd: '0.015', reserved_usd: '0', scope_id: 'ä|%' }]);
+  const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k' };
+  const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: params(1000) };
+  const again = () => fetch(`${second.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ ...body, action, attribution: { project_id: 'ä|%' } }) });
+  t.match(await (await again()).json(), { reason_codes: ['budget_limit_exceeded'], decision_trace: { attributes: { spent_usd: '0.015' } } });
+  t.match(await (await again()).json(), { reason: 'monthly_request_limit_exceeded' }, 'the second was counted, whatever became of it');
+});
+
+t.test('a call that was under way when the process died is charged at its reservation', async (t) => {
+  const reached = new Promise<void>((resolve) => {
+    void startTlsUpstream({ hosts: ['api.openai.com'], handler: () => resolve() }).then(async (upstream) => {
+      t.teardown(() => upstream.close());
+      const gw = await startGatewayProcess(t, { env: towards(t, upstream, ['api.openai.com']) });
+      await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
+      const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k', attribution: { project_id: 'p' } };
+      const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: params(2000) };
+      void fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ ...body, action }) }).catch(() => undefined);
+      started(gw);
+    });
+  });
+  let started: (gw: Awaited<ReturnType<typeof startGatewayProcess>>) => void = () => undefined;
+  const gw = await new Promise<Awaited<ReturnType<typeof startGatewayProcess>>>((resolve) => {
+    started = resolve;
+  });
+  await reached;
+  t.match((await gw.admin('GET', '/v1/admin/budgets/limits')).body, { limits: [{ spent_usd: '0', reserved_usd: '0.03' }] });
+  gw.child.kill('SIGKILL');
+  await gw.child.ended;
+  const next = await startGatewayWith(t, gw.env);
+  t.match((await next.admin('GET', '/v1/admin/budgets/limits')).body, { limits: [{ spent_usd: '0.03', reserved_usd: '0' }] });
+  const third = await (async () => {
+    next.child.kill('SIGKILL');
+    await next.child.ended;
+    return startGatewayWith(t, gw.env);
+  })();
+  t.match((await third.admin('GET', '/v1/admin/budgets/limits')).body, { limits: [{ spent_usd: '0.03' }] }, 'once');
+});
