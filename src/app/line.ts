@@ -20,7 +20,8 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, store, upstream, adminToken, discovery } = resources;
+  const { clock, log, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, store, upstream, adminToken, discovery } =
+    resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),

@@ -6,13 +6,13 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
+import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
-import { Discovery } from '../services/discovery.ts';
-import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import { BudgetService } from '../services/budgets.ts';
+import { Discovery } from '../services/discovery.ts';
 import { MonthlyRequests } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -87,7 +87,23 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, ca, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery, upstream, ownAddresses };
+  return {
+    clock,
+    log,
+    adminToken,
+    store,
+    ca,
+    catalogue,
+    policies,
+    workloads,
+    rateLimits,
+    monthlyRequests,
+    budgets,
+    budgetAlerts,
+    discovery,
+    upstream,
+    ownAddresses,
+  };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

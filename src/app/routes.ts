@@ -1,12 +1,12 @@
 import type { Arrival } from '../base/model/arrival.ts';
-import type { Discovery } from '../services/discovery.ts';
 import type { BudgetService } from '../services/budgets.ts';
+import type { Discovery } from '../services/discovery.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
 import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
+import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
 import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
 import { workloadRoutes } from '../surfaces/admin/workloads.ts';

@@ -20,7 +20,9 @@ export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promi
   exchange.undo.push(() => {
     store
       .commit(undefined, [dropIntent(exchange.recordId)])
-      .catch((error: unknown) => log.warn({ err: error, record_id: exchange.recordId }, 'an intent could not be removed; the next start charges it'));
+      .catch((error: unknown) =>
+        log.warn({ err: error, record_id: exchange.recordId }, 'an intent could not be removed; the next start charges it'),
+      );
   });
   await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
   return undefined;
@@ -64,6 +66,7 @@ export async function recoverIntents(store: Store, clock: Clock, log: Logger): P
     const record: ExecutionRecord = { ...unhashed, record_hash: hash };
     await store.commit({ record_id: key, record_hash: hash, text, committed_at: now }, [...rollUp(record), dropIntent(key)]);
   }
-  if (open.length > 0) log.warn({ calls: open.length }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');
+  if (open.length > 0)
+    log.warn({ calls: open.length }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');
   return open.length;
 }

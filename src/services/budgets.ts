@@ -181,7 +181,13 @@ export class BudgetService {
   }
 }
 
-function passes(spend: ScopeSpend | undefined, period: Period, day: number, pico: bigint, capPico: bigint): Omit<CapExceeded, 'limit'> | undefined {
+function passes(
+  spend: ScopeSpend | undefined,
+  period: Period,
+  day: number,
+  pico: bigint,
+  capPico: bigint,
+): Omit<CapExceeded, 'limit'> | undefined {
   const settledPico = spend?.settled(period, day) ?? 0n;
   const reservedPico = spend?.reserved ?? 0n;
   return settledPico + reservedPico + pico > capPico ? { capPico, settledPico, reservedPico } : undefined;
@@ -202,4 +208,3 @@ function isNews(alerted: Held['alerted'], periodStart: string, level: BudgetLeve
 export function isExceeded(answer: Reservation | CapExceeded): answer is CapExceeded {
   return 'capPico' in answer;
 }
-

@@ -52,7 +52,10 @@ t.test('the cap of one request', async (t) => {
   });
   t.match(await governed.gw.record(String(refused.body['record_id'])), { decision: 'deny', reason: 'budget_exceeded' });
   const proxied = await governed.send(chat([], undefined, params(1001)));
-  t.match([proxied.status, JSON.parse(proxied.body.toString())], [403, { reason: 'budget_exceeded', reason_codes: ['budget_usd_max_exceeded'] }]);
+  t.match(
+    [proxied.status, JSON.parse(proxied.body.toString())],
+    [403, { reason: 'budget_exceeded', reason_codes: ['budget_usd_max_exceeded'] }],
+  );
   const inTunnel = await governed.through('api.openai.com:443', chat([], '/v1/chat/completions', params(1001)));
   t.equal(inTunnel.status, 403);
   t.equal(governed.upstream.requests.length, 1, 'nothing that was refused was forwarded');
@@ -122,9 +125,21 @@ t.test('budget limits: every scope and period', async (t) => {
   const monthly = await createLimit(gw, { scope: 'org', limit_usd: '9' });
   const of = async (id: string) => (await limits(gw)).find((limit) => limit['limit_id'] === id);
   const all = (await of(daily))?.['spent_usd'];
-  t.match([await of(weekly), await of(monthly)], [{ spent_usd: all, period_start: '2026-10-26' }, { spent_usd: all, period_start: '2026-10-01', period: 'monthly' }]);
+  t.match(
+    [await of(weekly), await of(monthly)],
+    [
+      { spent_usd: all, period_start: '2026-10-26' },
+      { spent_usd: all, period_start: '2026-10-01', period: 'monthly' },
+    ],
+  );
   clock.advance(3_600_000);
-  t.match([await of(daily), await of(monthly)], [{ spent_usd: '0', period_start: '2026-11-01' }, { spent_usd: '0', period_start: '2026-11-01' }]);
+  t.match(
+    [await of(daily), await of(monthly)],
+    [
+      { spent_usd: '0', period_start: '2026-11-01' },
+      { spent_usd: '0', period_start: '2026-11-01' },
+    ],
+  );
   t.match(await of(weekly), { spent_usd: all, period_start: '2026-10-26' }, 'Sunday is of the same ISO week');
   clock.advance(86_400_000);
   t.match(await of(weekly), { spent_usd: '0', period_start: '2026-11-02' });
@@ -156,7 +171,10 @@ t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
   t.same(seen[4], [1, 0, 0], 'at half');
   t.same(seen[7], [1, 1, 0], 'at four fifths');
   t.same(seen[11], [1, 1, 1], 'at the limit, and once each');
-  t.match(await limits(gw), [{ actions: ['alert'], spent_usd: '0.18', warning_threshold_pct: 50, period: 'monthly', org_id: 'default' }, { actions: [] }]);
+  t.match(await limits(gw), [
+    { actions: ['alert'], spent_usd: '0.18', warning_threshold_pct: 50, period: 'monthly', org_id: 'default' },
+    { actions: [] },
+  ]);
 
   for (const [body, path] of [
     [{}, 'scope'],
@@ -182,7 +200,10 @@ t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
   for (const id of ['openai', 'provider_e', 'custom:abc', 'catalog:xyz']) {
     t.equal((await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'provider', scope_id: id, limit_usd: '1' })).status, 201, id);
   }
-  t.match((await limits(gw)).map((limit) => limit['scope_id']), [undefined, undefined, 'openai', 'cohere', 'custom:abc', 'catalog:xyz']);
+  t.match(
+    (await limits(gw)).map((limit) => limit['scope_id']),
+    [undefined, undefined, 'openai', 'cohere', 'custom:abc', 'catalog:xyz'],
+  );
   t.equal((await gw.admin('DELETE', '/v1/admin/budgets/limits/none')).status, 404);
   t.equal((await fetch(`${gw.url}/v1/admin/budgets/limits`)).status, 401);
 });
@@ -226,8 +247,15 @@ t.test('what is spent and counted survives a restart', async (t) => {
   t.match(await limits(second), [{ spent_usd: '0.015', reserved_usd: '0', scope_id: 'ä|%' }]);
   const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k' };
   const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: params(1000) };
-  const again = () => fetch(`${second.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ ...body, action, attribution: { project_id: 'ä|%' } }) });
-  t.match(await (await again()).json(), { reason_codes: ['budget_limit_exceeded'], decision_trace: { attributes: { spent_usd: '0.015' } } });
+  const again = () =>
+    fetch(`${second.url}/v1/actions:execute`, {
+      method: 'POST',
+      body: JSON.stringify({ ...body, action, attribution: { project_id: 'ä|%' } }),
+    });
+  t.match(await (await again()).json(), {
+    reason_codes: ['budget_limit_exceeded'],
+    decision_trace: { attributes: { spent_usd: '0.015' } },
+  });
   t.match(await (await again()).json(), { reason: 'monthly_request_limit_exceeded' }, 'the second was counted, whatever became of it');
 });
 
@@ -237,7 +265,13 @@ t.test('a call that was under way when the process died is charged at its reserv
       t.teardown(() => upstream.close());
       const gw = await startGatewayProcess(t, { env: towards(t, upstream, ['api.openai.com']) });
       await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
-      const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k', attribution: { project_id: 'p' } };
+      const body = {
+        schema: 'gw.action_request.v2',
+        org_id: 'default',
+        workload_id: 'default',
+        credential_hint: 'k',
+        attribution: { project_id: 'p' },
+      };
       const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: params(2000) };
       void fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ ...body, action }) }).catch(() => undefined);
       started(gw);

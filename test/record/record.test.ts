@@ -5,8 +5,8 @@ import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
-import { USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
+import { USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */

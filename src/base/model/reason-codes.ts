@@ -32,7 +32,10 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'With this request the project would pass the cap that a rule sets for its month.',
   },
-  budget_limit_exceeded: { decision: 'deny', meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.' },
+  budget_limit_exceeded: {
+    decision: 'deny',
+    meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.',
+  },
   monthly_request_limit_exceeded: { decision: 'deny', meaning: 'The org has used up its requests of this month, and overage is off.' },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
