@@ -1,5 +1,4 @@
 import type { Arrival } from '../base/model/arrival.ts';
-import type { BudgetService } from '../services/budgets.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
@@ -22,7 +21,7 @@ export interface RouteParts {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
-  readonly budgets: BudgetRouteOptions & { readonly service: BudgetService };
+  readonly budgets: BudgetRouteOptions;
   readonly health: HealthOptions;
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
@@ -43,6 +42,6 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...policyRoutes(parts.policies),
     ...rateLimitRoutes(parts.rateLimits),
     ...discoveryRoutes(parts.discovery),
-    ...budgetRoutes(parts.budgets.service, parts.budgets),
+    ...budgetRoutes(parts.budgets),
   ];
 }

@@ -6,7 +6,7 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
-import { USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
+import { SPEND_DAY, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */
@@ -141,7 +141,10 @@ t.test('roll-ups count every action and no connection, and keep only models that
       key: '2026-11-21|a%7Cb|w|openai|m|allow',
       amounts: { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n },
     },
+    { op: 'add', space: SPEND_DAY, key: '2026-11-21|a%7Cb|', amounts: { cost_pico: 1_000_000n } },
   ]);
+  t.match(rollUp({ ...base, project_id: 'p|q' })[1], { key: '2026-11-21|a%7Cb|p%7Cq' });
+  t.equal(rollUp({ ...base, metering: undefined } as unknown as ExecutionRecord).length, 1, 'what cost nothing is no spend');
   t.match(rollUp({ ...base, upstream_status: 404 }), [{ key: '2026-11-21|a%7Cb|w|openai||allow' }]);
   t.same(rollUp({ ...base, record_tier: 'connection' }), []);
 });

@@ -6,6 +6,7 @@ import type { Route } from '../http/route.ts';
 import { type BudgetBodyContext, parseBudgetLimit } from './budget-body.ts';
 
 export interface BudgetRouteOptions extends BudgetBodyContext {
+  readonly service: BudgetService;
   readonly clock: Clock;
 }
 
@@ -14,14 +15,14 @@ function shown({ limit, periodStart, spentUsd, reservedUsd }: LimitStatus): unkn
 }
 
 /** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */
-export function budgetRoutes(budgets: BudgetService, options: BudgetRouteOptions): readonly Route[] {
+export function budgetRoutes(options: BudgetRouteOptions): readonly Route[] {
   return [
     {
       method: 'GET',
       path: '/v1/admin/budgets/limits',
       auth: 'admin',
       summary: 'Budget limits with the spend of their current period; `org_id` narrows them.',
-      handle: ({ query }) => ({ status: 200, json: { limits: budgets.list(query.get('org_id') ?? undefined).map(shown) } }),
+      handle: ({ query }) => ({ status: 200, json: { limits: options.service.list(query.get('org_id') ?? undefined).map(shown) } }),
     },
     {
       method: 'POST',
@@ -32,7 +33,7 @@ export function budgetRoutes(budgets: BudgetService, options: BudgetRouteOptions
         const parsed = parseBudgetLimit(await request.json(), options);
         const now = options.clock.now();
         const limit = { limit_id: uuidv7(now), ...parsed, created_at: timestamp(now) };
-        await budgets.create(limit);
+        await options.service.create(limit);
         return { status: 201, json: { limit_id: limit.limit_id, status: 'created' } };
       },
     },
@@ -43,7 +44,7 @@ export function budgetRoutes(budgets: BudgetService, options: BudgetRouteOptions
       summary: 'Removes a budget limit.',
       handle: async ({ params }) => {
         const id = params['id'] ?? '';
-        if (!(await budgets.remove(id))) throw new GatewayError('not_found', `There is no budget limit ${id}.`);
+        if (!(await options.service.remove(id))) throw new GatewayError('not_found', `There is no budget limit ${id}.`);
         return { status: 200, json: { limit_id: id, status: 'deleted' } };
       },
     },

@@ -1,0 +1,61 @@
+import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
+import type { Catalogue } from '../base/catalogue/types.ts';
+import type { Config } from '../base/config/config.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { BudgetAlert } from '../base/model/budget-limit.ts';
+import { recoverIntents } from '../pipeline/intent.ts';
+import { BudgetService } from '../services/budgets.ts';
+import { Discovery } from '../services/discovery.ts';
+import { MonthlyRequests } from '../services/monthly-requests.ts';
+import { PolicyService } from '../services/policies.ts';
+import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { WorkloadService } from '../services/workloads.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+/** What services stand on. */
+export interface Ground {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly store: Store;
+  readonly catalogue: Catalogue;
+}
+
+/** The stateful verbs of the gateway, opened on one store. */
+export interface Services {
+  readonly policies: PolicyService;
+  readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
+  readonly monthlyRequests: MonthlyRequests;
+  readonly budgets: BudgetService;
+  /** Called for each budget that reaches a threshold. */
+  readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
+  /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
+  readonly discovery: Discovery | undefined;
+}
+
+/** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
+export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
+  const { clock, log, store, catalogue } = ground;
+  const connectorId = (text: string) => canonicalConnectorId(catalogue, text);
+  const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log, connectorId });
+  const workloads = await WorkloadService.open(store);
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
+  const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
+  const monthlyRequests = await MonthlyRequests.open({ store, clock, plan });
+  // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
+  await recoverIntents(store, clock, log);
+  const budgetAlerts: Services['budgetAlerts'] = [];
+  const alert = (reached: BudgetAlert) => {
+    for (const listener of budgetAlerts) listener(reached);
+  };
+  const budgets = await BudgetService.open({ store, clock, alert });
+  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
+  if (discovery) closers.push(() => discovery.close());
+  return { policies, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery };
+}
+
+function rateLimitConfig(config: Config): RateLimitConfig {
+  const { ratelimitRefillRate, ratelimitMaxTokens, ratelimitWindow } = config;
+  return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
+}
