@@ -2,7 +2,7 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import type { ExecutionRecord, Metering } from '../base/model/execution-record.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
@@ -36,14 +36,17 @@ export function dropIntent(recordId: string): Effect {
 function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {
   const { estimate, price, sendModel } = exchange;
   if (!estimate || !price) throw new GatewayError('internal', 'A call without an estimate has nothing to set aside.');
-  const metering: Metering = {
+  const metering: UnhashedRecord['metering'] = {
     tokens_in: estimate.tokensIn,
     tokens_out: estimate.tokensOutMax,
     cost_usd: usdFromPico(estimate.reservePico),
-    ...(sendModel === undefined ? {} : { model: sendModel.toWellFormed() }),
+    cached_tokens_in: undefined,
+    reasoning_tokens_out: undefined,
+    model: sendModel?.toWellFormed(),
     usage_reported: false,
     rate_in: price.in,
     rate_out: price.out,
+    rate_cached_in: undefined,
     rate_source: price.source,
   };
   return {
@@ -63,7 +66,7 @@ export async function recoverIntents(store: Store, clock: Clock, log: Logger): P
     const now = clock.now();
     const unhashed = { ...(value as UnhashedRecord), completed_at: timestamp(now) };
     const { text, hash } = canonicalRecord(unhashed);
-    const record: ExecutionRecord = { ...unhashed, record_hash: hash };
+    const record = { ...unhashed, record_hash: hash } as ExecutionRecord;
     await store.commit({ record_id: key, record_hash: hash, text, committed_at: now }, [...rollUp(record), dropIntent(key)]);
   }
   if (open.length > 0)
