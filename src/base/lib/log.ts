@@ -1,5 +1,7 @@
 import { type DestinationStream, pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
+import { timestamp } from './clock.ts';
+import { LineWriter } from './line-writer.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -25,6 +27,8 @@ export interface Logger {
   flush(): void;
 }
 
+const STANDARD_OUTPUT = 1;
+
 export interface LoggerOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
@@ -34,12 +38,12 @@ export interface LoggerOptions {
 
 export function createLogger(options: LoggerOptions): Logger {
   const { level, format } = options;
-  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? standardOutput(false));
+  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? standardOutput());
   return pino(
     {
       level,
       base: null,
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: () => `,"time":"${timestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: pino.stdSerializers.err, error: pino.stdSerializers.err },
     },
@@ -47,15 +51,22 @@ export function createLogger(options: LoggerOptions): Logger {
   );
 }
 
-/** A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there. */
-function standardOutput(sync: boolean): DestinationStream {
-  return pino.destination({ fd: 1, sync }).on('error', () => undefined);
+let output: LineWriter | undefined;
+
+function standardOutput(): LineWriter {
+  if (output === undefined) {
+    const writer = new LineWriter(STANDARD_OUTPUT);
+    process.on('exit', () => writer.flush());
+    output = writer;
+  }
+  return output;
 }
 
 /** For people at a terminal: written at once, coloured only where colours show. */
 function prettySink(destination: DestinationStream | undefined): DestinationStream {
   const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize: destination === undefined && process.stdout.isTTY });
-  const sink = destination ?? standardOutput(true);
+  // A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there.
+  const sink = destination ?? pino.destination({ fd: STANDARD_OUTPUT, sync: true }).on('error', () => undefined);
   return { write: (line: string) => sink.write(format(line)) };
 }
 
