@@ -18,10 +18,12 @@ import type { Facts } from '../decide/policy/facts.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import type { Estimate } from '../decide/pricing/estimate.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
+import type { Form } from '../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
+import type { StreamedBody, StreamedForm } from './passing-body.ts';
 
 /** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
 export type Door = 'direct' | 'proxied' | 'tunnel';
@@ -96,11 +98,14 @@ export class Exchange {
   bytes: Uint8Array | undefined;
   /** The same, decoded when it came compressed: what policy reads. */
   plain: Uint8Array | undefined;
+  /** The form that a body was found to be while it arrived. */
+  form: Form | undefined;
   aiBody: AiBody | undefined;
   params: Readonly<Record<string, unknown>> = {};
   /** Flat list: the client's own (proxied) or `action.headers` (direct), mutations applied. */
   headers: readonly string[];
   stream = false;
+  /** Of a body that was read whole; `streamed` knows its own. */
   requestBytes = 0;
   requestSha256: string | undefined;
   /** Bytes of the shared buffer budget that this request holds. */
@@ -123,8 +128,10 @@ export class Exchange {
   /** A mutation really changed something. */
   changedByPolicy = false;
 
-  /** A body that policy does not parse, on its way through. */
-  streamBody: AsyncIterable<Uint8Array> | undefined;
+  /** A body that passes while it arrives: one that policy does not parse, or a form of which it has read what it needs. */
+  streamed: StreamedBody | undefined;
+  /** `streamed`, when it is such a form. */
+  upload: StreamedForm | undefined;
   /** What is sent, after mutations. */
   sendBytes: Uint8Array | undefined;
   sendModel: string | undefined;

@@ -27,6 +27,7 @@ export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promi
     if (!exchange.refusal) failure = known;
   }
   pipeline.buffers.give(exchange.buffered);
+  void exchange.streamed?.return();
   try {
     return failure ? fail(exchange, pipeline, failure) : await conclude(exchange, pipeline);
   } catch (error) {
@@ -56,8 +57,12 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
     { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt },
     effects,
   );
-  if (exchange.refusal) sendRefusal(exchange, exchange.refusal, record);
-  else exchange.delivery?.release(record);
+  if (exchange.refusal) {
+    exchange.delivery?.abandon();
+    sendRefusal(exchange, exchange.refusal, record);
+  } else {
+    exchange.delivery?.release(record);
+  }
   const durationMs = clock.monotonic() - exchange.head.startedAt;
   events.execution({ record, durationMs, pricedByDefault: exchange.price?.source === 'default' });
   return { kind: 'recorded', record, refusal: exchange.refusal };

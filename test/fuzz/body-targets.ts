@@ -3,16 +3,9 @@ import type { Operation } from '../../src/base/catalogue/types.ts';
 import { parseSafeJson } from '../../src/base/lib/safe-json.ts';
 import { readAiBody } from '../../src/inbound/normalise/body.ts';
 import { parseActionRequest } from '../../src/inbound/normalise/direct.ts';
-import {
-  type Form,
-  type FormField,
-  fieldText,
-  parseMediaType,
-  parseMultipart,
-  parseUrlencoded,
-  rewriteForm,
-} from '../../src/inbound/normalise/form.ts';
+import { type Form, type FormField, fieldText, parseMediaType, parseUrlencoded, rewriteForm } from '../../src/inbound/normalise/form.ts';
 import { jsonMember, removeJsonMember, setJsonMember } from '../../src/inbound/normalise/json-edit.ts';
+import { MultipartReader, parseMultipart } from '../../src/inbound/normalise/multipart.ts';
 import { applyMutations } from '../../src/inbound/normalise/mutate.ts';
 import { canonicalPath } from '../../src/inbound/normalise/path.ts';
 import { withoutCollection } from '../../src/inbound/normalise/places.ts';
@@ -183,6 +176,7 @@ const form: FuzzTarget = {
     const boundary = media.value.parameters.get('boundary');
     const parse = (bytes: Uint8Array): Form => (multipart ? parseMultipart(bytes, boundary) : parseUrlencoded(bytes));
     const { value: read } = outcomeOf(['ambiguous_body'], () => parse(rest));
+    if (multipart) sameInPieces(rest, boundary, read, hashOf(input));
     if (read === undefined) return `${multipart} refused`;
     let last = 0;
     for (const field of read.fields) {
@@ -196,6 +190,22 @@ const form: FuzzTarget = {
     return multipart && hashOf(input) % 32 === 0 ? sameForm(read, rest, boundary ?? '', texts).then(() => label) : label;
   },
 };
+
+/** A form that arrives in pieces is the form that it is as a whole, and each of its bytes is given out once. */
+function sameInPieces(bytes: Buffer, boundary: string | undefined, whole: Form | undefined, seed: number): void {
+  const given: Uint8Array[] = [];
+  const { value } = outcomeOf(['ambiguous_body'], () => {
+    const reader = new MultipartReader(boundary);
+    for (let at = 0, size = 1 + (seed % 7); at < bytes.length; at += size, size = 1 + ((size * 5) % 11)) {
+      given.push(reader.push(bytes.subarray(at, at + size)));
+    }
+    given.push(reader.end());
+    return reader.form;
+  });
+  must(JSON.stringify(value) === JSON.stringify(whole), 'pieces make the same form');
+  must(bytes.subarray(0, Buffer.concat(given).length).equals(Buffer.concat(given)), 'what is given out is what came');
+  must(value === undefined || Buffer.concat(given).length === bytes.length, 'of a good form everything is given out');
+}
 
 /** The platform's own parser sees the same pairs. */
 function agreesWithStandard(read: Form, bytes: Buffer, texts: readonly (string | undefined)[]): void {

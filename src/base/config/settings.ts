@@ -138,7 +138,7 @@ export const SETTINGS = {
     'GW_MAX_BODY_BYTES',
     type.integer(1_024, 1_073_741_824),
     '33554432',
-    'Largest request body that policy parses; above it: 413.',
+    'Largest request body that policy holds to read it; above it: 413. Files of a form pass at any size once its fields are known.',
   ),
   maxBufferedBytes: required(
     'GW_MAX_BUFFERED_BYTES',

@@ -48,8 +48,8 @@ export interface BodySource {
   /** Reads everything. @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut. */
   /** `progress` is told the total so far before more is read, and may throw to stop. */
   readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array>;
-  /** The bytes as they come, with back-pressure. Throws `client_gone` as above. */
-  stream(): AsyncIterable<Uint8Array>;
+  /** The bytes as they come, with back-pressure. Throws `client_gone` as above. `return` lets go of the client at once. */
+  stream(): AsyncIterableIterator<Uint8Array>;
 }
 
 /**

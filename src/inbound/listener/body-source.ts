@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
+import { ChunkReader } from './chunk-reader.ts';
 import { ignore } from './links.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -48,20 +49,23 @@ export class RequestBody implements BodySource {
     return await this.#collect(limit, progress);
   }
 
-  async *stream(): AsyncIterable<Uint8Array> {
-    this.#begin();
-    if (this.declaredLength === 0) return;
-    this.#options.sendContinue?.();
-    let ended = false;
-    try {
-      for await (const chunk of this.#options.source.iterator({ destroyOnReturn: false })) yield chunk;
-      ended = true;
-    } catch (error) {
-      throw clientGone(error);
-    } finally {
-      if (!ended) this.#abandoned = true;
-    }
-    if (!this.#options.isComplete()) throw clientGone();
+  stream(): AsyncIterableIterator<Uint8Array> {
+    const { source, sendContinue, isComplete } = this.#options;
+    return new ChunkReader({
+      source,
+      onStart: () => {
+        this.#begin();
+        sendContinue?.();
+      },
+      onEnd: () => {
+        if (this.declaredLength === 0 || isComplete()) return undefined;
+        this.#abandoned = true;
+        return clientGone(source.errored ?? undefined);
+      },
+      onAbandoned: () => {
+        this.#abandoned = true;
+      },
+    });
   }
 
   #begin(): void {

@@ -13,6 +13,8 @@ import { switchingHead } from './upgrade.ts';
 export interface Http1Owner {
   /** True while draining: this answer is the connection's last. */
   readonly closing: boolean;
+  /** Takes no further request. */
+  closeWhenDone(): void;
   /** The answer has left, or its connection has. */
   done(reply: Http1Reply): void;
 }
@@ -184,11 +186,13 @@ export class Http1Reply implements ReplySink {
 
   /** Completes the answer. Closing at once with unread bytes in the kernel would reset the connection and could take the answer with it. */
   #finish(last: Uint8Array | undefined): void {
-    const { response } = this.#options;
-    if (!this.#discards || !this.#options.body.isUnread) {
+    const { response, body, owner, limits } = this.#options;
+    if (!body.isUnread || (!this.#discards && body.isSkippable(limits.maxDiscardedBytes))) {
       response.end(last);
       return;
     }
+    // An upstream that is through before its request is leaves a body that nobody reads on.
+    owner.closeWhenDone();
     if (last === undefined) response.flushHeaders();
     else response.write(last);
     this.#discard(() => response.end());

@@ -147,6 +147,10 @@ export class Http1Connection implements Activity, Http1Owner {
     if (this.#closing && this.#open.size === 0) this.#options.transport.end();
   }
 
+  closeWhenDone(): void {
+    this.#closing = true;
+  }
+
   drain(): void {
     this.#closing = true;
     this.#draining = true;

@@ -3,7 +3,8 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';
-import { type Form, type FormField, fieldText, parseMediaType, parseMultipart, parseUrlencoded } from './form.ts';
+import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
+import { parseMultipart } from './multipart.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
 
 /** Longest text field of a form that becomes a param (decision 3.19). */
@@ -25,6 +26,8 @@ export interface AiBody {
   readonly model: string | undefined;
   readonly stream: boolean;
   readonly form: Form | undefined;
+  /** The bytes are the beginning of a form that still arrives: up to the start of a file. */
+  readonly partial: boolean;
   /** How it was read, so that a mutated body is read the same way. */
   readonly operation: Operation;
 }
@@ -36,6 +39,10 @@ export interface AiBodyInput {
   readonly bytes: Uint8Array;
   /** Canonical path with query. */
   readonly path: string;
+  /** The form that `bytes` were found to be while they arrived. */
+  readonly form?: Form;
+  /** `bytes` are only the beginning of a multipart form. */
+  readonly partial?: boolean;
 }
 
 /**
@@ -68,19 +75,32 @@ function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: 
     const details = [{ path: 'action.params.model', message: TEXT_RULE }];
     throw new GatewayError('invalid_request', `The name of the model ${TEXT_RULE}.`, { details });
   }
-  return { kind, bytes: input.bytes, text, params, model: placed.model, stream: placed.stream, form, operation: input.operation };
+  const { bytes, operation, partial = false } = input;
+  return { kind, bytes, text, params, model: placed.model, stream: placed.stream, form, partial, operation };
 }
 
-function readForm({ operation, contentType, bytes }: AiBodyInput): Form | undefined {
-  if (contentType === undefined || (!operation.multipart && operation.known)) return undefined;
-  const lower = contentType.slice(0, 40).toLowerCase();
-  if (lower.includes('multipart/')) {
-    const media = parseMediaType(contentType);
-    if (media.type !== 'multipart/form-data') throw ambiguous('The body is a multipart message of another kind than form-data.');
-    return parseMultipart(bytes, media.parameters.get('boundary'));
-  }
+/**
+ * True when the body of this operation is to be read as a multipart form.
+ * @throws GatewayError `ambiguous_body` for a multipart message of another kind
+ */
+export function isMultipart(operation: Operation, contentType: string | undefined): boolean {
+  if (contentType === undefined || (!operation.multipart && operation.known)) return false;
+  if (!contentType.slice(0, 40).toLowerCase().includes('multipart/')) return false;
+  if (parseMediaType(contentType).type === 'multipart/form-data') return true;
+  throw ambiguous('The body is a multipart message of another kind than form-data.');
+}
+
+/** The boundary that a multipart Content-Type names. @throws GatewayError `ambiguous_body` for a malformed one */
+export function boundaryOf(contentType: string | undefined): string | undefined {
+  return parseMediaType(contentType ?? '').parameters.get('boundary');
+}
+
+function readForm({ operation, contentType, bytes, form, partial }: AiBodyInput): Form | undefined {
+  if (form !== undefined) return form;
+  if (isMultipart(operation, contentType)) return parseMultipart(bytes, boundaryOf(contentType), partial);
   // A JSON text would also pass for a form with one odd name.
-  if (!operation.multipart || !lower.includes('x-www-form-urlencoded') || bytes[0] === 0x7b) return undefined;
+  const urlencoded = operation.multipart && contentType?.slice(0, 40).toLowerCase().includes('x-www-form-urlencoded');
+  if (!urlencoded || bytes[0] === 0x7b) return undefined;
   refuseForeignCharset(contentType, false);
   return parseUrlencoded(bytes);
 }
@@ -110,6 +130,21 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/**
+ * Looks at a part that comes after the call was decided: a file may follow, a text would be a param that policy has not seen (decision 3.19).
+ * @param params of the form as it was decided, mutations applied
+ * @throws GatewayError `ambiguous_body`
+ */
+export function refuseLatePart(part: FormField, params: Readonly<Record<string, unknown>>, { dialect }: Operation): void {
+  const governed = governedNames(dialect);
+  if (!part.file) {
+    throw ambiguous(`The form field "${part.name.slice(0, 60)}" comes after a file that is too large to be held; put it before the files.`);
+  }
+  refuseOddField(part, governed);
+  if (Object.hasOwn(params, part.name)) throw ambiguous(`The form has the field "${part.name}" twice.`);
+  refuseLookalikes([...Object.keys(params), part.name], governed);
+}
+
 /** A governed field must be one text; `_charset_` would make the others mean something else. */
 function refuseOddField(field: FormField, governed: GovernedNames): void {
   const base = field.name.replace(/\[.*$/s, '');
@@ -127,8 +162,4 @@ function refuseForeignCharset(contentType: string | undefined, ascii: boolean): 
   const charset = parseMediaType(contentType).parameters.get('charset')?.toLowerCase();
   if (charset === undefined || UTF8_CHARSETS.has(charset) || (ascii && ASCII_SUPERSETS.has(charset))) return;
   throw ambiguous(`The body declares the charset ${charset.slice(0, 40)} and not UTF-8.`);
-}
-
-function ambiguous(message: string): GatewayError {
-  return new GatewayError('ambiguous_body', message);
 }

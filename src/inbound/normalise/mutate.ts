@@ -104,7 +104,7 @@ class Draft {
       result.headers = [...this.#headers, 'Content-Type', 'application/json'];
     }
     const contentType = headerValue(result.headers, 'content-type');
-    const read = readAiBody({ operation, contentType, bytes, path: this.#path });
+    const read = readAiBody({ operation, contentType, bytes, path: this.#path, partial: body.partial });
     this.#requireEffect(read);
     return { ...result, body: read };
   }

@@ -15,6 +15,7 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
+const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
 const governedWithout = governedFrom(ALWAYS_GOVERNED);
 
@@ -109,6 +110,15 @@ function readModel(params: Readonly<Record<string, unknown>>, path: string, dial
  */
 export function placesOfModel(dialect: Dialect): readonly Place[] {
   return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
+}
+
+/** True when the dialect keeps the model in a place where there is none yet. `names`: what the body has so far. */
+export function lacksModel(dialect: Dialect | undefined, path: string, names: ReadonlySet<string>): boolean {
+  if (dialect === undefined || dialect.model.length === 0) return false;
+  return !placesOfModel(dialect).some((place) => {
+    if (place.in === 'body') return names.has(topLevelName(place.path));
+    return place.in === 'form' ? names.has(place.field) : readPlace(place, NO_PARAMS, path) !== undefined;
+  });
 }
 
 /** Where nearly every dialect keeps the model. */

@@ -15,14 +15,15 @@ export const forward: Stage = {
     exchange.delivery = delivery;
     delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
     await delivery.over;
-    if (delivery.failure && !delivery.started) throw delivery.failure;
+    const { failure } = delivery;
+    // A form that goes on otherwise than was decided is a denial, however far its answer had come.
+    if (failure && (!delivery.started || failure.code === 'ambiguous_body')) throw failure;
     return undefined;
   },
 };
 
 function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
-  const streamed = exchange.streamBody;
-  const length = exchange.body?.declaredLength;
+  const { streamed } = exchange;
   return {
     authority: { host: exchange.host, port: exchange.port },
     tls: exchange.tls,
@@ -30,6 +31,6 @@ function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
     path: exchange.path,
     headers: outboundHeaders(exchange, pipeline),
     body: streamed ?? exchange.sendBytes,
-    ...(streamed && length !== undefined ? { bodyLength: length } : {}),
+    ...(streamed?.length === undefined ? {} : { bodyLength: streamed.length }),
   };
 }

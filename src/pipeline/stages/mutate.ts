@@ -47,7 +47,7 @@ export const mutate: Stage = {
 
 /** What the call means now, so that policy is asked about that (decision 5.4). False: it became an AI call whose body nobody has seen (decision 3.19). */
 function takeOperation(exchange: Exchange, operation: Operation): boolean {
-  if (operation.actionType !== 'http.request' && !exchange.aiBody && exchange.streamBody) return false;
+  if (operation.actionType !== 'http.request' && !exchange.aiBody && exchange.streamed) return false;
   // A type of the caller's own on the structured API stays.
   if (exchange.actionType === (exchange.operation?.actionType ?? 'http.request')) exchange.actionType = operation.actionType;
   exchange.operation = operation;
@@ -56,7 +56,8 @@ function takeOperation(exchange: Exchange, operation: Operation): boolean {
 
 /** A body that changed is sent as it is now, not compressed again (decision 3.20). */
 function takeBytes(exchange: Exchange, bytes: Uint8Array): void {
-  exchange.sendBytes = bytes.length === 0 ? undefined : bytes;
+  if (exchange.upload) exchange.upload.replaceHead(bytes);
+  else exchange.sendBytes = bytes.length === 0 ? undefined : bytes;
   const { headers } = exchange;
   exchange.headers = headers.filter((_, at) => headers[at - (at % 2)]?.toLowerCase() !== 'content-encoding');
 }

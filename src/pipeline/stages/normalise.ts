@@ -24,6 +24,7 @@ function normaliseProxied(exchange: Exchange): void {
     contentType: head.headers['content-type'],
     bytes: exchange.plain ?? NOTHING,
     path: exchange.path,
+    ...(exchange.form ? { form: exchange.form, partial: exchange.upload !== undefined } : {}),
   });
   exchange.aiBody = body;
   exchange.params = body.params;

@@ -1,7 +1,12 @@
-import { Sha256, sha256Hex } from '../../base/lib/sha256.ts';
+import { encodingOf } from '../../base/lib/decoder.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
+import { boundaryOf, isMultipart } from '../../inbound/normalise/body.ts';
+import { MultipartReader } from '../../inbound/normalise/multipart.ts';
 import { decodeBody, refuseUnreadable } from '../decode-body.ts';
 import type { Exchange } from '../exchange.ts';
+import { FormUpload } from '../form-upload.ts';
+import { PassingBody } from '../passing-body.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
 /** Reads the bodies that policy parses; every other body will stream through, governed by its head (`GW_MAX_BODY_BYTES`, decision section 2). */
@@ -11,11 +16,39 @@ export const read: Stage = {
     const { body } = exchange;
     if (!body || body.declaredLength === 0) return undefined;
     const parsed = exchange.door === 'direct' || exchange.actionType !== 'http.request';
-    if (parsed) return readWhole(exchange, body, pipeline);
-    exchange.streamBody = hashed(exchange, body);
+    if (parsed) return isLargeForm(exchange, body, pipeline) ? readForm(exchange, body, pipeline) : readWhole(exchange, body, pipeline);
+    exchange.streamed = new PassingBody(body.stream(), body.declaredLength);
     return undefined;
   },
 };
+
+/** A form that is larger than what policy holds, or may be. What comes compressed can only be read as a whole. */
+function isLargeForm({ head, operation }: Exchange, { declaredLength }: BodySource, { settings }: Pipeline): boolean {
+  if (declaredLength !== undefined && declaredLength <= settings.maxBodyBytes) return false;
+  return (
+    operation !== undefined &&
+    isMultipart(operation, head.headers['content-type']) &&
+    encodingOf(head.headers['content-encoding']) === undefined
+  );
+}
+
+async function readForm(exchange: Exchange, body: BodySource, pipeline: Pipeline): Promise<undefined> {
+  const reader = new MultipartReader(boundaryOf(exchange.head.headers['content-type']));
+  const upload = new FormUpload(exchange, pipeline, new PassingBody(body.stream(), body.declaredLength), reader);
+  exchange.streamed = upload;
+  const whole = await upload.readHead();
+  exchange.form = upload.form;
+  exchange.plain = upload.head;
+  if (whole) {
+    exchange.bytes = upload.head;
+    exchange.requestBytes = upload.bytes;
+    exchange.requestSha256 = upload.sha256;
+    exchange.streamed = undefined;
+  } else {
+    exchange.upload = upload;
+  }
+  return undefined;
+}
 
 async function readWhole(exchange: Exchange, body: BodySource, pipeline: Pipeline): Promise<undefined> {
   const { buffers, settings } = pipeline;
@@ -36,17 +69,4 @@ async function readWhole(exchange: Exchange, body: BodySource, pipeline: Pipelin
   exchange.requestSha256 = sha256Hex(bytes);
   exchange.plain = contentEncoding === undefined ? bytes : await decodeBody(exchange, bytes, contentEncoding, pipeline);
   return undefined;
-}
-
-/** Counts and hashes what streams through; the figures are complete when the upstream has taken the last byte. */
-async function* hashed(exchange: Exchange, body: BodySource): AsyncGenerator<Uint8Array> {
-  const hash = new Sha256();
-  for await (const chunk of body.stream()) {
-    hash.update(chunk);
-    exchange.requestBytes += chunk.length;
-    // With the last byte, not after it: an upstream may have answered before this is asked for more.
-    if (exchange.requestBytes === body.declaredLength) exchange.requestSha256 = hash.hex();
-    yield chunk;
-  }
-  exchange.requestSha256 ??= hash.hex();
 }

@@ -1,0 +1,144 @@
+import type { Operation } from '../base/catalogue/types.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { refuseLatePart } from '../inbound/normalise/body.ts';
+import type { Form } from '../inbound/normalise/form.ts';
+import type { MultipartReader } from '../inbound/normalise/multipart.ts';
+import { lacksModel } from '../inbound/normalise/places.ts';
+import type { Exchange } from './exchange.ts';
+import type { PassingBody, StreamedForm } from './passing-body.ts';
+import type { Pipeline } from './stage.ts';
+
+const NOTHING = new Uint8Array(0);
+
+/**
+ * A multipart form of which policy reads the fields while it arrives. A form that fits into `GW_MAX_BODY_BYTES` is held; of a larger one only what precedes
+ * its files is: once a file arrives and the model is known the call is decided, and the rest passes through, looked at on the way. What comes then may be
+ * files and nothing that policy would have had to see (decision 3.19).
+ */
+export class FormUpload implements StreamedForm {
+  readonly #exchange: Exchange;
+  readonly #pipeline: Pipeline;
+  readonly #source: PassingBody;
+  readonly #reader: MultipartReader;
+  /** What is sent first; undefined once it was. */
+  #head: Uint8Array | undefined;
+  #headGrowth = 0;
+  #ended = false;
+  #decided: { readonly params: Readonly<Record<string, unknown>>; readonly operation: Operation; known: number } | undefined;
+
+  constructor(exchange: Exchange, pipeline: Pipeline, source: PassingBody, reader: MultipartReader) {
+    this.#exchange = exchange;
+    this.#pipeline = pipeline;
+    this.#source = source;
+    this.#reader = reader;
+  }
+
+  get length(): number | undefined {
+    return this.#source.length === undefined ? undefined : this.#source.length + this.#headGrowth;
+  }
+
+  get bytes(): number {
+    return this.#source.bytes;
+  }
+
+  get sha256(): string | undefined {
+    return this.#source.sha256;
+  }
+
+  get form(): Form {
+    return this.#reader.form;
+  }
+
+  /** What was read of the body. */
+  get head(): Uint8Array {
+    return this.#head ?? NOTHING;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /**
+   * Reads what policy needs.
+   * @returns true when that was the whole body
+   * @throws GatewayError `ambiguous_body`, `body_too_large`, `overloaded`, `client_gone`
+   */
+  async readHead(): Promise<boolean> {
+    const { buffers } = this.#pipeline;
+    const pieces: Uint8Array[] = [];
+    let whole = false;
+    while (!whole && !this.#mayGoOn()) {
+      const chunk = await this.#source.take();
+      whole = chunk === undefined;
+      buffers.take(chunk?.length ?? 0);
+      this.#exchange.buffered += chunk?.length ?? 0;
+      pieces.push(this.#read(chunk));
+    }
+    this.#head = Buffer.concat(pieces);
+    return whole;
+  }
+
+  replaceHead(bytes: Uint8Array): void {
+    this.#headGrowth += bytes.length - this.head.length;
+    this.#head = bytes;
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array>> {
+    if (this.#head) return { done: false, value: this.#takeHead() };
+    while (!this.#ended) {
+      const chunk = await this.#source.take();
+      this.#ended = chunk === undefined;
+      const certain = this.#read(chunk);
+      this.#judgeParts();
+      if (certain.length > 0) return { done: false, value: certain };
+    }
+    return { done: true, value: undefined };
+  }
+
+  return(): Promise<IteratorResult<Uint8Array>> {
+    return this.#source.return();
+  }
+
+  #read(chunk: Uint8Array | undefined): Uint8Array {
+    return chunk ? this.#reader.push(chunk) : this.#reader.end();
+  }
+
+  /** True once the rest may pass. @throws GatewayError `body_too_large` when it may not and nothing more can be held */
+  #mayGoOn(): boolean {
+    const { maxBodyBytes } = this.#pipeline.settings;
+    const { open, fields } = this.#reader;
+    const isTooLarge = (this.#source.length ?? this.bytes) > maxBodyBytes;
+    if (!isTooLarge) return false;
+    const { operation, path } = this.#exchange;
+    if (open?.file && !lacksModel(operation?.dialect, path, new Set(fields.map((field) => field.name)))) return true;
+    // The head of the next part is bounded by itself.
+    if (this.bytes <= maxBodyBytes || (open === undefined && fields.length > 0)) return false;
+    throw new GatewayError(
+      'body_too_large',
+      `A form of more than ${maxBodyBytes} bytes passes while it arrives, which needs its text fields (the model among them) before its files.`,
+    );
+  }
+
+  #takeHead(): Uint8Array {
+    const { head } = this;
+    const { buffers } = this.#pipeline;
+    const { operation, params, buffered } = this.#exchange;
+    if (operation) this.#decided = { params, operation, known: this.#reader.fields.length };
+    this.#head = undefined;
+    this.#exchange.plain = undefined;
+    this.#exchange.aiBody = undefined;
+    this.#exchange.buffered = 0;
+    buffers.give(buffered);
+    return head;
+  }
+
+  #judgeParts(): void {
+    const decided = this.#decided;
+    const { fields } = this.#reader;
+    while (decided && decided.known < fields.length) {
+      const part = fields[decided.known];
+      decided.known += 1;
+      if (part) refuseLatePart(part, decided.params, decided.operation);
+    }
+  }
+}
