@@ -9,6 +9,8 @@ import type { PassingBody, StreamedForm } from './passing-body.ts';
 import type { Pipeline } from './stage.ts';
 
 const NOTHING = new Uint8Array(0);
+/** More than the head of a part and the delimiter before it: a form is not refused because its limit lies just there. */
+const BETWEEN_PARTS = 16_384;
 
 /**
  * A multipart form of which policy reads the fields while it arrives. A form that fits into `GW_MAX_BODY_BYTES` is held; of a larger one only what precedes
@@ -111,8 +113,7 @@ export class FormUpload implements StreamedForm {
     if (!isTooLarge) return false;
     const { operation, path } = this.#exchange;
     if (open?.file && !lacksModel(operation?.dialect, path, new Set(fields.map((field) => field.name)))) return true;
-    // The head of the next part is bounded by itself.
-    if (this.bytes <= maxBodyBytes || (open === undefined && fields.length > 0)) return false;
+    if (this.bytes <= maxBodyBytes + (open ? 0 : BETWEEN_PARTS)) return false;
     throw new GatewayError(
       'body_too_large',
       `A form of more than ${maxBodyBytes} bytes passes while it arrives, which needs its text fields (the model among them) before its files.`,

@@ -130,6 +130,15 @@ t.test('a form whose model comes after its file is held, and is 413 with advice 
   }
   const longText = await upload(t, on, form(model('m'), ['name="prompt"', SOUND], file()));
   t.equal(longText.status, 413, 'a text is no file');
+  const parts = await connected(t, on);
+  parts.on('error', () => undefined);
+  parts.write(head(AUDIO, undefined));
+  const refused = readResponse(parts, 'POST');
+  // Every chunk ends where a part does.
+  const one = form(file(SOUND.subarray(0, 10_000))).subarray(0, -8);
+  for (let at = 0; at < 50; at += 1)
+    parts.write(chunk(at === 0 ? one.subarray(0, -2) : Buffer.from(`\r\n${one.toString('latin1', 0, one.length - 2)}`, 'latin1')));
+  t.equal((await refused).status, 413, 'many small files are as large as one');
   t.equal(on.upstream.requests.length, 2);
 });
 
