@@ -3,6 +3,8 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { type CliIo, type Command, EXIT_OK, EXIT_USAGE } from './command.ts';
 import { env } from './env.ts';
 import { check as policyCheck } from './policy/check.ts';
+import { diffPolicies as policyDiff } from './policy/diff.ts';
+import { explainDecision as policyExplain } from './policy/explain.ts';
 import { UsageError } from './policy/options.ts';
 import { UnreadablePath } from './policy/target.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
@@ -14,6 +16,8 @@ export const COMMANDS: readonly Command[] = [
   verify,
   policyCheck,
   policyTest,
+  policyExplain,
+  policyDiff,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
 ];

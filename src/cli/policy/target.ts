@@ -4,7 +4,8 @@ import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
-import type { PolicyInput, PolicyOptions } from '../../decide/policy/compile.ts';
+import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
+import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import type { PlanTier } from '../../decide/policy/layers.ts';
 import { route } from '../../decide/routing/route.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
@@ -76,6 +77,16 @@ export function textsOf({ input }: PolicyTarget): ReadonlyMap<string, string> {
 /** A bundle knows the files that it names by their names alone; a person wants to open them. */
 export function openable(file: string, { input }: PolicyTarget): string {
   return input.files?.has(file) === true ? join(dirname(input.bundle.file), file) : file;
+}
+
+/** The compiled policy of a path. @throws UnreadablePath when it does not load */
+export async function loadPolicy(path: string, tier: PlanTier): Promise<CompiledPolicy> {
+  const target = await readTarget(path, tier);
+  const { policy, errors } = compilePolicy(target.input, policyOptions());
+  if (policy !== undefined) return policy;
+  const [first] = errors;
+  const where = [first?.file, first?.line, first?.column].filter((part) => part !== undefined).join(':');
+  throw new UnreadablePath(`${path} does not load: ${where}: ${first?.message ?? ''} (gw policy check ${path} shows all of it)`);
 }
 
 /** The connector that takes calls to a host, when nothing else chooses one. */

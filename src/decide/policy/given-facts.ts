@@ -194,8 +194,14 @@ function setField(facts: Facts, name: string, value: unknown): void {
   if (name.startsWith('risk.')) facts.risk ??= NEW_RISK;
   if (name.startsWith('delegation.')) facts.delegation ??= NEW_DELEGATION;
   const place = name.startsWith(BODY) ? name.replace('action.', '') : (PLACES[name] ?? name);
-  Object.assign(facts, withMember(facts, place.split('.'), value));
+  Object.assign(facts, withMember(facts, wayTo(place), value));
   if (typeof value === 'boolean' && name === 'action.params.stream') facts.stream = value;
+}
+
+/** A label's key may hold dots. */
+function wayTo(place: string): readonly string[] {
+  const [, root, label] = /^((?:attribution\.)?labels)\.(.+)$/.exec(place) ?? [];
+  return root === undefined || label === undefined ? place.split('.') : [...root.split('.'), label];
 }
 
 /** A copy in which the member at the end of the way has the value, or is missing when that is undefined. */

@@ -1,0 +1,71 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { PolicyComparison } from '../../policy-tools/diff.ts';
+import { paintFor } from '../../policy-tools/paint.ts';
+import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
+import { renderDiff } from '../../policy-tools/render-diff.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { parseJsonMap } from './input.ts';
+import { policySettings, readOptions, UsageError } from './options.ts';
+import { loadPolicy, UnreadablePath, unreadable } from './target.ts';
+
+/** Says what another policy would have decided about calls that were recorded. */
+export const diffPolicies: Command = {
+  name: 'policy diff',
+  usage: '<OLD> <NEW> <--records FILE | --data FOLDER> [--last N] [--json]',
+  summary:
+    'Replays recorded calls against two policies and lists what would change, with counts and examples: from a file with one record a line, or from the data folder of a gateway that is not running; exit code 1 when something would change.',
+  run: runDiff,
+};
+
+async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, paths } = readOptions(args, { records: 'string', data: 'string', last: 'string', json: 'boolean' });
+  const [before, after] = paths;
+  if (before === undefined || after === undefined || paths.length > 2)
+    throw new UsageError('give two policies: folders, bundles or rule files');
+  if ((values.records === undefined) === (values.data === undefined)) throw new UsageError('give either --records FILE or --data FOLDER');
+  const last = values.last === undefined ? Number.POSITIVE_INFINITY : Number(values.last);
+  if (!(last >= 1)) throw new UsageError('--last takes a number of records');
+  const { tier } = policySettings(io, undefined);
+  const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier));
+  await replayAll(values.records === undefined ? fromStore(values.data ?? '') : fromLines(values.records), last, comparison);
+  const diff = comparison.result();
+  io.stdout(values.json === true ? `${JSON.stringify(diff, null, 2)}\n` : renderDiff(diff, paintFor(io.colours)));
+  return diff.changed === 0 ? EXIT_OK : EXIT_NO;
+}
+
+type NamedTexts = AsyncGenerator<{ readonly name: string; readonly text: string }>;
+
+async function replayAll(texts: NamedTexts, last: number, comparison: PolicyComparison): Promise<void> {
+  let left = last;
+  for await (const document of texts) {
+    const record = parseJsonMap(document);
+    if (!isExecutionRecord(record)) throw new UnreadablePath(`${document.name}: this is not an execution record`);
+    comparison.add(record);
+    left--;
+    if (left === 0) return;
+  }
+}
+
+async function* fromStore(dataDir: string): NamedTexts {
+  try {
+    // The store's engine is loaded by the one command that needs it.
+    const { storedRecords } = await import('../../app/stored-records.ts');
+    for await (const text of storedRecords(dataDir)) yield { name: dataDir, text };
+  } catch (error) {
+    throw unreadable(dataDir, error);
+  }
+}
+
+/** One record a line, as a log of records or `curl` in a loop writes it. */
+async function* fromLines(path: string): NamedTexts {
+  let line = 0;
+  try {
+    for await (const text of createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Number.POSITIVE_INFINITY })) {
+      line++;
+      if (text.trim() !== '') yield { name: `${path}:${line}`, text };
+    }
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}

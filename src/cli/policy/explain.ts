@@ -1,0 +1,89 @@
+import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
+import { compilePolicy } from '../../decide/policy/compile.ts';
+import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
+import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
+import { inputOf } from '../../decide/policy/suite-case.ts';
+import { type ExplainOptions, type Explanation, explain } from '../../policy-tools/explain.ts';
+import { factsOfRequest } from '../../policy-tools/given-request.ts';
+import { paintFor } from '../../policy-tools/paint.ts';
+import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
+import { renderExplanation } from '../../policy-tools/render-explanation.ts';
+import { type CliIo, type Command, EXIT_OK } from '../command.ts';
+import { fetchRecord } from './gateway-client.ts';
+import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
+import { policySettings, readOptions, UsageError } from './options.ts';
+import { loadSuites } from './suites.ts';
+import { connectorFor, loadPolicy, policyOptions, UnreadablePath } from './target.ts';
+
+/** Says of every rule why it took part in a decision or not. */
+export const explainDecision: Command = {
+  name: 'policy explain',
+  usage: '<REQUEST | SUITE --case NAME | --record ID [--url URL]> [--policies PATH] [--json]',
+  summary:
+    'Shows every rule with the test that failed and the value it met, for a request (fields or an ActionRequest in YAML or JSON, - for standard input), a case of a suite, a record file or a record of a running gateway. Content and secrets are never shown.',
+  run: runExplain,
+};
+
+interface Options {
+  readonly policies?: string;
+  readonly case?: string;
+  readonly record?: string;
+  readonly url?: string;
+}
+
+async function runExplain(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, paths } = readOptions(args, { policies: 'string', case: 'string', record: 'string', url: 'string', json: 'boolean' });
+  const [path] = paths;
+  if (paths.length > 1 || (path === undefined) === (values.record === undefined)) throw new UsageError('give one request, or --record ID');
+  const explanation = await explained(path, values, io);
+  io.stdout(values.json === true ? `${JSON.stringify(explanation, null, 2)}\n` : renderExplanation(explanation, paintFor(io.colours)));
+  return EXIT_OK;
+}
+
+async function explained(path: string | undefined, values: Options, io: CliIo): Promise<Explanation> {
+  if (values.record !== undefined) return explainRecord(parseJsonMap(await fetchRecord(values.record, values.url, io)), values, io);
+  const document = await readDocument(path ?? '-', io);
+  const given = parseMap(document);
+  if (isExecutionRecord(given)) return explainRecord(given, values, io);
+  if (given['schema'] === SUITE_SCHEMA) return explainCase(document, values);
+  const { facts, mistakes } = factsOfRequest(given, loadCatalogue());
+  if (mistakes.length > 0) {
+    const lines = mistakes.map(({ path: at, message, hint }) => `  ${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`);
+    throw new UnreadablePath(`${document.name} is not a request that rules can be asked about:\n${lines.join('\n')}`);
+  }
+  return explain(await policyFor(values, io), facts);
+}
+
+async function explainRecord(record: Readonly<Record<string, unknown>>, values: Options, io: CliIo): Promise<Explanation> {
+  const policy = await policyFor(values, io);
+  const request = recordedRequest(record, [policy]);
+  if (request === undefined) throw new UnreadablePath('policy was not asked about the call of this record');
+  if (request.bundleId !== policy.bundle_id || request.version !== policy.version) {
+    io.stderr(
+      `note: the record was decided (${request.decision}) by bundle ${request.bundleId}, version ${request.version}; this is what ${policy.bundle_id}, version ${policy.version} says\n`,
+    );
+  }
+  return explain(policy, request.facts, { isKnown: request.isKnown });
+}
+
+async function explainCase(document: Document, values: Options): Promise<Explanation> {
+  const [loaded] = await loadSuites([document.name], values.policies, connectorFor());
+  if (loaded?.suite === undefined) throw new UnreadablePath(`${document.name}: the suite has mistakes; gw policy test shows them`);
+  const names = loaded.suite.cases.map(({ name }) => name);
+  const one = loaded.suite.cases.find(({ name }) => name === values.case);
+  if (one === undefined)
+    throw new UsageError(`--case takes the name of a case of ${document.name}: ${names.map((name) => JSON.stringify(name)).join(', ')}`);
+  const { policy, errors } = compilePolicy(inputOf(one, loaded.named), { ...policyOptions(), allowUnsupported: one.unsupported ?? false });
+  if (policy === undefined)
+    throw new UnreadablePath(`the policy of this case does not load: ${errors.map(({ message }) => message).join('; ')}`);
+  return explain(policy, one.facts, emptyBuckets(one));
+}
+
+function emptyBuckets({ rateLimited }: SuiteCase): ExplainOptions {
+  return { rateLimited: rateLimited && ((layer, id) => rateLimited.includes(id) || rateLimited.includes(`${layer}/${id}`)) };
+}
+
+async function policyFor({ policies }: Options, io: CliIo): Promise<CompiledPolicy> {
+  const { dir, tier } = policySettings(io, undefined);
+  return loadPolicy(policies ?? dir, tier);
+}

@@ -1,0 +1,167 @@
+import { type Decision, permits } from '../base/model/decision.ts';
+import type { CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
+import { decide } from '../decide/policy/evaluate.ts';
+import type { Verdict } from '../decide/policy/verdict.ts';
+import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
+import { holdsIfKnown, unknownFields } from './three-valued.ts';
+
+/** What one side says of a request. */
+export interface Side {
+  readonly decision: Decision;
+  readonly reason_codes: readonly string[];
+  readonly matched: readonly string[];
+  readonly effects: Verdict['effects'];
+}
+
+export interface Change {
+  readonly record_id: string;
+  readonly old: Side;
+  readonly new: Side;
+}
+
+/** A group of records that would change in the same way. */
+export interface ChangeGroup {
+  /** `allow -> deny`, or `allow, other effects`. */
+  readonly change: string;
+  readonly records: number;
+  readonly examples: readonly Change[];
+}
+
+export interface PolicyDiff {
+  /** All records that were read. */
+  readonly records: number;
+  /** Those that policy was not asked about. */
+  readonly not_decided: number;
+  readonly unchanged: number;
+  readonly changed: number;
+  /** Records that do not hold what a rule of one side reads. */
+  readonly cannot_say: { readonly records: number; readonly fields: Readonly<Record<string, number>> };
+  /** Records that the old policy decided and that it decides otherwise when replayed: budgets, rate limits and the like are not replayed. */
+  readonly not_reproduced: number;
+  readonly groups: readonly ChangeGroup[];
+}
+
+const EXAMPLES = 5;
+
+/** Replays records against two policies (decision 7.4). Feed it records one by one; it keeps counts and a few examples. */
+export class PolicyComparison {
+  readonly #old: CompiledPolicy;
+  readonly #new: CompiledPolicy;
+  readonly #groups = new Map<string, { records: number; examples: Change[] }>();
+  readonly #fields = new Map<string, number>();
+  #records = 0;
+  #notDecided = 0;
+  #unchanged = 0;
+  #cannotSay = 0;
+  #notReproduced = 0;
+
+  constructor(before: CompiledPolicy, after: CompiledPolicy) {
+    this.#old = before;
+    this.#new = after;
+  }
+
+  add(record: Readonly<Record<string, unknown>>): void {
+    this.#records++;
+    const request = recordedRequest(record, [this.#old, this.#new]);
+    if (request === undefined) {
+      this.#notDecided++;
+      return;
+    }
+    const before = replay(this.#old, request);
+    const after = replay(this.#new, request);
+    const unknown = new Set([...before.unknown, ...after.unknown]);
+    if (unknown.size > 0) {
+      this.#cannotSay++;
+      for (const field of unknown) this.#fields.set(field, (this.#fields.get(field) ?? 0) + 1);
+      return;
+    }
+    if (isBy(request, this.#old) && request.decision !== before.verdict.decision && request.decision !== 'error') this.#notReproduced++;
+    this.#compare(request.recordId, sideOf(before.verdict), sideOf(after.verdict));
+  }
+
+  result(): PolicyDiff {
+    const groups = [...this.#groups].map(([change, { records, examples }]) => ({ change, records, examples }));
+    return {
+      records: this.#records,
+      not_decided: this.#notDecided,
+      unchanged: this.#unchanged,
+      changed: groups.reduce((sum, { records }) => sum + records, 0),
+      cannot_say: { records: this.#cannotSay, fields: Object.fromEntries([...this.#fields].sort((a, b) => b[1] - a[1])) },
+      not_reproduced: this.#notReproduced,
+      groups: groups.sort((a, b) => b.records - a.records || (a.change < b.change ? -1 : 1)),
+    };
+  }
+
+  #compare(recordId: string, before: Side, after: Side): void {
+    const change = changeOf(before, after);
+    if (change === undefined) {
+      this.#unchanged++;
+      return;
+    }
+    const group = this.#groups.get(change) ?? { records: 0, examples: [] };
+    this.#groups.set(change, group);
+    group.records++;
+    if (group.examples.length < EXAMPLES) group.examples.push({ record_id: recordId, old: before, new: after });
+  }
+}
+
+interface Replayed {
+  readonly verdict: Verdict;
+  /** Fields that the record does not hold and that could turn the verdict. */
+  readonly unknown: readonly string[];
+}
+
+function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
+  const { facts, isKnown } = request;
+  const verdict = decide(policy, facts);
+  const unknown: string[] = policy.defaultRules.flatMap((rule) => openFields(rule, request));
+  const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
+  const asked = end === -1 ? policy.layers : policy.layers.slice(0, end + 1);
+  for (const layer of asked) {
+    for (const rule of layer.rules) {
+      unknown.push(...openFields(rule, request));
+      // Behind a rule that certainly ends the layer nothing can turn its decision; effects there count only when the request runs.
+      const ends =
+        policy.strategy === 'first_match' && endsLayer(rule) && holdsIfKnown(rule.condition, refuses(rule), facts, isKnown) === true;
+      if (ends && (refuses(rule) || layer.rules.slice(layer.rules.indexOf(rule) + 1).every(({ decision }) => decision !== undefined)))
+        break;
+    }
+  }
+  return { verdict, unknown };
+}
+
+function openFields(rule: CompiledRule, { facts, isKnown }: RecordedRequest): readonly string[] {
+  return holdsIfKnown(rule.condition, refuses(rule), facts, isKnown) === undefined ? unknownFields(rule.condition, isKnown) : [];
+}
+
+function refuses({ decision }: CompiledRule): boolean {
+  return decision !== undefined && !permits(decision);
+}
+
+/** Rules that may have no opinion end no layer for certain (policy.md 2, decision 6.11). */
+function endsLayer({ decision }: CompiledRule): boolean {
+  return decision !== undefined && decision !== 'rate_limit' && decision !== 'require_attribution';
+}
+
+function isBy({ bundleId, version }: RecordedRequest, policy: CompiledPolicy): boolean {
+  return bundleId === policy.bundle_id && version === policy.version;
+}
+
+function sideOf({ decision, reason_codes, matched, effects }: Verdict): Side {
+  return { decision, reason_codes, matched: matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`), effects };
+}
+
+/** What changes for the caller; another matched rule with the same outcome is no change. */
+function changeOf(before: Side, after: Side): string | undefined {
+  if (before.decision !== after.decision) return `${before.decision} -> ${after.decision}`;
+  if (permits(before.decision)) {
+    const effects = Object.keys({ ...before.effects, ...after.effects }).filter((name) => !sameEffect(name, before, after));
+    return effects.length === 0 ? undefined : `${before.decision}, other ${effects.join(', ')}`;
+  }
+  return before.reason_codes.join() === after.reason_codes.join() ? undefined : `${before.decision}, other reason codes`;
+}
+
+function sameEffect(name: string, before: Side, after: Side): boolean {
+  const effect = (side: Side) => JSON.stringify(Object.entries(side.effects).find(([key]) => key === name)?.[1]);
+  return effect(before) === effect(after);
+}

@@ -1,0 +1,165 @@
+import type { YamlNode } from '../base/lib/yaml.ts';
+import { type Decision, permits } from '../base/model/decision.ts';
+import type { CompiledLayer, CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
+import type { Condition } from '../decide/policy/condition.ts';
+import { contextOf, decide } from '../decide/policy/evaluate.ts';
+import type { Facts } from '../decide/policy/facts.ts';
+import type { Field } from '../decide/policy/fields.ts';
+import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
+import { OPERATORS } from '../decide/policy/operators.ts';
+import type { Level, Verdict } from '../decide/policy/verdict.ts';
+import { holdsIfKnown, type IsKnown } from './three-valued.ts';
+
+/** One test of a rule on one field, or a group of them. */
+export type ExplainedTest =
+  | { readonly group: 'all' | 'any'; readonly holds: boolean | null; readonly tests: readonly ExplainedTest[] }
+  | {
+      readonly field: string;
+      /** As the rule says it: `in [a, b]`, `not equals x`. */
+      readonly test: string;
+      /** Null: the value is not known. */
+      readonly holds: boolean | null;
+      /** What the request had, as a record would keep it: content of the body is never shown. */
+      readonly observed: unknown;
+      readonly state: 'value' | 'missing' | 'hidden' | 'unknown';
+    };
+
+export type RuleOutcome =
+  /** Took part in the decision. */
+  | 'matched'
+  /** Its condition holds, but a rule before it ended the layer. */
+  | 'after_the_end'
+  | 'not_matched'
+  /** Its layer was not asked. */
+  | 'not_evaluated'
+  /** It depends on values that are not known. */
+  | 'unknown';
+
+export interface ExplainedRule {
+  readonly rule: string;
+  readonly level: Level;
+  readonly file: string;
+  readonly line: number;
+  readonly decision: Decision | null;
+  readonly outcome: RuleOutcome;
+  /** A negative test on a missing field counted against the caller (policy.md 13). */
+  readonly missing_field: boolean;
+  /** Rules of earlier levels that this one stands for. */
+  readonly replaces: readonly string[];
+  /** Undefined for a rule without a condition. */
+  readonly condition: ExplainedTest | undefined;
+}
+
+export interface ExplainedLayer {
+  readonly layer: string;
+  /** What no match means here (policy.md 2, 3). */
+  readonly kind: 'allow_list' | 'empty' | 'block_list' | 'open';
+  readonly evaluated: boolean;
+  readonly stopped: boolean;
+  /** Null: no opinion. */
+  readonly decision: Decision | null;
+  /** Reason code of a denial by the layer itself. */
+  readonly code: string | null;
+  readonly rules: readonly ExplainedRule[];
+}
+
+export interface Explanation {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly verdict: Verdict;
+  readonly layers: readonly ExplainedLayer[];
+}
+
+export interface ExplainOptions {
+  readonly rateLimited?: RateLimited | undefined;
+  /** Default: everything is known. */
+  readonly isKnown?: IsKnown;
+}
+
+const EVERYTHING: IsKnown = () => true;
+
+/** Decides, and says of every rule why it took part or not. */
+export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOptions = {}): Explanation {
+  const { rateLimited, isKnown = EVERYTHING } = options;
+  const verdict = decide(policy, facts, rateLimited);
+  const context = contextOf(policy, facts, rateLimited);
+  const matched = new Set(verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));
+  const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
+  const layers = policy.layers.map((layer, i): ExplainedLayer => {
+    const evaluated = end === -1 || i <= end;
+    const outcome = evaluated ? runLayer(layer, context) : undefined;
+    const rules = layer.rules.map((rule) => explainRule(rule, facts, isKnown, evaluated, matched.has(`${layer.name}/${rule.id}`)));
+    return {
+      layer: layer.name,
+      kind: kindOf(layer),
+      evaluated,
+      stopped: i === end,
+      decision: outcome?.decision ?? null,
+      code: outcome?.code ?? null,
+      rules,
+    };
+  });
+  return { bundle_id: policy.bundle_id, version: policy.version, verdict, layers };
+}
+
+function kindOf({ rules, gateCode }: CompiledLayer): ExplainedLayer['kind'] {
+  if (rules.length === 0) return 'empty';
+  if (gateCode !== undefined) return 'allow_list';
+  return rules.some(({ decision }) => decision !== undefined && !permits(decision)) ? 'block_list' : 'open';
+}
+
+function explainRule(rule: CompiledRule, facts: Facts, isKnown: IsKnown, evaluated: boolean, matched: boolean): ExplainedRule {
+  const { layer, id, decision, condition, file, line, replaces } = rule;
+  const refuses = decision !== undefined && !permits(decision);
+  const holds = holdsIfKnown(condition, refuses, facts, isKnown);
+  const outcome = (): RuleOutcome => {
+    if (!evaluated) return 'not_evaluated';
+    if (holds === undefined) return 'unknown';
+    if (matched) return 'matched';
+    return holds ? 'after_the_end' : 'not_matched';
+  };
+  return {
+    rule: `${layer}/${id}`,
+    level: rule.matched.level,
+    file,
+    line,
+    decision: decision ?? null,
+    outcome: outcome(),
+    missing_field: holds === true && rule.missingMark?.(facts) === true,
+    replaces,
+    condition: condition.kind === 'all' && condition.parts.length === 0 ? undefined : explainTest(condition, refuses, facts, isKnown),
+  };
+}
+
+function explainTest(condition: Condition, refuses: boolean, facts: Facts, isKnown: IsKnown): ExplainedTest {
+  const holds = holdsIfKnown(condition, refuses, facts, isKnown) ?? null;
+  if ('parts' in condition) {
+    return { group: condition.kind, holds, tests: condition.parts.map((part) => explainTest(part, refuses, facts, isKnown)) };
+  }
+  const { field } = condition;
+  return { field: `context.${field.name}`, test: testText(condition), holds, ...observedValue(field, facts, isKnown) };
+}
+
+function observedValue(
+  field: Field,
+  facts: Facts,
+  isKnown: IsKnown,
+): { observed: unknown; state: 'value' | 'missing' | 'hidden' | 'unknown' } {
+  if (!isKnown(field)) return { observed: null, state: 'unknown' };
+  const value = field.get(facts) ?? undefined;
+  if (value === undefined) return { observed: null, state: 'missing' };
+  const kept = field.observed === undefined ? value : field.observed(value);
+  return kept === undefined ? { observed: null, state: 'hidden' } : { observed: kept, state: 'value' };
+}
+
+function testText(test: Extract<Condition, { kind: 'value' } | { kind: 'exists' }>): string {
+  if (test.kind === 'exists') return `exists ${test.present}`;
+  const { operator, negated, entry } = test;
+  return `${negated === OPERATORS[operator]?.negates ? '' : 'not '}${operator} ${literalText(entry.value)}`;
+}
+
+function literalText(node: YamlNode): string {
+  if (node.kind === 'scalar') return node.quoted ? JSON.stringify(node.source) : node.source;
+  if (node.kind === 'seq') return `[${node.items.map(literalText).join(', ')}]`;
+  return `{${node.entries.map(({ key, value }) => `${key.source}: ${literalText(value)}`).join(', ')}}`;
+}

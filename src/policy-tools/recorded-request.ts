@@ -1,0 +1,95 @@
+import { canonicalHost } from '../base/lib/host.ts';
+import { EXECUTION_RECORD_SCHEMA } from '../base/model/execution-record.ts';
+import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import type { Facts } from '../decide/policy/facts.ts';
+import { type Field, isRecord } from '../decide/policy/fields.ts';
+import { giveFacts, plainCall } from '../decide/policy/given-facts.ts';
+import type { IsKnown } from './three-valued.ts';
+
+/** What a record tells of the request that was decided (decision 7.4). */
+export interface RecordedRequest {
+  readonly recordId: string;
+  /** As the record says it, `error` included. */
+  readonly decision: string;
+  readonly bundleId: string;
+  readonly version: string;
+  readonly facts: Facts;
+  readonly isKnown: IsKnown;
+}
+
+/** Record members and the fields whose value they hold, whatever the decision was. */
+const SAME: readonly (readonly [member: string, field: string])[] = [
+  ['org_id', 'org_id'],
+  ['workload_id', 'workload.id'],
+  ['caller_id', 'caller_id'],
+  ['caller_ip', 'caller_ip'],
+  ['connection_type', 'connection_type'],
+  ['traffic_class', 'traffic_class'],
+  ['created_at', 'time'],
+  ['action_type', 'action.type'],
+  ['action_method', 'action.method'],
+  ['target_host', 'action.target_host'],
+  ['stream', 'stream'],
+  ['connector_id', 'connector.id'],
+  ['credential_id', 'credential.id'],
+  ['customer_id', 'attribution.customer_id'],
+  ['account_id', 'attribution.account_id'],
+  ['project_id', 'attribution.project_id'],
+  ['risk_score', 'risk.score'],
+  ['risk_signals', 'risk.signals'],
+];
+const KNOWN: ReadonlySet<string> = new Set(SAME.map(([, field]) => field));
+const MODEL = 'action.params.model';
+const PATH = 'action.target_path';
+const BODY = 'action.params.';
+
+export function isExecutionRecord(given: Readonly<Record<string, unknown>>): boolean {
+  return given['schema'] === EXECUTION_RECORD_SCHEMA;
+}
+
+/**
+ * The request behind a record; undefined when policy was not asked about it. A value that policy saw (`policy_trace.attributes`) counts before what the
+ * record says elsewhere. A field that is in neither is missing if the policy that decided read it, else unknown.
+ * @param candidates policies of which one may be the one that decided
+ */
+export function recordedRequest(
+  record: Readonly<Record<string, unknown>>,
+  candidates: readonly CompiledPolicy[],
+): RecordedRequest | undefined {
+  const trace = record['policy_trace'];
+  if (!isRecord(trace)) return undefined;
+  const attributes = isRecord(trace['attributes']) ? trace['attributes'] : {};
+  const facts: Facts = { ...plainCall(), caller_ip: undefined, connector_id: undefined, params: {}, header_names: new Set() };
+  giveFacts(facts, fieldsOf(record));
+  giveFacts(facts, attributes);
+  const bundleId = text(trace['bundle_id']);
+  const version = text(trace['version']);
+  const decidedBy = candidates.find((policy) => policy.bundle_id === bundleId && policy.version === version);
+  const read = new Set(decidedBy?.fields.map(({ name }) => name));
+  const isKnown = (field: Field): boolean => {
+    const { name } = field;
+    if (`context.${name}` in attributes || KNOWN.has(name) || name.startsWith('attribution.labels.')) return true;
+    if (name === PATH) return !facts.target_path.includes('?');
+    if (name === MODEL && facts.params['model'] !== undefined) return true;
+    // A body's texts are left out of records, so that nothing there does not mean that nothing was there.
+    return read.has(name) && !name.startsWith(BODY);
+  };
+  return { recordId: text(record['record_id']), decision: text(record['decision']), bundleId, version, facts, isKnown };
+}
+
+function fieldsOf(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const given: Record<string, unknown> = {};
+  for (const [member, field] of SAME) {
+    const value = record[member];
+    if (value !== undefined && (member !== 'target_host' || canonicalHost(text(value)) !== undefined)) given[field] = value;
+  }
+  if (isRecord(record['labels'])) given['attribution.labels'] = record['labels'];
+  if (typeof record['target_path'] === 'string') given[PATH] = record['target_path'];
+  // A downgrade sends another model than was asked for.
+  if (record['model'] !== undefined && record['decision'] !== 'downgrade') given[MODEL] = record['model'];
+  return given;
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,80 @@
+import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation } from './explain.ts';
+import type { Paint } from './paint.ts';
+import { shown } from './render-suite.ts';
+
+const MAX_TEXT = 160;
+const KINDS: Readonly<Record<ExplainedLayer['kind'], string>> = {
+  allow_list: 'allow-list: no match is a denial',
+  block_list: 'block-list: no match is no opinion',
+  empty: 'no rules',
+  open: 'no match is no opinion',
+};
+const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
+  matched: 'matched',
+  after_the_end: 'would match, but a rule before it ended the layer',
+  not_matched: 'did not match',
+  not_evaluated: 'not asked',
+  unknown: 'cannot be said: it reads what the record does not hold',
+};
+
+/** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
+export function renderExplanation({ verdict, layers, bundle_id: id, version }: Explanation, paint: Paint): string {
+  const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.join(', ')}]`;
+  const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
+  const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${verdict.reason}`}`];
+  lines.push(paint.dim(`bundle ${id}, version ${version}`));
+  if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.join(', ')}`);
+  lines.push(...effectLines(verdict.effects));
+  for (const layer of layers) lines.push('', ...layerLines(layer, paint));
+  if (layers.length === 0) lines.push('', 'The bundle has no rules, so it denies everything.');
+  return `${lines.join('\n')}\n`;
+}
+
+function effectLines(effects: Explanation['verdict']['effects']): readonly string[] {
+  const stated = Object.entries(effects).filter(([, value]: [string, unknown]) => {
+    if (Array.isArray(value)) return value.length > 0;
+    return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : value !== undefined;
+  });
+  return stated.map(([name, value]) => `effect ${name}: ${cut(shown(value))}`);
+}
+
+function layerLines(layer: ExplainedLayer, paint: Paint): readonly string[] {
+  const head = `${paint.bold(layer.layer)} (${layer.kind === 'empty' && layer.code !== null ? 'no rules: denies everything' : KINDS[layer.kind]})`;
+  if (!layer.evaluated) return [`${head} not asked`, ...layer.rules.map((rule) => `  ${paint.dim(`- ${ruleText(rule)}`)}`)];
+  const decision = layer.decision === null ? 'no opinion' : layer.decision;
+  const code = layer.code === null ? '' : ` by the layer itself [${layer.code}]`;
+  const stop = layer.stopped ? `, ${paint.bold('evaluation stopped here')}` : '';
+  return [`${head} ${decision}${code}${stop}`, ...layer.rules.flatMap((rule) => ruleLines(rule, paint))];
+}
+
+function ruleLines(rule: ExplainedRule, paint: Paint): readonly string[] {
+  const mark = rule.outcome === 'matched' ? paint.green('+') : rule.outcome === 'unknown' ? paint.yellow('?') : '-';
+  const lines = [`  ${mark} ${ruleText(rule)}: ${OUTCOMES[rule.outcome]}  ${paint.dim(`${rule.file}:${rule.line}`)}`];
+  if (rule.replaces.length > 0) lines.push(`      in the place of ${rule.replaces.join(', ')}`);
+  if (rule.missing_field) lines.push('      a missing field counts against the caller here');
+  if (rule.condition !== undefined) lines.push(...testLines(rule.condition, '      ', paint));
+  return lines;
+}
+
+function ruleText({ rule, level, decision }: ExplainedRule): string {
+  return `${rule}${level === 'base' ? '' : `@${level}`} (${decision ?? 'effects only'})`;
+}
+
+function testLines(test: ExplainedTest, indent: string, paint: Paint): readonly string[] {
+  const word = test.holds === null ? paint.yellow('unknown') : test.holds ? paint.green('yes') : paint.red('no');
+  if ('group' in test) {
+    const inner = test.tests.flatMap((part) => testLines(part, `${indent}  `, paint));
+    return [`${indent}${word.padEnd(4)} ${test.group === 'all' ? 'all of' : 'any of'}`, ...inner];
+  }
+  return [`${indent}${word.padEnd(4)} ${test.field} ${cut(test.test)}  ${paint.dim(observedText(test))}`];
+}
+
+function observedText({ state, observed }: Extract<ExplainedTest, { field: string }>): string {
+  if (state === 'missing') return '(missing)';
+  if (state === 'hidden') return '(content, never shown)';
+  return state === 'unknown' ? '(not in the record)' : `is ${cut(shown(observed))}`;
+}
+
+function cut(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+}
