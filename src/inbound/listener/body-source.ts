@@ -110,8 +110,6 @@ export class RequestBody implements BodySource {
       };
       if (source.destroyed) return onClose();
       source.on('data', onData).on('end', onEnd).on('close', onClose);
-      // The front's library has paused the message.
-      source.resume();
     });
   }
 }

@@ -1,8 +1,9 @@
 // The two ports. This is the only file that knows http-mitm-proxy, so that a bare http.Server could stand here tomorrow. Of the library are used: one
-// `onConnect` and one `onRequest` handler whose callbacks are never called, so that it hands over socket and exchange whole; both certificate hooks, which
-// fail closed; a private folder that is thrown away; `httpServer` after `listen`; and `_onError`, replaced because it prints, and answers 504 with the
-// text of internal errors. What must stay unreachable: its certificate store (`CONNECT ca:443` overwrites its authority), its routing by the inner Host,
-// its forwarding (no back-pressure, no aborts), its listening server per host, its WebSocket server.
+// `onConnect` handler whose callback is never called, so that it hands over the socket whole; both certificate hooks, which fail closed; a private folder
+// that is thrown away; `httpServer` after `listen`; and `_onError`, replaced because it prints. Requests and upgrades it never sees: its listeners make a
+// context of twenty closures per request (a tenth of what a call may cost), throw out of the event loop for `Host: http://[::1`, answer a request without
+// Host in HTML, and dial past policy. What must stay unreachable besides: its certificate store (`CONNECT ca:443` overwrites its authority), its routing by
+// the inner Host, its forwarding (no back-pressure, no aborts), its listening server per host.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
@@ -23,8 +24,8 @@ export interface FrontOptions {
   readonly limits: ListenerLimits;
   onConnection(socket: Socket): void;
   onConnect(request: IncomingMessage, socket: Socket, head: Buffer): void;
-  /** `rawTarget` is the request target as it was sent; `request.url` is not. `expectsContinue`: the client waits for a 100 before it sends the body. */
-  onRequest(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void;
+  /** `expectsContinue`: the client waits for a 100 before it sends the body. */
+  onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
   /** A request that asks for another protocol; node:http has let go of the socket. */
   onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   onClientError(error: Error, socket: Duplex): void;
@@ -34,12 +35,6 @@ export interface Front {
   readonly server: Server;
   readonly port: number;
 }
-
-/**
- * Makes the library parse the same harmless target for each request. Left alone it reads Host and target itself: it throws out of the event loop for
- * `Host: http://[::1`, answers a request without Host in HTML, and takes the host out of absolute-form, after which both forms look the same.
- */
-const PARSED_BY_LIBRARY = 'http://gateway.invalid/';
 
 /** @throws Error of `listen` (EADDRINUSE, EACCES, …) */
 export async function openFront(options: FrontOptions): Promise<Front> {
@@ -56,18 +51,11 @@ export async function openFront(options: FrontOptions): Promise<Front> {
 async function listen(options: FrontOptions, folder: string): Promise<Server> {
   const proxy = new MitmProxy();
   failClosed(proxy);
-  let rawTarget = '';
   proxy.onConnect((request, socket, head: Buffer) => {
     // Node has taken its own listener off the socket; the one that is there belongs to the library and prints.
     socket.removeAllListeners('error').on('error', ignore);
     if (socket instanceof Socket) options.onConnect(request, socket, head);
     else socket.destroy();
-  });
-  proxy.onRequest((exchange) => {
-    const { clientToProxyRequest: request, proxyToClientResponse: response } = exchange;
-    request.removeAllListeners('error');
-    response.removeAllListeners('error');
-    options.onRequest(request, response, rawTarget, false);
   });
   const server = await new Promise<Server>((resolve, reject) => {
     proxy._onError = (_kind, _context, error) => reject(error);
@@ -77,12 +65,8 @@ async function listen(options: FrontOptions, folder: string): Promise<Server> {
       else resolve(prepare(proxy.httpServer, options));
     });
   });
-  // The library's would accept a plain WebSocket and dial its target past policy, record and egress guard.
+  server.removeAllListeners('request').on('request', (request, response) => options.onRequest(request, response, false));
   server.removeAllListeners('upgrade').on('upgrade', (request, socket, head) => options.onUpgrade(request, socket, head));
-  server.prependListener('request', (request) => {
-    rawTarget = request.url ?? '';
-    request.url = PARSED_BY_LIBRARY;
-  });
   return server;
 }
 
@@ -97,7 +81,7 @@ function prepare(server: Server, options: FrontOptions): Server {
   Object.assign(server, { maxHeaderSize: limits.maxHeaderBytes, requireHostHeader: false });
   server.on('connection', (socket) => options.onConnection(socket));
   server.on('clientError', (error, socket) => options.onClientError(error, socket));
-  server.on('checkContinue', (request, response) => options.onRequest(request, response, request.url ?? '', true));
+  server.on('checkContinue', (request, response) => options.onRequest(request, response, true));
   return server;
 }
 

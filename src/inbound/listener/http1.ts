@@ -66,8 +66,8 @@ export class Http1Connection implements Activity, Http1Owner {
     return this.#open.size;
   }
 
-  /** Takes one request; `rawTarget` as it was sent. */
-  accept(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void {
+  /** Takes one request. */
+  accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
     if (this.#lost) return;
@@ -90,7 +90,7 @@ export class Http1Connection implements Activity, Http1Owner {
       reply.closeAfterwards();
       sendError(reply, framing);
     } else {
-      arrivals.onArrival({ head: this.#head(request, rawTarget), body, reply });
+      arrivals.onArrival({ head: this.#head(request), body, reply });
     }
   }
 
@@ -124,7 +124,7 @@ export class Http1Connection implements Activity, Http1Owner {
       transport.resume();
     });
     const refusal = this.#refusalOfUpgrade(request);
-    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request, request.url ?? ''), body, reply });
+    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request), body, reply });
     else sendError(reply, refusal);
   }
 
@@ -182,7 +182,8 @@ export class Http1Connection implements Activity, Http1Owner {
     return channel;
   }
 
-  #head(request: IncomingMessage, rawTarget: string): ArrivalHead {
+  #head(request: IncomingMessage): ArrivalHead {
+    const rawTarget = request.url ?? '';
     const { link, tunnel, secure, arrivals } = this.#options;
     return {
       door: tunnel !== undefined ? 'connect' : ABSOLUTE_FORM.test(rawTarget) ? 'absolute' : 'origin',

@@ -90,10 +90,10 @@ export class InnerServers {
     });
     server.maxHeadersCount = limits.maxHeaderFields;
     server.on('request', (request, response) => {
-      this.#connections.get(request.socket)?.accept(request, response, request.url ?? '', false);
+      this.#connections.get(request.socket)?.accept(request, response, false);
     });
     server.on('checkContinue', (request, response) => {
-      this.#connections.get(request.socket)?.accept(request, response, request.url ?? '', true);
+      this.#connections.get(request.socket)?.accept(request, response, true);
     });
     server.on('upgrade', (request, socket, head) => {
       const connection = this.#connections.get(socket);

@@ -172,7 +172,7 @@ class Doors {
       limits: this.#arrivals.limits,
       onConnection: (socket) => this.#connected(socket, trafficClass),
       onConnect: (request, socket, head) => this.#tunnelled(request, socket, head),
-      onRequest: (request, response, rawTarget, expectsContinue) => this.#requested(request, response, rawTarget, expectsContinue),
+      onRequest: (request, response, expectsContinue) => this.#requested(request, response, expectsContinue),
       onUpgrade: (request, socket, head) => this.#upgraded(request, socket, head),
       onClientError: (error, socket) => this.#unreadable(error, socket),
     };
@@ -191,10 +191,10 @@ class Doors {
     if (this.links.draining) connection.drain();
   }
 
-  #requested(request: IncomingMessage, response: ServerResponse, rawTarget: string, expectsContinue: boolean): void {
+  #requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#http1.get(request.socket);
     if (connection === undefined) request.socket.destroy();
-    else connection.accept(request, response, rawTarget, expectsContinue);
+    else connection.accept(request, response, expectsContinue);
   }
 
   #tunnelled(request: IncomingMessage, socket: Socket, head: Buffer): void {

@@ -32,18 +32,19 @@ function recordConsole(t: HasTeardown): unknown[][] {
   return printed;
 }
 
-t.test('one handler of each kind is registered, and both certificate hooks fail closed', async (t) => {
+t.test('only CONNECT is handed to the library, and both its certificate hooks fail closed', async (t) => {
   const proxies: MitmProxy[] = [];
   const listen = MitmProxy.prototype.listen;
   replace(t, MitmProxy.prototype, 'listen', function (this: MitmProxy, options, callback) {
     proxies.push(this);
     return listen.call(this, options, callback);
   });
-  await bareFront(t);
+  const { server } = await bareFront(t);
   const [proxy] = proxies;
   if (proxy === undefined) throw new Error('the library was not started');
   t.equal(proxy.onConnectHandlers.length, 1);
-  t.equal(proxy.onRequestHandlers.length, 1);
+  t.equal(proxy.onRequestHandlers.length, 0);
+  for (const event of ['request', 'upgrade', 'checkContinue']) t.equal(server.listenerCount(event), 1, event);
   t.equal(proxy.onRequestDataHandlers.length + proxy.onResponseHandlers.length + proxy.onWebSocketConnectionHandlers.length, 0);
   proxy.onCertificateRequired('api.openai.com', (error) => t.type(error, Error));
   const missing = {
@@ -53,6 +54,19 @@ t.test('one handler of each kind is registered, and both certificate hooks fail 
   };
   proxy.onCertificateMissing(missing, missing.files, (error) => t.type(error, Error));
   t.match(proxy.sslCaDir, /gw-front-/, 'its folder is ours');
+});
+
+t.test('no request reaches the library, whatever its form', async (t) => {
+  let reached = 0;
+  replace(t, MitmProxy.prototype, '_onHttpServerRequest', () => {
+    reached++;
+  });
+  const { listener, arrivals } = await startListener(t);
+  for (const target of ['/', 'http://example.com/', '*']) {
+    await exchange(t, listener.port, `OPTIONS ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  }
+  t.equal(arrivals.length, 3);
+  t.equal(reached, 0);
 });
 
 t.test('its folder is gone once it listens, and it never makes an RSA authority', async (t) => {
