@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
+import { followPolicies } from './follow-policies.ts';
 import { createLine } from './line.ts';
 import { openPorts } from './ports.ts';
 import { openResources, type Replacements } from './resources.ts';
@@ -44,9 +45,11 @@ async function open(
   const resources = await openResources(config, replacements, closers);
   let listener: Listener | undefined;
   const line = createLine(config, resources, () => listener?.openTunnels ?? 0);
+  await line.pipeline.shadow?.load('start');
   const ports = await openPorts(config, line, resources);
   listener = ports;
   closers.push(() => ports.close());
+  if (config.policiesWatch) closers.push(followPolicies(resources, line.pipeline.shadow));
   const { clock, log, store } = resources;
   const stopRetention = keepRetention(store, config.recordRetention, clock, log);
   let stopping: Promise<void> | undefined;

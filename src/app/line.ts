@@ -6,6 +6,7 @@ import { runDirect } from '../pipeline/enter.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
+import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics } from '../surfaces/metrics/metrics.ts';
 import { executionLog } from './execution-log.ts';
@@ -20,8 +21,21 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, rateLimits, monthlyRequests, budgets, store, upstream, adminToken, discovery } =
-    resources;
+  const {
+    clock,
+    log,
+    catalogue,
+    policies,
+    language,
+    workloads,
+    rateLimits,
+    monthlyRequests,
+    budgets,
+    store,
+    upstream,
+    adminToken,
+    discovery,
+  } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
@@ -34,6 +48,9 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const pinned = new PinnedHosts({ clock, log });
   const events = fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]);
   resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
+  policies.reportTo(events);
+  const shadowPath = config.policiesShadow;
+  const shadow = shadowPath === undefined ? undefined : new ShadowPolicy({ ...language, path: shadowPath, clock, log, events });
   const pipeline: Pipeline = {
     settings: {
       nodeId: config.nodeId,
@@ -47,6 +64,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     log,
     catalogue,
     policies,
+    shadow,
     workloads,
     rateLimits,
     monthlyRequests,
@@ -60,6 +78,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     policies,
+    shadow,
     workloads,
     rateLimits,
     budgets: {

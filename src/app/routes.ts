@@ -2,6 +2,7 @@ import type { Arrival } from '../base/model/arrival.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
+import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
@@ -19,6 +20,7 @@ export interface RouteParts {
   readonly runDirect: (arrival: Arrival) => void;
   readonly store: Store;
   readonly policies: PolicyService;
+  readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly budgets: BudgetRouteOptions;
@@ -39,7 +41,7 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...trustRoutes(parts.trust),
     ...parts.metrics,
     ...workloadRoutes(parts.workloads),
-    ...policyRoutes(parts.policies),
+    ...policyRoutes(parts.policies, parts.shadow),
     ...rateLimitRoutes(parts.rateLimits),
     ...discoveryRoutes(parts.discovery),
     ...budgetRoutes(parts.budgets),

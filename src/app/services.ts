@@ -7,6 +7,7 @@ import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import { BudgetService } from '../services/budgets.ts';
 import { Discovery } from '../services/discovery.ts';
+import type { LanguageOptions } from '../services/load-policy.ts';
 import { MonthlyRequests } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -24,6 +25,8 @@ export interface Ground {
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly policies: PolicyService;
+  /** What every bundle of this gateway is compiled with. */
+  readonly language: LanguageOptions;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
@@ -37,8 +40,8 @@ export interface Services {
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
   const { clock, log, store, catalogue } = ground;
-  const connectorId = (text: string) => canonicalConnectorId(catalogue, text);
-  const policies = await PolicyService.open({ dir: config.policiesDir, tier: config.planTier, store, clock, log, connectorId });
+  const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
+  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, ...language });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
@@ -52,7 +55,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const budgets = await BudgetService.open({ store, clock, alert });
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
   if (discovery) closers.push(() => discovery.close());
-  return { policies, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery };
+  return { policies, language, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

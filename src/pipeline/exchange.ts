@@ -11,7 +11,7 @@ import type { Attribution } from '../base/model/attribution.ts';
 import type { ConnectionType, TrafficClass } from '../base/model/connection.ts';
 import type { Decision, RecordedDecision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
-import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, ShadowTrace } from '../base/model/execution-record.ts';
 import type { Usage } from '../base/model/usage.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { Facts } from '../decide/policy/facts.ts';
@@ -122,6 +122,8 @@ export class Exchange {
   active: ActivePolicy | undefined;
   facts: Facts | undefined;
   verdict: Verdict | undefined;
+  /** What the second bundle would have decided. */
+  shadow: ShadowTrace | undefined;
   decision: Decision | undefined;
   originalModel: string | undefined;
   substitutedModel: string | undefined;

@@ -87,7 +87,7 @@ function elapsed(ms: number): number {
 }
 
 function policyTrace(exchange: Exchange): RecordDraft['policy_trace'] {
-  const { active, verdict, facts } = exchange;
+  const { active, verdict, facts, shadow } = exchange;
   if (!active || !verdict || !facts) return undefined;
   const { matched, overridden } = verdict;
   return {
@@ -98,6 +98,7 @@ function policyTrace(exchange: Exchange): RecordDraft['policy_trace'] {
     matched_levels: matched.map((rule) => rule.level),
     missing_field: matched.some(tookRestrictiveSide) ? matched.filter(tookRestrictiveSide).map(ruleName) : undefined,
     overridden: overridden.length === 0 ? undefined : overridden,
+    shadow,
     stopped_at: verdict.stopped_at,
     attributes: observe(active.policy, facts),
   };

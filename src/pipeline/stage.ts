@@ -8,6 +8,7 @@ import type { BudgetService } from '../services/budgets.ts';
 import type { MonthlyRequests } from '../services/monthly-requests.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
+import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { BufferBudget } from './buffer-budget.ts';
@@ -30,6 +31,8 @@ export interface Pipeline {
   readonly log: Logger;
   readonly catalogue: Catalogue;
   readonly policies: PolicyService;
+  /** Undefined when there is no second bundle. */
+  readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;

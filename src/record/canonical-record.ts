@@ -4,7 +4,7 @@
  */
 import { canonicalJson } from '../base/lib/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
-import type { ExecutionRecord, Metering, PolicyTrace } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
 
 /** Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what makes them cheap. */
 export type Filled<T> = { -readonly [K in keyof T]-?: Record<string, never> extends Pick<T, K> ? T[K] | undefined : T[K] };
@@ -133,8 +133,22 @@ function traceInOrder(trace: UnhashedRecord['policy_trace']): UnhashedRecord['po
       matched_rule_ids: trace.matched_rule_ids,
       missing_field: trace.missing_field,
       overridden: trace.overridden,
+      shadow: shadowInOrder(trace.shadow),
       stopped_at: trace.stopped_at,
       version: trace.version,
+    }
+  );
+}
+
+function shadowInOrder(shadow: ShadowTrace | undefined): ShadowTrace | undefined {
+  return (
+    shadow && {
+      bundle_id: shadow.bundle_id,
+      decision: shadow.decision,
+      matched_rule_ids: shadow.matched_rule_ids,
+      reason_codes: shadow.reason_codes,
+      stopped_at: shadow.stopped_at,
+      version: shadow.version,
     }
   );
 }

@@ -1,11 +1,10 @@
+import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
 import type { Clock } from '../base/lib/clock.ts';
-import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { compilePolicy } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import type { PlanTier } from '../decide/policy/layers.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { hashTexts, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+import { type LanguageOptions, loadPolicy } from './load-policy.ts';
+import { foldersOf, hashTexts, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 
 /** The snapshot that requests are decided by. A request keeps the one it started with. */
 export interface ActivePolicy {
@@ -20,15 +19,12 @@ export interface ActivePolicy {
   readonly content_hash: string;
 }
 
-export interface PolicyServiceOptions {
+export interface PolicyServiceOptions extends LanguageOptions {
   /** The policies folder. */
   readonly dir: string;
-  readonly tier: PlanTier;
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Turns neutral names and aliases into canonical connector ids; undefined for an unknown one. Default: ids are taken as they are. */
-  readonly connectorId?: ((text: string) => string | undefined) | undefined;
 }
 
 const SPACE = 'policy';
@@ -51,6 +47,11 @@ export class PolicyService {
   readonly #options: PolicyServiceOptions;
   #folder: PolicyFolder;
   #active: ActivePolicy;
+  /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
+  #seen: string;
+  /** Why the folder cannot be read at the moment, so that it is told once. */
+  #unreadable: string | undefined;
+  #events: Pick<GatewayEvents, 'policyLoad'> | undefined;
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
@@ -58,6 +59,7 @@ export class PolicyService {
     this.#options = options;
     this.#folder = folder;
     this.#active = active;
+    this.#seen = folder.hash;
   }
 
   /**
@@ -80,7 +82,7 @@ export class PolicyService {
   }
 
   static #opened(options: PolicyServiceOptions, folder: PolicyFolder, active: ActivePolicy): PolicyService {
-    logLoaded(options.log, active);
+    logLoaded(options.log, active, folder);
     return new PolicyService(options, folder, active);
   }
 
@@ -89,17 +91,28 @@ export class PolicyService {
     return this.#active;
   }
 
+  /** Who is told of every load from now on. */
+  reportTo(events: Pick<GatewayEvents, 'policyLoad'>): void {
+    this.#events = events;
+  }
+
+  /** The folders that the policy's files are in. */
+  folders(): readonly string[] {
+    return foldersOf(this.#options.dir, this.#folder);
+  }
+
   /**
    * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's content changes (decisions 5.1, 5.5, 5.6).
    * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running bundle stays.
    */
   put(bundleYaml: string): Promise<ActivePolicy> {
-    return this.#change(async () => {
+    return this.#change('put', async () => {
       const { clock, store } = this.#options;
       const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
       const put: PutBundle = { bundle_yaml: bundleYaml, put_at: clock.now(), folder_hash: onDisk.hash };
       const active = compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
       await store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
+      this.#seen = onDisk.hash;
       return this.#swap(active, this.#folder);
     });
   }
@@ -109,62 +122,72 @@ export class PolicyService {
    * @throws GatewayError as {@link put}
    */
   reload(): Promise<ActivePolicy> {
-    return this.#change(async () => {
-      const folder = await readPolicyFolder(this.#options.dir);
-      const active = compileFolder(folder, this.#options);
-      await this.#options.store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
-      return this.#swap(active, folder);
-    });
+    return this.#change('reload', async () => this.#take(await readPolicyFolder(this.#options.dir)));
+  }
+
+  /**
+   * As {@link reload}, when the folder's content is another than the last time. A content that does not load is logged with every mistake, once, and the
+   * running bundle stays. Never rejects.
+   */
+  async follow(): Promise<void> {
+    try {
+      await this.#change('watch', async () => {
+        const folder = await readPolicyFolder(this.#options.dir);
+        this.#unreadable = undefined;
+        return folder.hash === this.#seen ? undefined : this.#take(folder);
+      });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if (message === this.#unreadable) return;
+      this.#unreadable = message;
+      this.#options.log.error({ dir: this.#options.dir }, message);
+    }
+  }
+
+  async #take(folder: PolicyFolder): Promise<ActivePolicy> {
+    this.#seen = folder.hash;
+    const active = compileFolder(folder, this.#options);
+    await this.#options.store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
+    return this.#swap(active, folder);
   }
 
   #swap(active: ActivePolicy, folder: PolicyFolder): ActivePolicy {
     this.#active = active;
     this.#folder = folder;
-    logLoaded(this.#options.log, active);
+    logLoaded(this.#options.log, active, folder);
     return active;
   }
 
-  #change(change: () => Promise<ActivePolicy>): Promise<ActivePolicy> {
+  #change<T extends ActivePolicy | undefined>(trigger: PolicyLoadEvent['trigger'], change: () => Promise<T>): Promise<T> {
     const result = this.#changes.then(change);
-    this.#changes = result.catch(() => undefined);
+    this.#changes = result.then(
+      (active) => active && this.#events?.policyLoad({ bundle: 'active', trigger, result: 'loaded' }),
+      () => this.#events?.policyLoad({ bundle: 'active', trigger, result: 'refused' }),
+    );
     return result;
   }
 }
 
-function logLoaded(log: Logger, { bundle_id, version, source, content_hash, policy }: ActivePolicy): void {
+function logLoaded(log: Logger, { bundle_id, version, source, content_hash, policy }: ActivePolicy, { dir, addons }: PolicyFolder): void {
   log.info({ bundle_id, version, source, content_hash, rules: policy.ruleCount }, 'policy bundle loaded');
+  const read = new Set(policy.layers.flatMap((layer) => layer.rules.map((rule) => rule.file)));
+  if (source === 'api' || !addons.length || addons.some(({ file }) => read.has(file))) return;
+  log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
 }
 
-function compileFolder(folder: PolicyFolder, { tier, clock, connectorId }: PolicyServiceOptions): ActivePolicy {
-  const { bundle, files, addons, overlays } = folder;
-  const { policy, errors } = compilePolicy({ bundle, files, addons, overlays, tier }, connectorId ? { connectorId } : {});
-  if (errors !== undefined) throw invalidPolicy(`The policy bundle in ${folder.dir} does not load`, errors);
-  return {
-    policy,
-    bundle_id: policy.bundle_id,
-    version: policy.version,
-    source: 'file',
-    loaded_at: clock.now(),
-    content_hash: folder.hash,
-  };
+function compileFolder(folder: PolicyFolder, options: PolicyServiceOptions): ActivePolicy {
+  const policy = loadPolicy(folder, options, `The policy bundle in ${folder.dir} does not load`);
+  return snapshot(policy, { source: 'file', loaded_at: options.clock.now(), content_hash: folder.hash });
 }
 
-function compilePut(put: PutBundle, { overlays }: PolicyFolder, { tier, connectorId }: PolicyServiceOptions, what: string): ActivePolicy {
+function compilePut(put: PutBundle, { overlays }: PolicyFolder, options: PolicyServiceOptions, what: string): ActivePolicy {
   const bundle = { text: put.bundle_yaml, file: PUT_FILE };
-  const { policy, errors } = compilePolicy({ bundle, overlays, tier }, connectorId ? { connectorId } : {});
-  if (errors !== undefined) throw invalidPolicy(what, errors);
-  const contentHash = hashTexts([bundle, overlays.org, overlays.node]);
-  return { policy, bundle_id: policy.bundle_id, version: policy.version, source: 'api', loaded_at: put.put_at, content_hash: contentHash };
+  const policy = loadPolicy({ bundle, overlays }, options, what);
+  return snapshot(policy, { source: 'api', loaded_at: put.put_at, content_hash: hashTexts([bundle, overlays.org, overlays.node]) });
 }
 
-function invalidPolicy(what: string, details: readonly ErrorDetail[]): GatewayError {
-  return new GatewayError('invalid_policy', `${what}:\n${details.map(mistakeLine).join('\n')}`, { details });
-}
-
-/** `bundle.yaml:12:5: message (hint)`, as editors and terminals link it. */
-function mistakeLine({ file, line, column, message, hint, rule_id }: ErrorDetail): string {
-  const where = [file, line, column].filter((part) => part !== undefined).join(':');
-  return `  ${where}: ${rule_id === undefined ? '' : `rule "${rule_id}": `}${message}${hint === undefined ? '' : ` (${hint})`}`;
+function snapshot(policy: CompiledPolicy, from: Pick<ActivePolicy, 'source' | 'loaded_at' | 'content_hash'>): ActivePolicy {
+  return { policy, bundle_id: policy.bundle_id, version: policy.version, ...from };
 }
 
 function readPut(value: unknown): PutBundle | undefined {

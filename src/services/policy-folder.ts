@@ -1,5 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
@@ -22,20 +22,26 @@ const OVERLAYS = { org: 'overlays/org.yaml', node: 'overlays/node.yaml' };
 
 /**
  * Reads `bundle.yaml`, the rule files it names, `addons/*.yaml`, `overlays/org.yaml` and `overlays/node.yaml` (decisions, section 2 and 5.6).
+ * @param path the folder, or a file in the place of its `bundle.yaml`
  * @throws GatewayError `invalid_policy` when the folder or the bundle is not there or a file cannot be read
  */
-export async function readPolicyFolder(dir: string): Promise<PolicyFolder> {
-  const bundleText = await readText(dir, BUNDLE);
+export async function readPolicyFolder(path: string): Promise<PolicyFolder> {
+  const isFile = await stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  const [dir, bundleFile] = isFile ? [dirname(path), basename(path)] : [path, BUNDLE];
+  const bundleText = await readText(dir, bundleFile);
   if (bundleText === undefined) {
     throw new GatewayError(
       'invalid_policy',
-      `There is no policy bundle: ${join(dir, BUNDLE)} does not exist (GW_POLICIES_DIR names the folder).`,
+      `There is no policy bundle: ${join(dir, bundleFile)} does not exist (GW_POLICIES_DIR names the folder).`,
       {
-        details: [{ path: '', file: BUNDLE, code: 'missing_file', message: 'the file does not exist' }],
+        details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
       },
     );
   }
-  const bundle = { text: bundleText, file: BUNDLE };
+  const bundle = { text: bundleText, file: bundleFile };
   const files = new Map<string, string>();
   for (const name of ruleFileNames(bundle)) {
     const text = await readText(dir, name);
@@ -49,6 +55,13 @@ export async function readPolicyFolder(dir: string): Promise<PolicyFolder> {
   const overlays = { org: await readOverlay(dir, OVERLAYS.org), node: await readOverlay(dir, OVERLAYS.node) };
   const texts = [bundle, ...[...files].map(([file, text]) => ({ file, text })), ...addons, overlays.org, overlays.node];
   return { dir, bundle, files, addons, overlays, hash: hashTexts(texts) };
+}
+
+/** The folders in which a change can change what {@link readPolicyFolder} reads; `folder` is what was read last, if anything could be. */
+export function foldersOf(path: string, folder: PolicyFolder | undefined): readonly string[] {
+  const dir = folder?.dir ?? path;
+  const named = [...(folder?.files.keys() ?? [])].map((file) => join(dir, dirname(file)));
+  return [...new Set([dir, join(dir, ADDONS), join(dir, dirname(OVERLAYS.org)), ...named])];
 }
 
 /** SHA-256 over names and texts, in the order given; absent ones count for nothing. */

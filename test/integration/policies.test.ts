@@ -63,3 +63,114 @@ t.test('the trace of a record names layer and level of each matched rule, what w
     version: '7',
   });
 });
+
+/** Three rules that must come from one bundle: what they leave is in the record, in the request that is forwarded, and in the second look at targets. */
+const marked = (mark: string) =>
+  bundleOf(`  targets:
+    - {id: allow.${mark}, when: {field: context.action.target_host, in: [api.openai.com, api.mistral.ai]}, effect: {decision: allow}}
+  transforms:
+    - {id: mark.${mark}, effect: {mutations: [{key: action.params.user, value: ${mark}}]}}
+`).replace('version: "7"', `version: ${mark}`);
+
+t.test('while bundles are swapped under load, every request is decided by one of them from beginning to end', async (t) => {
+  const folder = someFolder(t);
+  folder.write('bundle.yaml', marked('folder'));
+  const { gw, execute, upstream } = await startGoverned(t, { env: { GW_POLICIES_DIR: folder.dir } });
+  let swapping = true;
+  const swaps = (async () => {
+    let count = 0;
+    for (; swapping; count++) {
+      if (count % 3 === 2) t.equal((await gw.admin('POST', '/v1/admin/policies/reload')).status, 200);
+      else t.equal((await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: marked(count % 3 === 0 ? 'a' : 'b') })).status, 200);
+    }
+    return count;
+  })();
+  const answers: Record<string, unknown>[] = [];
+  const caller = async () => {
+    while (answers.length < 300) answers.push((await execute()).body);
+  };
+  await Promise.all(Array.from({ length: 8 }, caller));
+  swapping = false;
+  t.ok((await swaps) > 5, 'bundles were swapped meanwhile');
+  const marks = new Set<string>();
+  const sent = new Map<string, number>();
+  for (const { record_id, decision } of answers) {
+    t.equal(decision, 'allow');
+    const { policy_trace } = (await gw.record(String(record_id))) as { policy_trace: { version: string; matched_rule_ids: string[] } };
+    const { version, matched_rule_ids } = policy_trace;
+    t.same(matched_rule_ids, [`allow.${version}`, `mark.${version}`]);
+    marks.add(version);
+    sent.set(version, (sent.get(version) ?? 0) + 1);
+  }
+  t.ok(marks.size > 1, 'requests met different bundles');
+  const forwarded = new Map<string, number>();
+  for (const { body } of upstream.requests) {
+    const { user } = JSON.parse(body.toString()) as { user: string };
+    forwarded.set(user, (forwarded.get(user) ?? 0) + 1);
+  }
+  t.same(Object.fromEntries(forwarded), Object.fromEntries(sent), 'what was forwarded carries the marks that the records name');
+});
+
+t.test('a shadow bundle leaves its decision in the record and in a metric, and is never obeyed', async (t) => {
+  const folder = someFolder(t);
+  folder.write('bundle.yaml', bundleOf('  targets:\n    - {id: all, effect: {decision: allow}}\n'));
+  folder.write(
+    'next.yaml',
+    bundleOf(
+      '  targets:\n    - {id: all, effect: {decision: allow}}\n  risk:\n    - {id: no.mini, conditions: {action.params.model: gpt-4o-mini}, effect: {decision: deny, reason_codes: [too_small]}}\n',
+    ).replace('bundle_id: test', 'bundle_id: next'),
+  );
+  const governed = await startGoverned(t, {
+    env: { GW_POLICIES_DIR: folder.dir, GW_POLICIES_SHADOW: join(folder.dir, 'next.yaml') },
+  });
+  const { gw, execute } = governed;
+  t.match(await traceOf(governed), {
+    bundle_id: 'test',
+    shadow: {
+      bundle_id: 'next',
+      decision: 'deny',
+      matched_rule_ids: ['all', 'no.mini'],
+      reason_codes: ['too_small'],
+      stopped_at: 'risk',
+      version: '7',
+    },
+  });
+  t.match((await execute()).body, { decision: 'allow' });
+  t.match((await execute({}, { params: { model: 'gpt-4o', messages: [] } })).body, { decision: 'allow' });
+  const metrics = async () => (await fetch(`${gw.url}/metrics`)).text();
+  t.match(await metrics(), /gw_policy_shadow_decisions_total\{active="allow",shadow="deny"\} 2/);
+  t.match(await metrics(), /gw_policy_shadow_decisions_total\{active="allow",shadow="allow"\} 1/);
+  t.match((await gw.admin('GET', '/v1/admin/policies')).body, {
+    bundle_id: 'test',
+    shadow: { bundle_id: 'next', version: '7', loaded_at: /Z$/ },
+  });
+  folder.write('next.yaml', 'nonsense');
+  t.match((await gw.admin('POST', '/v1/admin/policies/reload')).body, {
+    bundle_id: 'test',
+    shadow: { bundle_id: 'next', error: /next\.yaml:1:1/ },
+  });
+  t.match(await metrics(), /gw_policy_loads_total\{bundle="shadow",trigger="reload",result="refused"\} 1/);
+  t.match((await execute()).body, { decision: 'allow' });
+});
+
+t.test('a shadow bundle that does not load never keeps the gateway from starting, and without one records say nothing of it', async (t) => {
+  const folder = someFolder(t);
+  folder.write('bundle.yaml', bundleOf('  targets:\n    - {id: all, effect: {decision: allow}}\n'));
+  const broken = await startGoverned(t, { env: { GW_POLICIES_DIR: folder.dir, GW_POLICIES_SHADOW: join(folder.dir, 'gone') } });
+  t.match((await broken.gw.admin('GET', '/v1/admin/policies')).body, { bundle_id: 'test', shadow: { error: /gone/ } });
+  t.notOk('shadow' in ((await traceOf(broken)) as object));
+  const without = await startGoverned(t, { env: { GW_POLICIES_DIR: folder.dir } });
+  t.notOk('shadow' in ((await without.gw.admin('GET', '/v1/admin/policies')).body as object));
+});
+
+t.test('GW_POLICIES_WATCH takes a saved bundle while traffic flows', async (t) => {
+  const folder = someFolder(t);
+  folder.write('bundle.yaml', marked('before'));
+  const { gw, execute } = await startGoverned(t, { env: { GW_POLICIES_DIR: folder.dir, GW_POLICIES_WATCH: 'true' } });
+  t.match((await execute()).body, { decision: 'allow' });
+  folder.write('bundle.yaml', bundleOf(''));
+  let answer = await execute();
+  while (answer.status === 200) answer = await execute();
+  t.match(answer, { status: 403, body: { reason_codes: ['default_deny'] } });
+  t.match(await (await fetch(`${gw.url}/metrics`)).text(), /gw_policy_loads_total\{bundle="active",trigger="watch",result="loaded"\} 1/);
+});

@@ -50,6 +50,17 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
       matched_rule_ids: fc.array(TEXT, { maxLength: 2 }),
       missing_field: fc.array(TEXT, { maxLength: 2 }),
       overridden: fc.array(TEXT, { maxLength: 2 }),
+      shadow: fc.record(
+        {
+          bundle_id: TEXT,
+          decision: PLAIN,
+          matched_rule_ids: fc.array(TEXT, { maxLength: 2 }),
+          reason_codes: fc.array(TEXT, { maxLength: 2 }),
+          stopped_at: TEXT,
+          version: TEXT,
+        },
+        { requiredKeys: [] },
+      ),
       stopped_at: TEXT,
       version: TEXT,
     },

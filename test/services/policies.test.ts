@@ -1,10 +1,16 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import type { GatewayEvents } from '../../src/base/events/execution-event.ts';
+import { systemClock } from '../../src/base/lib/clock.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
-import { silentLogger } from '../../src/base/lib/log.ts';
+import { createLogger, type Logger, silentLogger } from '../../src/base/lib/log.ts';
+import { decide } from '../../src/decide/policy/evaluate.ts';
+import { plainCall } from '../../src/decide/policy/given-facts.ts';
 import type { PlanTier } from '../../src/decide/policy/layers.ts';
+import { FolderWatch } from '../../src/services/folder-watch.ts';
 import { PolicyService } from '../../src/services/policies.ts';
+import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -18,7 +24,7 @@ interface Place {
   readonly store: Store;
   readonly clock: ReturnType<typeof fakeClock>;
   write(file: string, text: string): void;
-  open(tier?: PlanTier, connectorId?: (text: string) => string | undefined): Promise<PolicyService>;
+  open(tier?: PlanTier, connectorId?: (text: string) => string | undefined, log?: Logger): Promise<PolicyService>;
 }
 
 async function somePlace(t: HasTeardown): Promise<Place> {
@@ -34,7 +40,7 @@ async function somePlace(t: HasTeardown): Promise<Place> {
     store,
     clock,
     write: (file, text) => writeFileSync(join(dir, file), text),
-    open: (tier = 'enterprise', connectorId) => PolicyService.open({ dir, tier, store, clock, log: silentLogger, connectorId }),
+    open: (tier = 'enterprise', connectorId, log = silentLogger) => PolicyService.open({ dir, tier, store, clock, log, connectorId }),
   };
 }
 
@@ -195,4 +201,211 @@ t.test('connector ids are folded to the canonical ones by the given function', a
   const known = (text: string) => (text === 'provider_a' ? 'openai' : undefined);
   t.equal((await place.open('enterprise', known)).current().policy.layers[0]?.rules[0]?.effects.selectConnector, 'openai');
   t.match(await refusal(place.open('enterprise', () => undefined)), { details: [{ code: 'bad_value' }] });
+});
+
+/** Loads as they are reported, and a way to wait for the next one that is not there yet. */
+function loads(): { readonly list: string[]; readonly events: Pick<GatewayEvents, 'policyLoad'>; until(count: number): Promise<void> } {
+  const list: string[] = [];
+  let wake = () => {};
+  return {
+    list,
+    events: {
+      policyLoad: ({ bundle, trigger, result }) => {
+        list.push(`${bundle} ${trigger} ${result}`);
+        wake();
+      },
+    },
+    until: async (count) => {
+      while (list.length < count) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  };
+}
+
+/** Follows the folder on the machine's own clock, since the file system's events come in its time. */
+function follow(t: HasTeardown, service: PolicyService): void {
+  const watch = new FolderWatch({
+    folders: () => service.folders(),
+    onChange: () => service.follow(),
+    clock: systemClock,
+    log: silentLogger,
+  });
+  // Neither watchers nor the clock's timers keep a process alive.
+  const alive = setInterval(() => undefined, 60_000);
+  t.teardown(() => {
+    clearInterval(alive);
+    return watch.close();
+  });
+}
+
+t.test('a folder that is watched is taken after a change, and a broken save leaves what runs', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('one'));
+  const lines: string[] = [];
+  const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const service = await place.open('enterprise', undefined, log);
+  const seen = loads();
+  service.reportTo(seen.events);
+  follow(t, service);
+  place.write('bundle.yaml', bundle('two'));
+  await seen.until(1);
+  t.equal(service.current().bundle_id, 'two', 'written in place');
+  place.write('bundle.yaml.tmp', bundle('three'));
+  renameSync(join(place.dir, 'bundle.yaml.tmp'), join(place.dir, 'bundle.yaml'));
+  await seen.until(2);
+  t.equal(service.current().bundle_id, 'three', 'as editors save, by renaming');
+  place.write('bundle.yaml', bundle('four', 'bundel: x\n'));
+  await seen.until(3);
+  t.equal(service.current().bundle_id, 'three', 'a broken save');
+  t.match(lines.join(''), /bundle\.yaml:5:1: unknown key of a bundle/, 'file, line and column are in the log');
+  place.write('overlays/node.yaml', 'schema: gw.policy_bundle.v1\nversion: from-overlay\n');
+  place.write('bundle.yaml', bundle('five'));
+  await seen.until(4);
+  t.match(service.current(), { bundle_id: 'five', version: 'from-overlay' }, 'two files that changed together are one change');
+  t.same(seen.list, ['active watch loaded', 'active watch loaded', 'active watch refused', 'active watch loaded']);
+});
+
+t.test('folders that come later and rule files in folders of their own are watched', async (t) => {
+  const place = await somePlace(t);
+  rmSync(join(place.dir, 'overlays'), { recursive: true });
+  mkdirSync(join(place.dir, 'rules'));
+  const rules = (decision: string) => `{schema: gw.rule_file.v1, layer: risk, rules: [{id: a, effect: {decision: ${decision}}}]}`;
+  place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\nfiles: [rules/a.yaml]\n');
+  place.write('rules/a.yaml', rules('allow'));
+  const service = await place.open();
+  const seen = loads();
+  service.reportTo(seen.events);
+  follow(t, service);
+  place.write('rules/a.yaml', rules('deny'));
+  await seen.until(1);
+  t.equal(service.current().policy.layers[0]?.rules[0]?.decision, 'deny');
+  mkdirSync(join(place.dir, 'overlays'));
+  place.write('overlays/org.yaml', 'schema: gw.policy_bundle.v1\nversion: "2"\n');
+  await seen.until(2);
+  t.equal(service.current().version, '2');
+  place.write('overlays/org.yaml', 'schema: gw.policy_bundle.v1\nversion: "3"\n');
+  await seen.until(3);
+  t.equal(service.current().version, '3');
+});
+
+t.test('a config map, whose link ..data is swapped, is followed', async (t) => {
+  const place = await somePlace(t);
+  const version = (name: string) => {
+    mkdirSync(join(place.dir, name));
+    place.write(`${name}/bundle.yaml`, bundle(name.slice(2)));
+    symlinkSync(name, join(place.dir, '..data_tmp'));
+    renameSync(join(place.dir, '..data_tmp'), join(place.dir, '..data'));
+  };
+  version('..one');
+  symlinkSync('..data/bundle.yaml', join(place.dir, 'bundle.yaml'));
+  const service = await place.open();
+  t.equal(service.current().bundle_id, 'one');
+  const seen = loads();
+  service.reportTo(seen.events);
+  follow(t, service);
+  version('..two');
+  await seen.until(1);
+  t.equal(service.current().bundle_id, 'two');
+});
+
+t.test('a bundle that was put stays while the folder stays, and what cannot be read is told once', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const lines: string[] = [];
+  const log = createLogger({ level: 'error', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const service = await place.open('enterprise', undefined, log);
+  await service.put(bundle('put'));
+  await service.follow();
+  t.equal(service.current().bundle_id, 'put', 'nothing changed');
+  rmSync(join(place.dir, 'bundle.yaml'));
+  await service.follow();
+  await service.follow();
+  t.equal(lines.length, 1);
+  t.equal(service.current().bundle_id, 'put');
+  place.write('bundle.yaml', bundle('folder'));
+  await service.follow();
+  t.equal(service.current().bundle_id, 'put', 'the same content is back');
+  place.write('bundle.yaml', bundle('folder', 'nonsense: 1\n'));
+  await service.follow();
+  await service.follow();
+  t.equal(lines.length, 2, 'a mistake is told once');
+  place.write('bundle.yaml', bundle('changed'));
+  await service.follow();
+  t.match(service.current(), { bundle_id: 'changed', source: 'file' });
+  t.equal(await place.store.get('policy', 'bundle'), undefined);
+});
+
+t.test('add-ons that do not count are warned of', async (t) => {
+  const place = await somePlace(t);
+  const lines: string[] = [];
+  const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  place.write('addons/a.yaml', '{schema: gw.rule_file.v1, layer: risk, rules: [{id: a, effect: {decision: allow}}]}');
+  place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\n');
+  await place.open('enterprise', undefined, log);
+  t.equal(lines.length, 0);
+  place.write('bundle.yaml', bundle('inline'));
+  await place.open('enterprise', undefined, log);
+  t.match(lines, [/addons\/ does not count/]);
+});
+
+t.test('a shadow bundle is read from a folder or as a file beside bundle.yaml, and nothing that is wrong with it is thrown', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  place.write('next.yaml', bundle('next'));
+  place.write(
+    'overlays/org.yaml',
+    '{schema: gw.policy_bundle.v1, inline_rules: {risk: [{id: ok, effect: {decision: deny, reason: org}}]}}',
+  );
+  const seen = loads();
+  const decisions: string[] = [];
+  const events = { ...seen.events, shadowDecision: (active: string, shadow: string) => void decisions.push(`${active} ${shadow}`) };
+  const shadow = new ShadowPolicy({
+    path: join(place.dir, 'next.yaml'),
+    tier: 'enterprise',
+    clock: place.clock,
+    log: silentLogger,
+    events,
+  });
+  const { policy } = (await place.open()).current();
+  const judge = () => shadow.judge(plainCall(), decide(policy, plainCall()));
+  t.equal(judge(), undefined, 'nothing before it is loaded');
+  await shadow.load('start');
+  t.match(shadow.state(), { bundle_id: 'next', loaded_at: place.clock.now() });
+  t.strictSame(judge(), {
+    bundle_id: 'next',
+    decision: 'deny',
+    matched_rule_ids: ['ok'],
+    reason_codes: ['policy_denied'],
+    stopped_at: 'risk',
+    version: '1.10',
+  });
+  await shadow.load('watch');
+  place.write('next.yaml', bundle('next', 'nonsense: 1\n'));
+  await shadow.load('watch');
+  await shadow.load('watch');
+  t.match(shadow.state(), { bundle_id: 'next', error: /next\.yaml:5:1: unknown key/ }, 'the one before goes on');
+  t.ok(judge());
+  rmSync(join(place.dir, 'next.yaml'));
+  await shadow.load('reload');
+  t.match(shadow.state(), { error: /does not exist/ });
+  const broken = { ...plainCall() };
+  Object.defineProperty(broken, 'params', {
+    get: () => {
+      throw new Error('a fact that fails');
+    },
+  });
+  place.write(
+    'next.yaml',
+    '{schema: gw.policy_bundle.v1, inline_rules: {identity: [{id: a, conditions: {action.params.model: x}, effect: {decision: allow}}]}}',
+  );
+  await shadow.load('reload');
+  t.equal(shadow.judge(broken, decide(policy, plainCall())), undefined);
+  t.same(decisions, ['deny deny', 'deny deny', 'deny failed']);
+  t.same(seen.list, ['shadow start loaded', 'shadow watch refused', 'shadow reload refused', 'shadow reload loaded']);
+  const folder = new ShadowPolicy({ path: place.dir, tier: 'enterprise', clock: place.clock, log: silentLogger, events });
+  await folder.load('start');
+  t.match(folder.state(), { bundle_id: 'folder' });
 });

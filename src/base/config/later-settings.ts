@@ -32,8 +32,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_SECRETS_KEY', fallback: undefined, help: 'Key that encrypts stored secrets.', secret: true },
   { variable: 'GW_PRICING_FILE', fallback: undefined, help: 'Rates laid over the shipped catalogue.' },
   { variable: 'GW_PRICING_CACHED', fallback: 'false', help: 'Prices cached input tokens at their own rates.' },
-  { variable: 'GW_POLICIES_WATCH', fallback: 'false', help: 'Reloads when a file in the policies folder changes.' },
-  { variable: 'GW_POLICIES_SHADOW', fallback: undefined, help: 'A second bundle, evaluated and never enforced.' },
   {
     variable: 'GW_APPROVAL_ENABLED',
     fallback: 'true',

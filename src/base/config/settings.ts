@@ -60,7 +60,23 @@ export const SETTINGS = {
 
   dataDir: required('GW_DATA_DIR', type.folder, './data', 'Folder of the embedded store and the admin token.'),
   caDir: required('GW_CA_DIR', type.folder, './ca', 'Folder of the root certificate, its key (mode 0600) and the trust bundle.'),
-  policiesDir: required('GW_POLICIES_DIR', type.folder, './policies', 'Folder of `bundle.yaml` and `addons/`.'),
+  policiesDir: required(
+    'GW_POLICIES_DIR',
+    type.folder,
+    './policies',
+    'Folder of `bundle.yaml`, its rule files, `addons/` and `overlays/`.',
+  ),
+  policiesWatch: required(
+    'GW_POLICIES_WATCH',
+    type.boolean,
+    'false',
+    'Takes changes of the policies folder at once; a change that does not load is logged and leaves the running bundle.',
+  ),
+  policiesShadow: optional(
+    'GW_POLICIES_SHADOW',
+    type.folder,
+    'A second bundle, evaluated beside the active one and never enforced: a policies folder, or a file in the place of its `bundle.yaml`.',
+  ),
 
   orgId: optional(
     'GW_ORG_ID',

@@ -3,6 +3,7 @@
  * no listener can slow a caller down; listeners must not throw.
  */
 import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -32,6 +33,13 @@ export interface HandshakeRejectedEvent {
 /** A WebSocket that is passed on as bytes, or one whose calls are judged and metered. */
 export type WebSocketKind = 'relayed' | 'metered';
 
+/** A policy bundle was read, and taken or refused. */
+export interface PolicyLoadEvent {
+  readonly bundle: 'active' | 'shadow';
+  readonly trigger: 'start' | 'put' | 'reload' | 'watch';
+  readonly result: 'loaded' | 'refused';
+}
+
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
   budgetAlert(event: BudgetAlert): void;
@@ -45,6 +53,9 @@ export interface GatewayEvents {
   /** A tunnel that was passed through unopened has ended. */
   tunnelClosed(bytesUp: number, bytesDown: number): void;
   handshakeRejected(event: HandshakeRejectedEvent): void;
+  policyLoad(event: PolicyLoadEvent): void;
+  /** What the shadow bundle would have decided where the active one decided `active`. */
+  shadowDecision(active: Decision, shadow: Decision | 'failed'): void;
   /** An upstream refused the gateway because it wants a client certificate (decision 3.11). */
   clientCertificateWanted(host: string): void;
   /** A WebSocket was accepted on both sides, and later has ended. */
@@ -87,6 +98,12 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     },
     webSocketClosed(kind) {
       for (const listener of listeners) listener.webSocketClosed?.(kind);
+    },
+    policyLoad(event) {
+      for (const listener of listeners) listener.policyLoad?.(event);
+    },
+    shadowDecision(active, shadow) {
+      for (const listener of listeners) listener.shadowDecision?.(active, shadow);
     },
   };
 }

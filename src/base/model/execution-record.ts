@@ -1,5 +1,5 @@
 import type { ConnectionType, TrafficClass } from './connection.ts';
-import type { RecordedDecision } from './decision.ts';
+import type { Decision, RecordedDecision } from './decision.ts';
 
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
@@ -20,6 +20,16 @@ export interface Metering {
   readonly rate_source: 'catalogue' | 'override' | 'default';
 }
 
+/** What a second bundle would have decided (`GW_POLICIES_SHADOW`), from the facts of the same request. It was not enforced. */
+export interface ShadowTrace {
+  readonly bundle_id: string;
+  readonly decision: Decision;
+  readonly matched_rule_ids: readonly string[];
+  readonly reason_codes: readonly string[];
+  readonly stopped_at: string | undefined;
+  readonly version: string;
+}
+
 export interface PolicyTrace {
   readonly bundle_id: string;
   readonly version: string;
@@ -32,6 +42,7 @@ export interface PolicyTrace {
   readonly missing_field?: readonly string[];
   /** What a matched rule of an overlay replaced (`layer/id@level`), and effects that gave way to those of a rule before theirs (`layer/id@level#effect`). */
   readonly overridden?: readonly string[];
+  readonly shadow?: ShadowTrace;
   /** The layer at which the evaluation ended early. */
   readonly stopped_at?: string;
   /** Observed values of the fields that the bundle's rules read, content left out (decision 7.4). */

@@ -16,6 +16,7 @@ export const decidePolicy: Stage = {
     exchange.facts = factsOf(exchange);
     const verdict = withBuckets(decide(active.policy, exchange.facts), active.policy, exchange, pipeline);
     exchange.verdict = verdict;
+    exchange.shadow = pipeline.shadow?.judge(exchange.facts, verdict);
     if (permits(verdict.decision)) {
       exchange.decision = verdict.decision;
       return undefined;

@@ -1,35 +1,45 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActivePolicy, PolicyService } from '../../services/policies.ts';
+import type { ShadowPolicy } from '../../services/shadow-policy.ts';
 import type { Route } from '../http/route.ts';
 
-function shown(active: ActivePolicy): unknown {
-  return { bundle_id: active.bundle_id, version: active.version, source: active.source, loaded_at: timestamp(active.loaded_at) };
+function shown(active: ActivePolicy, shadow: ShadowPolicy | undefined): unknown {
+  const { bundle_id, version, source, loaded_at } = active;
+  return { bundle_id, version, source, loaded_at: timestamp(loaded_at), ...(shadow === undefined ? {} : { shadow: shownShadow(shadow) }) };
+}
+
+function shownShadow(shadow: ShadowPolicy): unknown {
+  const { loaded_at, ...state } = shadow.state();
+  return { ...state, ...(loaded_at === undefined ? {} : { loaded_at: timestamp(loaded_at) }) };
 }
 
 /** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
-export function policyRoutes(policies: PolicyService): readonly Route[] {
+export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | undefined): readonly Route[] {
   return [
     {
       method: 'GET',
       path: '/v1/admin/policies',
       auth: 'admin',
-      summary: 'The active bundle: id, version, source, time of loading.',
-      handle: () => ({ status: 200, json: shown(policies.current()) }),
+      summary: 'The active bundle: id, version, source, time of loading; and the shadow bundle, if there is one.',
+      handle: () => ({ status: 200, json: shown(policies.current(), shadow) }),
     },
     {
       method: 'PUT',
       path: '/v1/admin/policies',
       auth: 'admin',
       summary: 'Hot-loads a bundle from `bundle_yaml`; one that does not load changes nothing.',
-      handle: async (request) => ({ status: 200, json: shown(await policies.put(bundleText(await request.json()))) }),
+      handle: async (request) => ({ status: 200, json: shown(await policies.put(bundleText(await request.json())), shadow) }),
     },
     {
       method: 'POST',
       path: '/v1/admin/policies/reload',
       auth: 'admin',
-      summary: 'Reads bundle and add-ons from the policies folder again.',
-      handle: async () => ({ status: 200, json: shown(await policies.reload()) }),
+      summary: 'Reads bundle, rule files, add-ons and overlays from the policies folder again, and the shadow bundle.',
+      handle: async () => {
+        const [active] = await Promise.all([policies.reload(), shadow?.load('reload')]);
+        return { status: 200, json: shown(active, shadow) };
+      },
     },
   ];
 }

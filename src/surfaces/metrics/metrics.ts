@@ -87,6 +87,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const rateLimited = counter(registry, METRICS.rateLimited);
   const overageEnforced = counter(registry, METRICS.overageEnforced);
   const budgetAlerts = counter(registry, METRICS.budgetAlerts);
+  const policyLoads = counter(registry, METRICS.policyLoads);
+  const shadowDecisions = counter(registry, METRICS.shadowDecisions);
   const authFailures = counter(registry, METRICS.authFailures);
   const unrecorded = counter(registry, METRICS.unrecorded);
   const passed = counter(registry, METRICS.passed);
@@ -113,6 +115,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
       for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
     },
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
+    policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
+    shadowDecision: (active, shadow) => shadowDecisions(active, shadow).inc(),
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),

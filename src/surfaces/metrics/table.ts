@@ -58,6 +58,18 @@ export const METRICS = {
     labels: ['org_id', 'level'],
     help: 'Budgets that reached a threshold (`warning`, `critical`, `exceeded`), once per period and level.',
   },
+  policyLoads: {
+    name: 'gw_policy_loads_total',
+    type: 'counter',
+    labels: ['bundle', 'trigger', 'result'],
+    help: 'Policy bundles that were read while running, `active` or `shadow`, by `put`, `reload` or `watch`, and `loaded` or `refused`.',
+  },
+  shadowDecisions: {
+    name: 'gw_policy_shadow_decisions_total',
+    type: 'counter',
+    labels: ['active', 'shadow'],
+    help: 'Decisions of the active bundle by what the shadow bundle would have decided; `failed` when it could not.',
+  },
   authFailures: {
     name: 'gw_auth_failures_total',
     type: 'counter',

@@ -1,0 +1,103 @@
+import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { ShadowTrace } from '../base/model/execution-record.ts';
+import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import { decide } from '../decide/policy/evaluate.ts';
+import type { Facts } from '../decide/policy/facts.ts';
+import type { Verdict } from '../decide/policy/verdict.ts';
+import { type LanguageOptions, loadPolicy } from './load-policy.ts';
+import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+
+export interface ShadowPolicyOptions extends LanguageOptions {
+  /** A folder as `GW_POLICIES_DIR` names one, or a file in the place of its `bundle.yaml`. */
+  readonly path: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Pick<GatewayEvents, 'policyLoad' | 'shadowDecision'>;
+}
+
+/** What can be said of the second bundle; `error` of one that did not load, while the one before it, if any, goes on. */
+export interface ShadowState {
+  readonly bundle_id?: string;
+  readonly version?: string;
+  readonly loaded_at?: number;
+  readonly error?: string;
+}
+
+/**
+ * A second bundle (`GW_POLICIES_SHADOW`) that is asked beside the active one and never obeyed. Nothing that happens to it touches a call: one that does not
+ * load is logged, and one that fails is counted.
+ */
+export class ShadowPolicy {
+  readonly #options: ShadowPolicyOptions;
+  #policy: CompiledPolicy | undefined;
+  #loadedAt: number | undefined;
+  #folder: PolicyFolder | undefined;
+  #error: string | undefined;
+  #failureLogged = false;
+
+  constructor(options: ShadowPolicyOptions) {
+    this.#options = options;
+  }
+
+  state(): ShadowState {
+    return {
+      ...(this.#policy === undefined ? {} : { bundle_id: this.#policy.bundle_id, version: this.#policy.version }),
+      ...(this.#loadedAt === undefined ? {} : { loaded_at: this.#loadedAt }),
+      ...(this.#error === undefined ? {} : { error: this.#error }),
+    };
+  }
+
+  /** The folders that its files are in. */
+  folders(): readonly string[] {
+    return foldersOf(this.#options.path, this.#folder);
+  }
+
+  /** Reads it again; a watch only takes what has changed. Never rejects. */
+  async load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
+    const { path, log, clock, events } = this.#options;
+    try {
+      const folder = await readPolicyFolder(path);
+      if (trigger === 'watch' && folder.hash === this.#folder?.hash) return;
+      this.#folder = folder;
+      this.#policy = loadPolicy(folder, this.#options, `The shadow bundle ${path} does not load`);
+      this.#loadedAt = clock.now();
+      this.#error = undefined;
+      this.#failureLogged = false;
+      const { bundle_id, version, ruleCount } = this.#policy;
+      log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
+      events.policyLoad({ bundle: 'shadow', trigger, result: 'loaded' });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if (trigger === 'watch' && message === this.#error) return;
+      this.#error = message;
+      log.error({ path, trigger }, message);
+      events.policyLoad({ bundle: 'shadow', trigger, result: 'refused' });
+    }
+  }
+
+  /** What this bundle would have decided where the active one decided `active`; undefined when there is none or it failed. */
+  judge(facts: Facts, active: Verdict): ShadowTrace | undefined {
+    const policy = this.#policy;
+    if (policy === undefined) return undefined;
+    const { events, log } = this.#options;
+    try {
+      const { decision, matched, reason_codes, stopped_at } = decide(policy, facts);
+      events.shadowDecision(active.decision, decision);
+      return {
+        bundle_id: policy.bundle_id,
+        decision,
+        matched_rule_ids: matched.map((rule) => rule.rule_id),
+        reason_codes,
+        stopped_at,
+        version: policy.version,
+      };
+    } catch (error) {
+      events.shadowDecision(active.decision, 'failed');
+      if (!this.#failureLogged) log.error({ err: error, bundle_id: policy.bundle_id }, 'the shadow bundle failed on a request');
+      this.#failureLogged = true;
+      return undefined;
+    }
+  }
+}
