@@ -1,9 +1,9 @@
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
-import { fanOut } from '../base/events/execution-event.ts';
+import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
-import type { Pipeline } from '../pipeline/stage.ts';
+import type { Pipeline, PipelineSettings } from '../pipeline/stage.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
@@ -21,21 +21,7 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const {
-    clock,
-    log,
-    catalogue,
-    policies,
-    language,
-    workloads,
-    rateLimits,
-    monthlyRequests,
-    budgets,
-    store,
-    upstream,
-    adminToken,
-    discovery,
-  } = resources;
+  const { clock, log, catalogue, policies, workloads, budgets, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
@@ -49,28 +35,20 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const events = fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]);
   resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
   policies.reportTo(events);
-  const shadowPath = config.policiesShadow;
-  const shadow = shadowPath === undefined ? undefined : new ShadowPolicy({ ...language, path: shadowPath, clock, log, events });
+  const shadow = shadowOf(config, resources, events);
   const pipeline: Pipeline = {
-    settings: {
-      nodeId: config.nodeId,
-      orgId: config.orgId,
-      maxBodyBytes: config.maxBodyBytes,
-      proxyAuth: config.proxyAuth,
-      adminToken: adminToken.value,
-      trustedProxies: config.trustedProxies,
-    },
+    settings: settingsOf(config, resources),
     clock,
     log,
     catalogue,
     policies,
     shadow,
     workloads,
-    rateLimits,
-    monthlyRequests,
+    rateLimits: resources.rateLimits,
+    monthlyRequests: resources.monthlyRequests,
     budgets,
     store,
-    upstream,
+    upstream: resources.upstream,
     buffers,
     events,
   };
@@ -80,7 +58,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     policies,
     shadow,
     workloads,
-    rateLimits,
+    rateLimits: resources.rateLimits,
     budgets: {
       service: budgets,
       clock,
@@ -98,5 +76,20 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     metrics: config.metricsEnabled ? metrics.routes : [],
     discovery,
   });
-  return { pipeline, router: new Router({ routes, adminToken: adminToken.value, metricsToken: config.metricsToken, log }) };
+  return { pipeline, router: new Router({ routes, adminToken: resources.adminToken.value, metricsToken: config.metricsToken, log }) };
+}
+
+function settingsOf(config: Config, { adminToken }: Resources): PipelineSettings {
+  return {
+    nodeId: config.nodeId,
+    orgId: config.orgId,
+    maxBodyBytes: config.maxBodyBytes,
+    proxyAuth: config.proxyAuth,
+    adminToken: adminToken.value,
+    trustedProxies: config.trustedProxies,
+  };
+}
+
+function shadowOf({ policiesShadow: path }: Config, { clock, log, language }: Resources, events: GatewayEvents): ShadowPolicy | undefined {
+  return path === undefined ? undefined : new ShadowPolicy({ ...language, path, clock, log, events });
 }
