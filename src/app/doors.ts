@@ -102,7 +102,8 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   if (treatment === 'pass') return passed;
   const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
   if (result.kind === 'failed') return refuse(result.error);
-  if (result.refusal) return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));
+  if (result.kind === 'recorded' && result.refusal)
+    return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));
   return passed;
 }
 

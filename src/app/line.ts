@@ -47,6 +47,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     budgets,
+    idempotency: resources.idempotency,
     store,
     upstream: resources.upstream,
     buffers,

@@ -10,7 +10,7 @@ import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
-import { type AdminToken, openAdminToken } from './secrets.ts';
+import { type AdminToken, openAdminToken, openSecretBox } from './secrets.ts';
 import { openServices, type Services } from './services.ts';
 
 /** What tests put in the place of the real thing. */
@@ -40,12 +40,13 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
+  const box = await openSecretBox(config.dataDir, config.secretsKey);
   const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const catalogue = loadCatalogue();
-  const services = await openServices(config, { clock, log, store, catalogue }, closers);
+  const services = await openServices(config, { clock, log, store, catalogue, box }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,

@@ -3,11 +3,13 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import { BudgetService } from '../services/budgets.ts';
 import { Discovery } from '../services/discovery.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
+import { IdempotencyService } from '../services/idempotency.ts';
 import { MonthlyRequests } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -20,6 +22,8 @@ export interface Ground {
   readonly log: Logger;
   readonly store: Store;
   readonly catalogue: Catalogue;
+  /** Encrypts what is secret at rest. */
+  readonly box: SecretBox;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
@@ -31,6 +35,7 @@ export interface Services {
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
   readonly budgets: BudgetService;
+  readonly idempotency: IdempotencyService;
   /** Called for each budget that reaches a threshold. */
   readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
   /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
@@ -39,7 +44,7 @@ export interface Services {
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, store, catalogue } = ground;
+  const { clock, log, store, catalogue, box } = ground;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, ...language });
   const workloads = await WorkloadService.open(store);
@@ -55,7 +60,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const budgets = await BudgetService.open({ store, clock, alert });
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
   if (discovery) closers.push(() => discovery.close());
-  return { policies, language, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, discovery };
+  const idempotency = new IdempotencyService({ store, clock, log, box });
+  closers.push(() => idempotency.close());
+  return { policies, language, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, idempotency, discovery };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

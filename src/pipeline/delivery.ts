@@ -67,6 +67,10 @@ export class Delivery implements UpstreamEvents, Delivered {
     return this.#head?.status;
   }
 
+  get answer(): AnswerHead | undefined {
+    return this.#head;
+  }
+
   get streamOutcome(): ExecutionRecord['stream_outcome'] {
     const answeredAsStream = this.#head ? this.#head.eventStream : this.#exchange.stream;
     if (!answeredAsStream) return undefined;
@@ -100,6 +104,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
     this.responseBytes += chunk.length;
+    this.#exchange.copy?.push(chunk);
     if (!this.#streaming) return this.#hold(chunk);
     this.#hash?.update(chunk);
     const meter = this.#meter;

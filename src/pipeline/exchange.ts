@@ -20,10 +20,12 @@ import type { Estimate } from '../decide/pricing/estimate.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
 import type { Form } from '../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
+import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { StreamedBody, StreamedForm } from './passing-body.ts';
+import type { AnswerCopy } from './answer-copy.ts';
 
 /** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
 export type Door = 'direct' | 'proxied' | 'tunnel';
@@ -46,6 +48,7 @@ export interface Delivered {
   readonly status: number | undefined;
   /** From the sent request to the head of the answer, milliseconds. */
   readonly headLatencyMs: number | undefined;
+  readonly answer: AnswerHead | undefined;
   readonly responseBytes: number;
   readonly responseSha256: string | undefined;
   readonly streamOutcome: ExecutionRecord['stream_outcome'];
@@ -139,6 +142,8 @@ export class Exchange {
   sendModel: string | undefined;
 
   delivery: Delivered | undefined;
+  /** The answer of a call with an idempotency key. */
+  copy: AnswerCopy | undefined;
   usage: Usage | undefined;
   answeredModel: string | undefined;
   /** Why a tunnel that was already let through is ended. */

@@ -6,12 +6,14 @@ import type { Exchange, Refusal } from './exchange.ts';
 import { recordOf } from './record-of.ts';
 import { refusalOf } from './refusals.ts';
 import { sendFailure, sendRefusal } from './send.ts';
-import type { Pipeline } from './stage.ts';
+import { ANSWERED, type Pipeline, type StageResult } from './stage.ts';
 import { STAGES } from './stages.ts';
 
 /** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
 export type RunResult =
   | { readonly kind: 'recorded'; readonly record: ExecutionRecord; readonly refusal: Refusal | undefined }
+  /** An earlier answer was given again. */
+  | { readonly kind: 'replayed' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
 
 /**
@@ -20,7 +22,12 @@ export type RunResult =
 export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
   let failure: GatewayError | undefined;
   try {
-    exchange.refusal = await walk(exchange, pipeline);
+    const end = await walk(exchange, pipeline);
+    if (end === ANSWERED) {
+      pipeline.buffers.give(exchange.buffered);
+      return { kind: 'replayed' };
+    }
+    exchange.refusal = end;
   } catch (error) {
     const known = asGatewayError(error, pipeline);
     exchange.refusal = refusalOf(known, exchange.verdict !== undefined);
@@ -35,7 +42,7 @@ export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promi
   }
 }
 
-async function walk(exchange: Exchange, pipeline: Pipeline): Promise<Refusal | undefined> {
+async function walk(exchange: Exchange, pipeline: Pipeline): Promise<StageResult> {
   for (const stage of STAGES[exchange.door]) {
     const result = stage.run(exchange, pipeline);
     const refusal = result instanceof Promise ? await result : result;

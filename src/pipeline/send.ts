@@ -8,11 +8,13 @@ import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.t
 import { governedHeaders, type Mark } from '../inbound/reply/governed-headers.ts';
 import { directRefusal, proxiedRefusal } from '../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../outbound/connectors/refusal-body.ts';
+import type { KeptCall } from '../services/idempotency.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 
 const JSON_TYPE = ['Content-Type', 'application/json'];
 /** SDKs retry 5xx by themselves. A broken connection may heal within seconds; these failures do not, and a call that timed out may have been billed. */
 const LASTING: ReadonlySet<string> = new Set(['upstream_tls', 'upstream_protocol', 'upstream_timeout', 'internal']);
+const IS_REPLAY = ['Idempotent-Replayed', 'true'];
 const NO_RETRY = ['x-should-retry', 'false'];
 
 export function markOf(exchange: Exchange, recordHash: string | undefined): Mark {
@@ -71,6 +73,24 @@ function refusalHeaders(exchange: Exchange, { errorCode, retryAfterSeconds }: Re
   if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
   if (retryAfterSeconds === undefined || exchange.door !== 'direct') return JSON_TYPE;
   return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
+}
+
+/** The answer of an earlier call with the same idempotency key, from its record and from what was kept beside it (decision 6.7). */
+export function sendReplay(exchange: Exchange, record: ExecutionRecord, kept: KeptCall, bytes: Uint8Array | undefined): void {
+  const { reply } = exchange;
+  if (!reply || reply.gone) return;
+  const mark = { requestId: record.request_id, recordId: record.record_id, decision: record.decision, recordHash: record.record_hash };
+  const { result } = kept;
+  if (result?.stream === true && bytes) {
+    reply.sendWhole(result.upstream_status, governedHeaders(mark, ['Content-Type', result.content_type, ...IS_REPLAY]), bytes);
+    return;
+  }
+  const { evaluated_at: evaluatedAt = record.created_at, ...attributes } = kept.trace;
+  const facts = { evaluatedAt, originalModel: undefined, substitutedModel: undefined, attributes };
+  const body = result
+    ? { ...envelope(record, facts), ...(bytes ? { result: resultOf(result.upstream_status, result.content_type, bytes) } : {}) }
+    : directRefusal(record, { status: kept.status, reason: record.reason ?? record.decision, reasonCodes: record.reason_codes }, facts);
+  reply.sendWhole(kept.status, governedHeaders(mark, [...JSON_TYPE, ...IS_REPLAY]), Buffer.from(JSON.stringify(body)));
 }
 
 /** An end without a record: the plain error body of every gateway surface (decision 8.1). */

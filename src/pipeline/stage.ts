@@ -5,6 +5,7 @@ import type { IpSet } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { BudgetService } from '../services/budgets.ts';
+import type { IdempotencyService } from '../services/idempotency.ts';
 import type { MonthlyRequests } from '../services/monthly-requests.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
@@ -37,14 +38,18 @@ export interface Pipeline {
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
   readonly budgets: BudgetService;
+  readonly idempotency: IdempotencyService;
   readonly store: Store;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: GatewayEvents;
 }
 
+/** The stage has answered by itself and the call leaves no record of its own: it repeats one that did. */
+export const ANSWERED = Symbol('answered');
+
 /** Undefined: go on. A refusal ends the line and is recorded; a thrown GatewayError ends it too (the runner knows which codes are recorded). */
-export type StageResult = Refusal | undefined;
+export type StageResult = Refusal | typeof ANSWERED | undefined;
 
 export interface Stage {
   readonly name: string;

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { type Sealed, type SecretBox, SealError } from '../base/lib/secret-box.ts';
+import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const CALLS = 'idempotent_call';
@@ -46,7 +46,7 @@ export class IdempotencyService {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #box: SecretBox;
-  readonly #recent = new Lru<string, string>({ max: RECENT_KEYS });
+  readonly #recent = new Lru<string, number>({ max: RECENT_KEYS });
   #cancelSweep: () => void = () => undefined;
 
   constructor(options: { store: Store; clock: Clock; log: Logger; box: SecretBox }) {
@@ -82,9 +82,9 @@ export class IdempotencyService {
     const at = entityKey(orgId, key);
     const now = this.#clock.now();
     const first = this.#recent.get(at);
-    if (first !== undefined && Number(first) > now) return [];
+    if (first !== undefined && first > now) return [];
     const expiresAt = now + KEEP_MS;
-    this.#recent.set(at, String(expiresAt));
+    this.#recent.set(at, expiresAt);
     const effects: Effect[] = [
       { op: 'put', space: CALLS, key: at, value: { ...call, expires_at: expiresAt } },
       { op: 'put', space: EXPIRY, key: `${String(expiresAt).padStart(TIME_DIGITS, '0')}|${at}`, value: true },

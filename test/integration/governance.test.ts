@@ -152,7 +152,6 @@ t.test('what nothing enforces yet is refused', async (t) => {
     const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
     return { status: response.status, body: await response.json() };
   };
-  t.match(await direct({ idempotency_key: 'k-1' }), { status: 400, body: { error: { code: 'not_supported_yet' } } });
   t.match(await direct({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_not_verifiable'] } });
   t.match(await direct({ credential_hint: 'cred-1' }), { status: 403, body: { reason_codes: ['credential_not_found'] } });
   t.match(await direct({ credential_hint: undefined }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });

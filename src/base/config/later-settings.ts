@@ -29,7 +29,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
   { variable: 'GW_CREDENTIALS_DIR', fallback: './credentials', help: 'Folder of credential files.' },
-  { variable: 'GW_SECRETS_KEY', fallback: undefined, help: 'Key that encrypts stored secrets.', secret: true },
   { variable: 'GW_PRICING_FILE', fallback: undefined, help: 'Rates laid over the shipped catalogue.' },
   { variable: 'GW_PRICING_CACHED', fallback: 'false', help: 'Prices cached input tokens at their own rates.' },
   {

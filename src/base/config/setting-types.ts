@@ -139,6 +139,15 @@ export const token: SettingType<string> = {
 };
 
 /** `always`, `off`, or the interval in milliseconds. */
+export const secretsKey: SettingType<Uint8Array> = {
+  name: 'key',
+  allowed: '32 bytes in base64, such as `openssl rand -base64 32` gives',
+  parse(text) {
+    const key = Buffer.from(text, 'base64');
+    return key.length === 32 && /^[A-Za-z0-9+/_-]{43}=?$/.test(text) ? key : refuse();
+  },
+};
+
 export const fsyncMode: SettingType<'always' | 'off' | number> = {
   name: 'choice',
   allowed: '`always`, `off` or an interval from 10ms to 1h',

@@ -58,6 +58,13 @@ export const SETTINGS = {
   ),
   adminToken: secret('GW_ADMIN_TOKEN', type.token, 'Token of the admin endpoints.', 'generated on first start, kept in the data folder'),
 
+  secretsKey: secret(
+    'GW_SECRETS_KEY',
+    type.secretsKey,
+    'Encrypts secrets at rest (AES-256-GCM): 32 bytes in base64.',
+    'generated on first start, kept in the data folder',
+  ),
+
   dataDir: required('GW_DATA_DIR', type.folder, './data', 'Folder of the embedded store and the admin token.'),
   caDir: required('GW_CA_DIR', type.folder, './ca', 'Folder of the root certificate, its key (mode 0600) and the trust bundle.'),
   policiesDir: required(

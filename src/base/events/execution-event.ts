@@ -42,6 +42,8 @@ export interface PolicyLoadEvent {
 
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
+  /** An earlier answer was given again for an idempotency key. */
+  replayed(orgId: string): void;
   budgetAlert(event: BudgetAlert): void;
   authFailure(event: AuthFailureEvent): void;
   /** A request ended without a record: its error code. */
@@ -68,6 +70,9 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
   return {
     execution(event) {
       for (const listener of listeners) listener.execution?.(event);
+    },
+    replayed(orgId) {
+      for (const listener of listeners) listener.replayed?.(orgId);
     },
     budgetAlert(event) {
       for (const listener of listeners) listener.budgetAlert?.(event);

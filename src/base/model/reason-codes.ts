@@ -50,6 +50,10 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'The call carries a delegation token and the gateway has no key to verify it with.',
   },
+  idempotency_key_reused: {
+    decision: 'deny',
+    meaning: 'The idempotency key was used for another action within the last 24 hours.',
+  },
   credential_not_found: {
     decision: 'deny',
     meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',

@@ -7,6 +7,8 @@ export interface RefusalText {
   readonly status: number;
   readonly reason: string;
   readonly reasonCodes: readonly string[];
+  /** The refusal is a failure with a code of its own. */
+  readonly errorCode?: string;
 }
 
 /** Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial must. */
@@ -15,7 +17,8 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
     return { decision: record.decision, reason: refusal.reason, record_id: record.record_id, record_hash: record.record_hash };
   }
   const body = { ...envelope(record, facts), reason: refusal.reason, reason_codes: refusal.reasonCodes };
-  return record.decision === 'error' ? { ...body, error: { code: refusal.reasonCodes[0] ?? 'error', message: refusal.reason } } : body;
+  const isError = record.decision === 'error' || refusal.errorCode !== undefined;
+  return isError ? { ...body, error: { code: refusal.reasonCodes[0] ?? 'error', message: refusal.reason } } : body;
 }
 
 /** Imitates the error body of a provider, so that its own SDK shows the message to a person (decision 8.2). */

@@ -40,6 +40,7 @@ function addDirectHeaders(exchange: Exchange): void {
     provider,
     dialect: operation?.dialect,
     hasBody: sendBytes !== undefined,
+    idempotencyKey: exchange.request?.idempotency_key,
     callerSet: (name) => Object.hasOwn(set, name),
   });
   if (added.length > 0) exchange.headers = [...exchange.headers, ...added];

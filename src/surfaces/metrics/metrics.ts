@@ -86,6 +86,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
   const overageEnforced = counter(registry, METRICS.overageEnforced);
+  const replays = counter(registry, METRICS.replays);
   const budgetAlerts = counter(registry, METRICS.budgetAlerts);
   const policyLoads = counter(registry, METRICS.policyLoads);
   const shadowDecisions = counter(registry, METRICS.shadowDecisions);
@@ -114,6 +115,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
       for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
     },
+    replayed: (orgId) => replays(org(orgId)).inc(),
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
     shadowDecision: (active, shadow) => shadowDecisions(active, shadow).inc(),

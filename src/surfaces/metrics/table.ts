@@ -52,6 +52,12 @@ export const METRICS = {
     labels: ['org_id'],
     help: 'Requests refused because the monthly request limit was reached.',
   },
+  replays: {
+    name: 'gw_idempotent_replays_total',
+    type: 'counter',
+    labels: ['org_id'],
+    help: 'Calls that were given the answer of an earlier one with the same idempotency key.',
+  },
   budgetAlerts: {
     name: 'gw_budget_alerts_total',
     type: 'counter',

@@ -94,11 +94,12 @@ t.test("the client's own key is seen in every header and query that takes one", 
 t.test('a structured call gets the headers that its format cannot do without, unless the caller set them', async (t) => {
   const type = ['content-type', 'application/json'];
   const version = ['anthropic-version', '2023-06-01'];
-  const headers = (id: string, dialect: string | undefined, hasBody: boolean, set: readonly string[]): readonly string[] =>
+  const headers = (id: string, dialect: string | undefined, hasBody: boolean, set: readonly string[], key?: string): readonly string[] =>
     directHeaders({
       provider: catalogue.provider(id),
       dialect: dialect === undefined ? undefined : catalogue.dialect(dialect),
       hasBody,
+      idempotencyKey: key,
       callerSet: (name) => set.includes(name),
     });
   t.strictSame(headers('anthropic', 'anthropic_messages', true, []), [...type, ...version]);
@@ -106,5 +107,8 @@ t.test('a structured call gets the headers that its format cannot do without, un
   t.strictSame(headers('anthropic', undefined, false, []), version);
   t.strictSame(headers('azure_openai', 'anthropic_messages', true, []), [...type, ...version]);
   t.strictSame(headers('azure_openai', 'openai_chat', true, []), type);
-  t.strictSame(headers('nobody', undefined, false, []), []);
+  t.strictSame(headers('nobody', undefined, false, [], 'k-1'), []);
+  t.strictSame(headers('openai', undefined, false, [], 'k-1'), ['Idempotency-Key', 'k-1']);
+  t.strictSame(headers('openai', undefined, false, ['idempotency-key'], 'k-1'), []);
+  t.strictSame(headers('anthropic', undefined, false, [], 'k-1'), version, 'only to providers that know it');
 });
