@@ -24,8 +24,8 @@ import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
-import type { StreamedBody, StreamedForm } from './passing-body.ts';
 import type { AnswerCopy } from './answer-copy.ts';
+import type { StreamedBody, StreamedForm } from './passing-body.ts';
 
 /** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
 export type Door = 'direct' | 'proxied' | 'tunnel';
