@@ -3,6 +3,13 @@ import { HEAD_TARGETS } from './head-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
 import type { FuzzTarget } from './target.ts';
+import { UPSTREAM_TARGETS } from './upstream-targets.ts';
 
 /** Every parser that reads what strangers send. */
-export const FUZZ_TARGETS: readonly FuzzTarget[] = [...HEAD_TARGETS, ...BODY_TARGETS, ...STREAM_TARGETS, ...POLICY_TARGETS];
+export const FUZZ_TARGETS: readonly FuzzTarget[] = [
+  ...HEAD_TARGETS,
+  ...BODY_TARGETS,
+  ...STREAM_TARGETS,
+  ...POLICY_TARGETS,
+  ...UPSTREAM_TARGETS,
+];

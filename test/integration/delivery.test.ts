@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import t from 'tap';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../support/openai-stream.ts';
 import { connectPlain, connectThrough, h1Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 import { startTlsUpstream, type TestUpstream, type UpstreamHandler } from '../support/tls-upstream.ts';
+import { type Client, eachClient } from '../support/upstream-calls.ts';
 import { towards } from '../support/upstreams.ts';
 
 const HOST = ['api.openai.com'];
@@ -16,10 +16,10 @@ const HEADERS = ['Authorization', 'Bearer sk-test', 'Content-Type', 'application
 const CHAT = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hello' }] };
 const STREAM = JSON.stringify({ ...CHAT, stream: true });
 
-async function gatewayTo(t: HasTeardown, handler: UpstreamHandler): Promise<{ gw: TestGateway; upstream: TestUpstream }> {
+async function gatewayTo(t: HasTeardown, client: Client, handler: UpstreamHandler): Promise<{ gw: TestGateway; upstream: TestUpstream }> {
   const upstream = await startTlsUpstream({ hosts: HOST, handler });
   t.teardown(() => upstream.close());
-  return { upstream, gw: await startTestGateway(t, { env: towards(t, upstream, HOST) }) };
+  return { upstream, gw: await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } }) };
 }
 
 async function redirect(t: HasTeardown, gw: TestGateway, body = JSON.stringify(CHAT), method = 'POST', path = PATH): Promise<RawResponse> {
@@ -65,10 +65,10 @@ function open(socket: Socket, body: string): { text: () => string; until: (part:
   };
 }
 
-t.test('events leave as they come, and what an application acts on waits for the record', async (t) => {
+eachClient('events leave as they come, and what an application acts on waits for the record', async (t, _open, client) => {
   let finish: () => void = () => undefined;
   let next: () => void = () => undefined;
-  const { gw } = await gatewayTo(t, (_request, response, body) => {
+  const { gw } = await gatewayTo(t, client, (_request, response, body) => {
     void body.then(() => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(openaiStreamEvent(0));
@@ -94,8 +94,8 @@ t.test('events leave as they come, and what an application acts on waits for the
   );
 });
 
-t.test('a stream whose upstream does not end after its terminal event is ended all the same', async (t) => {
-  const { gw } = await gatewayTo(t, (_request, response, body) => {
+eachClient('a stream whose upstream does not end after its terminal event is ended all the same', async (t, _open, client) => {
+  const { gw } = await gatewayTo(t, client, (_request, response, body) => {
     void body.then(() => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(openaiStreamEvent(0) + openaiStreamTail());
@@ -106,10 +106,10 @@ t.test('a stream whose upstream does not end after its terminal event is ended a
   t.match(await recordOf(gw, response), { stream_outcome: 'complete' });
 });
 
-t.test('a client that leaves stops the upstream call, and the record says aborted', async (t) => {
+eachClient('a client that leaves stops the upstream call, and the record says aborted', async (t, _open, client) => {
   const upstream = await startOpenaiStream(1_000_000, { gapMs: 5 });
   t.teardown(() => upstream.close());
-  const gw = await startTestGateway(t, { env: towards(t, upstream, HOST) });
+  const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
   await t.test('http/1.1', async (t) => {
     const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
     const stream = open(socket, STREAM);
@@ -141,7 +141,7 @@ t.test('a client that leaves stops the upstream call, and the record says aborte
   });
 });
 
-t.test('large answers that are no stream pass untouched and are metered', async (t) => {
+eachClient('large answers that are no stream pass untouched and are metered', async (t, _open, client) => {
   const embeddings = JSON.stringify({
     object: 'list',
     data: Array.from({ length: 4000 }, (_, index) => ({ index, embedding: [0.123456789, -0.987654321, 0.5] })),
@@ -150,7 +150,7 @@ t.test('large answers that are no stream pass untouched and are metered', async 
   });
   for (const framing of ['content-length', 'chunked'] as const) {
     await t.test(framing, async (t) => {
-      const { gw } = await gatewayTo(t, (_request, response, body) => {
+      const { gw } = await gatewayTo(t, client, (_request, response, body) => {
         void body.then(() => {
           response.setHeader('content-type', 'application/json');
           if (framing === 'content-length') response.setHeader('content-length', Buffer.byteLength(embeddings));
@@ -170,7 +170,7 @@ t.test('large answers that are no stream pass untouched and are metered', async 
   }
 });
 
-t.test('an answer that is encoded in spite of identity passes untouched and is decoded for metering', async (t) => {
+eachClient('an answer that is encoded in spite of identity passes untouched and is decoded for metering', async (t, _open, client) => {
   const json = JSON.stringify({ model: 'gpt-4o-mini', choices: [], usage: { prompt_tokens: 11, completion_tokens: 7 } });
   const events = openaiStreamEvent(0) + openaiStreamTail();
   const cases = [
@@ -180,7 +180,7 @@ t.test('an answer that is encoded in spite of identity passes untouched and is d
   for (const { name, encode } of cases) {
     for (const kind of ['json', 'stream'] as const) {
       await t.test(`${name} ${kind}`, async (t) => {
-        const { gw, upstream } = await gatewayTo(t, (_request, response, body) => {
+        const { gw, upstream } = await gatewayTo(t, client, (_request, response, body) => {
           void body.then(() => {
             response.setHeader('content-encoding', name);
             response.setHeader('content-type', kind === 'json' ? 'application/json' : 'text/event-stream');
@@ -197,9 +197,9 @@ t.test('an answer that is encoded in spite of identity passes untouched and is d
   }
 });
 
-t.test('an upstream that fails is an error with its own status, and is recorded', async (t) => {
+eachClient('an upstream that fails is an error with its own status, and is recorded', async (t, _open, client) => {
   await t.test('cut before the head: 502', async (t) => {
-    const { gw } = await gatewayTo(t, (_request, response, body) => void body.then(() => response.destroy()));
+    const { gw } = await gatewayTo(t, client, (_request, response, body) => void body.then(() => response.destroy()));
     const response = await redirect(t, gw);
     t.equal(response.status, 502);
     t.notOk(response.headers['x-should-retry'], 'a broken connection may heal');
@@ -211,7 +211,7 @@ t.test('an upstream that fails is an error with its own status, and is recorded'
     t.match(await recordOf(gw, response), { decision: 'error', status_code: 502, error: { code: 'upstream_unreachable' } });
   });
   await t.test('cut inside a held answer: 502', async (t) => {
-    const { gw } = await gatewayTo(t, (_request, response, body) => {
+    const { gw } = await gatewayTo(t, client, (_request, response, body) => {
       void body.then(() => {
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 });
         response.write('{"half":');
@@ -225,7 +225,7 @@ t.test('an upstream that fails is an error with its own status, and is recorded'
   await t.test('cut inside a stream: the client sees a broken connection, the record says error', async (t) => {
     const upstream = await startOpenaiStream(10, { gapMs: 1, cutAfter: 3 });
     t.teardown(() => upstream.close());
-    const gw = await startTestGateway(t, { env: towards(t, upstream, HOST) });
+    const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
     const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
     const stream = open(socket, STREAM);
     socket.on('error', () => undefined);
@@ -237,7 +237,7 @@ t.test('an upstream that fails is an error with its own status, and is recorded'
   await t.test('a certificate that is not trusted: 502 that says so', async (t) => {
     const upstream = await startTlsUpstream({ hosts: HOST, certificate: 'expired' });
     t.teardown(() => upstream.close());
-    const gw = await startTestGateway(t, { env: towards(t, upstream, HOST) });
+    const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
     const response = await redirect(t, gw);
     t.equal(response.status, 502);
     t.equal(response.headers['x-should-retry'], 'false', 'a certificate does not');
@@ -245,8 +245,8 @@ t.test('an upstream that fails is an error with its own status, and is recorded'
   });
 });
 
-t.test('answers without a body, trailers and odd statuses pass', async (t) => {
-  const { gw } = await gatewayTo(t, (request, response, body) => {
+eachClient('answers without a body, trailers and odd statuses pass', async (t, _open, client) => {
+  const { gw } = await gatewayTo(t, client, (request, response, body) => {
     void body.then(() => {
       if (request.method === 'HEAD') response.writeHead(200, { 'content-length': 1234 }).end();
       else if (request.url === '/v1/models/none') response.writeHead(204).end();
@@ -280,8 +280,12 @@ t.test('answers without a body, trailers and odd statuses pass', async (t) => {
   t.equal(teapot.headers['x-gw-decision'], 'allow');
 });
 
-t.test('a body that policy does not parse streams through and is hashed', async (t) => {
-  const { gw, upstream } = await gatewayTo(t, (_request, response, body) => void body.then((bytes) => response.end(String(bytes.length))));
+eachClient('a body that policy does not parse streams through and is hashed', async (t, _open, client) => {
+  const { gw, upstream } = await gatewayTo(
+    t,
+    client,
+    (_request, response, body) => void body.then((bytes) => response.end(String(bytes.length))),
+  );
   const file = 'f'.repeat(3_000_000);
   const response = await redirect(t, gw, file, 'POST', '/v1/files');
   t.equal(response.body.toString(), String(file.length));

@@ -1,3 +1,4 @@
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createUpstream, type UpstreamOptions } from '../../src/outbound/net/create-upstream.ts';
@@ -11,6 +12,20 @@ export interface Outcome {
   readonly trailers: readonly string[];
   readonly infos: readonly (readonly [number, readonly string[]])[];
   readonly error: GatewayError | undefined;
+}
+
+/** `GW_UPSTREAM_CLIENT`. */
+export const CLIENTS = ['direct', 'undici'] as const;
+export type Client = (typeof CLIENTS)[number];
+export type OpenUpstream = (t: HasTeardown, options?: Partial<UpstreamOptions>) => Upstream;
+
+/** One test for each client: what is said of an upstream holds for both. */
+export function eachClient(name: string, test: (t: Test, openUpstream: OpenUpstream, client: Client) => unknown): void {
+  for (const client of CLIENTS) {
+    t.test(`${client}: ${name}`, async (t) => {
+      await test(t, (t, options = {}) => openUpstream(t, { client, ...options }), client);
+    });
+  }
 }
 
 /** An upstream client with long time-outs that is closed when the test ends. */

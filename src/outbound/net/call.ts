@@ -1,39 +1,29 @@
-import type { Dispatcher } from 'undici';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { bracketHost } from '../../base/lib/host.ts';
-import { absoluteForm, type ParentProxy, parentRefusal } from './parent-proxy.ts';
-import { decodeRawHeaders } from './raw-headers.ts';
-import { RequestBody, STOPPED } from './request-body.ts';
+import { type ParentProxy, parentRefusal } from './parent-proxy.ts';
+import { RequestBody } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { type CallPhase, callError, codeOf } from './upstream-error.ts';
+import { type CallPhase, callError } from './upstream-error.ts';
 
 /** Counts up slowly; a call remembers the count at each sign of life. */
 export interface SlowCounter {
   readonly tick: number;
 }
 
-/** The connection that serves a call. */
+/** The connection that serves a call, as the call knows it. */
 export interface CallLane {
-  /** The first error of the connection's socket; undici keeps the last one. */
-  readonly fault: Error | undefined;
-  /** undici is through with the call; `reusable`: the connection is whole. */
-  released(call: Call, reusable: boolean): void;
+  /** The call that was sent has ended from our side: its connection must go. */
   breakConnection(): void;
+  /** The caller takes data again. */
+  resume(): void;
 }
 
-/**
- * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
- * from within it.
- */
-let parsing = 0;
+const NO_TRAILERS: readonly string[] = [];
 
-/**
- * One call: undici's handler and the caller's handle in one object. It takes undici 7's older handler form (`onConnect`, `onHeaders`, …): that one gets the
- * raw header bytes and no wrapper, controller or parsed header object per request.
- */
-export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
+/** One call: what its caller and the connection that serves it know of each other. */
+export class Call implements UpstreamHandle {
   readonly request: UpstreamCall;
-  readonly options: Dispatcher.DispatchOptions;
+  /** A streamed body; one that is held is `request.body`. */
+  readonly stream: RequestBody | undefined;
   /** Tick of the last sign of life. */
   seenAt: number;
   /** The connection that serves this call, once it has been given one. */
@@ -43,14 +33,11 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
 
   readonly #events: UpstreamEvents;
   readonly #counter: SlowCounter;
-  readonly #body: RequestBody | undefined;
   readonly #parent: ParentProxy | undefined;
   #phase: CallPhase = 'connecting';
-  #status = 0;
   #done = false;
   #paused = false;
   #resumedEarly = false;
-  #resumeUpstream: (() => void) | undefined;
 
   /** @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the origin itself */
   constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, parent: ParentProxy | undefined) {
@@ -60,19 +47,7 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     this.#counter = counter;
     this.seenAt = counter.tick;
     const { body, bodyLength } = request;
-    this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
-    // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.
-    const headers = ['Host', hostHeader(request), ...request.headers];
-    if (this.#body !== undefined && bodyLength !== undefined) headers.push('Content-Length', String(bodyLength));
-    if (parent?.authorization !== undefined) headers.push('Proxy-Authorization', parent.authorization);
-    this.options = {
-      path: parent === undefined ? request.path : absoluteForm(request.authority, request.path),
-      method: request.method,
-      headers,
-      // undici reads any async iterable; its types know only streams and bytes.
-      body: (this.#body ?? (body instanceof Uint8Array ? body : null)) as Exclude<Dispatcher.DispatchOptions['body'], undefined>,
-      blocking: false,
-    };
+    this.stream = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
   }
 
   get phase(): CallPhase {
@@ -100,89 +75,64 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     this.#tell(error);
   }
 
-  /** The request may be written now. */
-  onConnect(): void {
-    // Thrown before anything was written, which leaves the connection whole for the next call.
-    if (this.#done) throw STOPPED;
+  /** The request is being written. */
+  sent(): void {
     this.#phase = 'sent';
     this.seenAt = this.#counter.tick;
   }
 
-  onBodySent(): void {
+  /** A part of the body has left. */
+  moved(): void {
     this.seenAt = this.#counter.tick;
   }
 
-  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
-    if (this.#done) return false;
+  informed(status: number, rawHeaders: readonly string[]): void {
+    if (this.#done) return;
     this.seenAt = this.#counter.tick;
-    parsing++;
-    try {
-      const headers = decodeRawHeaders(raw);
-      if (status < 200) {
-        this.#events.onInfo?.(status, headers);
-        return true;
-      }
-      // No origin speaks of itself as a proxy: this is the parent's refusal.
-      if (status === 407 && this.#parent !== undefined) {
-        this.fail(parentRefusal(this.request.authority, status));
-        return false;
-      }
-      this.#phase = 'answering';
-      this.#status = status;
-      this.#resumeUpstream = resume;
-      this.#events.onHead(status, headers, () => this.#resume());
-      return true;
-    } finally {
-      parsing--;
+    this.#events.onInfo?.(status, rawHeaders);
+  }
+
+  headed(status: number, rawHeaders: readonly string[]): void {
+    if (this.#done) return;
+    this.seenAt = this.#counter.tick;
+    // No origin speaks of itself as a proxy: this is the parent's refusal.
+    if (status === 407 && this.#parent !== undefined) {
+      this.fail(parentRefusal(this.request.authority, status));
+      return;
     }
+    this.#phase = 'answering';
+    this.#events.onHead(status, rawHeaders, () => this.#resume());
   }
 
-  onData(chunk: Buffer): boolean {
+  /** @returns false when nothing more may come until {@link CallLane.resume} */
+  received(bytes: Uint8Array): boolean {
     if (this.#done) return false;
     this.seenAt = this.#counter.tick;
     this.#resumedEarly = false;
-    parsing++;
-    try {
-      if (this.#events.onData(chunk) || this.#resumedEarly) return true;
-      this.#paused = true;
-      return false;
-    } finally {
-      parsing--;
-    }
+    if (this.#events.onData(bytes) || this.#resumedEarly) return true;
+    this.#paused = true;
+    return false;
   }
 
-  onComplete(trailers: Buffer[] | string[] | null): void {
-    this.lane?.released(this, !this.#done);
+  ended(trailers: readonly string[] = NO_TRAILERS): void {
     if (this.#done) return;
     this.#done = true;
-    this.#body?.stop();
-    parsing++;
-    try {
-      this.#events.onEnd(trailers === null || trailers.length === 0 ? NO_TRAILERS : decodeRawHeaders(trailers as Buffer[]));
-    } finally {
-      parsing--;
-    }
+    this.stream?.stop();
+    this.#events.onEnd(trailers);
   }
 
-  onError(error: unknown): void {
-    this.lane?.released(this, error === STOPPED && this.#phase === 'connecting');
+  /** The connection or the answer broke. */
+  broke(error: unknown): void {
     if (this.#done) return;
     this.#done = true;
-    this.#body?.stop();
-    // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
-    if (this.#status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
-      this.#events.onEnd(NO_TRAILERS);
-      return;
-    }
-    // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
-    const cause = this.#phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.lane?.fault ?? error) : error;
-    this.#tell(callError(this.request.authority, this.#phase, cause));
+    this.stream?.stop();
+    this.#tell(callError(this.request.authority, this.#phase, error));
   }
 
-  /** The lane of a call that still waits to be written stays busy until undici has taken note. */
+  /** The lane of a call that still waits to be written stays busy until it has taken note. */
   #stop(): void {
     this.#done = true;
-    this.#body?.stop();
+    this.stream?.stop();
     if (this.#phase !== 'connecting') this.lane?.breakConnection();
   }
 
@@ -198,19 +148,6 @@ export class Call implements Dispatcher.DispatchHandler, UpstreamHandle {
     }
     this.#paused = false;
     this.seenAt = this.#counter.tick;
-    if (parsing === 0) this.#resumeNow();
-    else queueMicrotask(() => this.#resumeNow());
+    if (!this.#done) this.lane?.resume();
   }
-
-  #resumeNow(): void {
-    if (!this.#done) this.#resumeUpstream?.();
-  }
-}
-
-const NO_TRAILERS: readonly string[] = [];
-
-/** The default port of the scheme is left out, as every client does. */
-export function hostHeader({ authority, tls }: Pick<UpstreamCall, 'authority' | 'tls'>): string {
-  const host = bracketHost(authority.host);
-  return authority.port === (tls ? 443 : 80) ? host : `${host}:${authority.port}`;
 }

@@ -6,16 +6,22 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { Call, type SlowCounter } from './call.ts';
 import { type ConnectTo, Dialer } from './dialer.ts';
+import { DirectLane } from './direct-lane.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
+import type { Lane, LaneOptions, LaneOwner } from './lane.ts';
+import { NextTurn } from './next-turn.ts';
 import { Origin, type SilenceLimits } from './origin.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
+import { UndiciLane } from './undici-lane.ts';
 import { UpgradeCall } from './upgrade-call.ts';
 import type { UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 
 export interface UpstreamOptions {
   readonly clock: Clock;
+  /** `GW_UPSTREAM_CLIENT`: who speaks HTTP/1.1 on the connections. Default `direct`. */
+  readonly client?: 'direct' | 'undici';
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
   readonly connectTo?: readonly ConnectTo[];
   /** `GW_UPSTREAM_PROXY`: stands before every host that `connectTo` does not name. */
@@ -53,6 +59,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
   tick = 0;
 
   readonly #clock: Clock;
+  readonly #client: 'direct' | 'undici';
+  readonly #nextTurn = new NextTurn();
   readonly #dialer: Dialer;
   readonly #tls: TlsClient;
   readonly #maxConnections: number;
@@ -71,6 +79,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   constructor(options: UpstreamOptions) {
     const { clock, headersTimeoutMs, idleTimeoutMs } = options;
     this.#clock = clock;
+    this.#client = options.client ?? 'direct';
     const resolver = new Resolver({
       clock,
       isKnown: options.isAiHost ?? (() => false),
@@ -136,12 +145,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
     let origin = this.#origins.get(key);
     if (origin === undefined) {
       this.#evict();
-      origin = new Origin({
-        authority,
-        tls,
-        maxConnections: this.#maxConnections,
-        connect: () => this.#connectFor(authority, tls, operatorOwn),
-      });
+      const openLane = this.#laneMaker(authority, tls, operatorOwn);
+      origin = new Origin({ authority, clock: this.#clock, maxConnections: this.#maxConnections, openLane });
     } else {
       this.#origins.delete(key);
     }
@@ -149,6 +154,13 @@ class UpstreamDoor implements Upstream, SlowCounter {
     this.#latestKey = key;
     this.#latest = origin;
     return origin;
+  }
+
+  #laneMaker(authority: Authority, tls: boolean, operatorOwn: boolean): (owner: LaneOwner) => Lane {
+    const parent = tls ? undefined : this.#dialer.parentOf(authority);
+    const options: LaneOptions = { authority, tls, parent, connect: () => this.#connectFor(authority, tls, operatorOwn) };
+    if (this.#client === 'undici') return (owner) => new UndiciLane(owner, options);
+    return (owner) => new DirectLane(owner, options, this.#nextTurn, this.#clock);
   }
 
   #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
@@ -176,9 +188,9 @@ class UpstreamDoor implements Upstream, SlowCounter {
     this.tick++;
     let busy = false;
     for (const origin of this.#origins.values()) {
-      if (!origin.isBusy) continue;
-      busy = true;
-      origin.failSilent(this.tick, this.#limits, this.#texts);
+      if (origin.isBusy) origin.failSilent(this.tick, this.#limits, this.#texts);
+      origin.closeExpired();
+      busy ||= origin.isBusy || origin.hasExpiring;
     }
     this.#cancelTick = busy ? this.#clock.after(this.#tickMs, this.#onTick) : undefined;
   };

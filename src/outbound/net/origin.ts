@@ -1,19 +1,18 @@
-import type { Socket } from 'node:net';
-import { Client } from 'undici';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import { formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { Call, CallLane } from './call.ts';
-import { STOPPED } from './request-body.ts';
+import type { Call } from './call.ts';
+import type { Lane, LaneOwner } from './lane.ts';
 import { timeoutError } from './upstream-error.ts';
 
 export interface OriginOptions {
   readonly authority: Authority;
-  readonly tls: boolean;
+  readonly clock: Clock;
   /** Connections at most; further calls wait for one. */
   readonly maxConnections: number;
-  /** Makes a connection, TLS included; rejects with a GatewayError. */
-  readonly connect: () => Promise<Socket>;
+  /** Makes a lane; it connects when it is given a call. */
+  readonly openLane: (owner: LaneOwner) => Lane;
 }
 
 export interface SilenceLimits {
@@ -25,21 +24,9 @@ export interface SilenceLimits {
 
 /** Calls that may wait for one of an origin's connections. */
 const MAX_WAITING = 1_024;
-/** Idle connections are closed after that long; the upstream's `Keep-Alive: timeout=` comes first, less a margin for what is under way. */
-const KEEP_ALIVE_MS = 30_000;
-const KEEP_ALIVE_MAX_MS = 60_000;
-const KEEP_ALIVE_MARGIN_MS = 1_000;
-/** Of an answer's head. */
-const MAX_HEADER_BYTES = 65_536;
-
-/**
- * The connections to one scheme, host and port. One undici Client is one connection here ("lane"), without pipelining, interceptors, redirects and retries.
- * undici's Pool is not used: it scans all its clients for each call, and a call that is aborted through undici makes it dial a connection that nobody
- * asked for.
- */
-export class Origin {
+/** The connections to one scheme, host and port: which one serves a call, and which calls wait. Nothing is pipelined, redirected or sent twice. */
+export class Origin implements LaneOwner {
   readonly #options: OriginOptions;
-  readonly #url: URL;
   readonly #lanes = new Set<Lane>();
   /** The one used last is taken first, so that surplus connections fall idle and are closed. */
   readonly #idle: Lane[] = [];
@@ -47,7 +34,6 @@ export class Origin {
 
   constructor(options: OriginOptions) {
     this.#options = options;
-    this.#url = new URL(`${options.tls ? 'https' : 'http'}://${bracketHost(options.authority.host)}:${options.authority.port}`);
   }
 
   /** True while a call is under way. */
@@ -57,7 +43,7 @@ export class Origin {
 
   /** Hands the call to a connection. Its events come later, never before this returns. */
   start(call: Call): void {
-    const lane = this.#idle.pop() ?? this.#open();
+    const lane = this.#takeIdle() ?? this.#open();
     if (lane !== undefined) {
       lane.run(call);
       return;
@@ -71,6 +57,17 @@ export class Origin {
       new GatewayError('overloaded', `Too many calls to ${formatAuthority(this.#options.authority)} are waiting for a connection.`),
     );
     call.starting = false;
+  }
+
+  /** True while a connection is open whose time to be closed has to be watched. */
+  get hasExpiring(): boolean {
+    return this.#idle.some((lane) => lane.expiresAt !== undefined);
+  }
+
+  /** Closes what has been idle for too long. */
+  closeExpired(): void {
+    const now = this.#options.clock.monotonic();
+    for (const lane of this.#idle.filter(({ expiresAt }) => expiresAt !== undefined && now >= expiresAt)) this.disconnected(lane);
   }
 
   /** Fails the calls that have been silent for too long. `limits` in ticks of the counter that the calls know, `texts` complete "host:port …". */
@@ -101,7 +98,7 @@ export class Origin {
     for (const { call } of lanes) call?.fail(error);
     this.#idle.length = 0;
     this.#lanes.clear();
-    await Promise.all(lanes.map((lane) => lane.client.destroy()));
+    await Promise.all(lanes.map((lane) => lane.close()));
   }
 
   /** Called by a lane whose call is over. */
@@ -122,17 +119,24 @@ export class Origin {
     this.#drop(lane);
   }
 
+  #takeIdle(): Lane | undefined {
+    for (;;) {
+      const lane = this.#idle.pop();
+      if (lane?.expiresAt === undefined || this.#options.clock.monotonic() < lane.expiresAt) return lane;
+      this.#drop(lane);
+    }
+  }
+
   #open(): Lane | undefined {
     if (this.#lanes.size >= this.#options.maxConnections) return undefined;
-    const lane = new Lane(this, this.#url, this.#options.connect);
+    const lane = this.#options.openLane(this);
     this.#lanes.add(lane);
     return lane;
   }
 
   #drop(lane: Lane): void {
     this.#lanes.delete(lane);
-    // We are inside of a callback of this client.
-    queueMicrotask(() => void lane.client.destroy());
+    void lane.close();
   }
 
   #nextWaiting(): Call | undefined {
@@ -141,64 +145,5 @@ export class Origin {
       if (!call.done) return call;
     }
     return undefined;
-  }
-}
-
-/** One connection and the call that it serves. */
-class Lane implements CallLane {
-  readonly client: Client;
-  call: Call | undefined;
-  fault: Error | undefined;
-
-  readonly #origin: Origin;
-  #socket: Socket | undefined;
-
-  constructor(origin: Origin, url: URL, connect: () => Promise<Socket>) {
-    this.#origin = origin;
-    this.client = new Client(url, {
-      connect: (_options, callback) => {
-        connect().then(
-          (socket) => {
-            this.#socket = socket;
-            this.fault = undefined;
-            socket.once('error', (error) => {
-              this.fault = error;
-            });
-            callback(null, socket);
-          },
-          (error: unknown) => callback(error as Error, null),
-        );
-      },
-      pipelining: 1,
-      // Silence is watched by ourselves: without a timer per call, and by the injected clock.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
-      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-    });
-    this.client.on('disconnect', () => {
-      this.#socket = undefined;
-      origin.disconnected(this);
-    });
-  }
-
-  run(call: Call): void {
-    this.call = call;
-    call.lane = this;
-    call.starting = true;
-    this.client.dispatch(call.options, call);
-    call.starting = false;
-  }
-
-  released(call: Call, reusable: boolean): void {
-    if (this.call !== call) return;
-    this.call = undefined;
-    this.#origin.free(this, reusable);
-  }
-
-  breakConnection(): void {
-    this.#socket?.destroy(STOPPED);
   }
 }

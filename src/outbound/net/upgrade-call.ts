@@ -2,7 +2,8 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
-import { hostHeader } from './call.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
+import { hostHeader } from './request-head.ts';
 import type { UpgradeEvents, Upstream, UpstreamHandle } from './upstream.ts';
 import { type CallPhase, callError, timeoutError } from './upstream-error.ts';
 
@@ -14,9 +15,6 @@ export interface UpgradeCallOptions {
   /** Connects to the origin, TLS included; rejects with a GatewayError. */
   connect(): Promise<Socket>;
 }
-
-/** Of the answer's head. */
-const MAX_HEADER_BYTES = 65_536;
 
 /** One WebSocket handshake (RFC 6455 §4.1) on a connection of its own. node:http reads the answer, whether it is 101 or a refusal with a body. */
 export class UpgradeCall implements UpstreamHandle {

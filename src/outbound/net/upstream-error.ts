@@ -5,6 +5,9 @@ import type { Authority } from '../../base/model/arrival.ts';
 /** How far a call had come when it failed. */
 export type CallPhase = 'connecting' | 'sent' | 'answering';
 
+export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
+export const SWITCHED = 'switched to a protocol that nobody asked for';
+export const TOO_LARGE = 'sent a head that is too large';
 const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none';
 
 /** What people read about a certificate or handshake that failed, by OpenSSL's and Node's code. */
@@ -95,9 +98,26 @@ export function timeoutError(authority: Authority, what: string): GatewayError {
   return new GatewayError('upstream_timeout', `${formatAuthority(authority)} ${what}.`);
 }
 
+/** A streamed request body is shorter or longer than was said: `client_gone`. */
+export function bodyLengthError(cause?: unknown): GatewayError {
+  return new GatewayError('client_gone', 'The request body has not the length that was announced.', { cause });
+}
+
+/** An answer that is not HTTP/1.1: `upstream_protocol`. `what` completes "host:port …". */
+export function answerError(authority: Authority, what: string, cause?: unknown): GatewayError {
+  return protocolError(`${formatAuthority(authority)} ${what}.`, cause);
+}
+
+/** The connection ended, with or without a fault of its own. */
+export function lostError(authority: Authority, phase: CallPhase, fault: unknown): GatewayError {
+  const code = codeOf(fault);
+  if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, fault);
+  return closedError(formatAuthority(authority), phase, fault);
+}
+
 /** undici's codes for an answer that is not HTTP. */
 const PROTOCOL_FAULTS: Readonly<Record<string, string>> = {
-  UND_ERR_HEADERS_OVERFLOW: 'sent a head that is too large',
+  UND_ERR_HEADERS_OVERFLOW: TOO_LARGE,
   UND_ERR_RES_EXCEEDED_MAX_SIZE: 'sent a body that is too large',
 };
 
@@ -106,15 +126,13 @@ export function callError(authority: Authority, phase: CallPhase, error: unknown
   if (error instanceof GatewayError) return error;
   const name = formatAuthority(authority);
   const code = codeOf(error);
-  if (code.startsWith('HPE_')) return protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+  if (code.startsWith('HPE_')) return protocolError(`${name} ${NOT_HTTP}.`, error);
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, error);
   if (code in PROTOCOL_FAULTS) return protocolError(`${name} ${PROTOCOL_FAULTS[code]}.`, error);
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
   // undici 7 leaves the code of its parser's errors undefined; llhttp's reason stands in the message.
   if (error instanceof Error && error.name === 'HTTPParserError') {
-    return error.message.includes('EOF')
-      ? brokenOff(name, error)
-      : protocolError(`${name} sent an answer that is not valid HTTP/1.1.`, error);
+    return error.message.includes('EOF') ? brokenOff(name, error) : protocolError(`${name} ${NOT_HTTP}.`, error);
   }
   if (code === 'UND_ERR_SOCKET') return socketError(name, phase, error);
   if (CLOSED.has(code)) return closedError(name, phase, error);
@@ -137,9 +155,7 @@ function requestError(name: string, code: string, error: unknown): GatewayError 
   if (UNSENDABLE.has(code)) {
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
   }
-  if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {
-    return new GatewayError('client_gone', 'The request body has not the length that was announced.', { cause: error });
-  }
+  if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') return bodyLengthError(error);
   if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
     return new GatewayError('shutting_down', 'The gateway is draining.', { cause: error });
   }
@@ -148,7 +164,7 @@ function requestError(name: string, code: string, error: unknown): GatewayError 
 
 function socketError(name: string, phase: CallPhase, error: unknown): GatewayError {
   const message = messageOf(error);
-  if (message === 'bad upgrade') return protocolError(`${name} switched to a protocol that nobody asked for.`, error);
+  if (message === 'bad upgrade') return protocolError(`${name} ${SWITCHED}.`, error);
   if (message === 'bad response') return protocolError(`${name} sent an answer that belongs to no request.`, error);
   return closedError(name, phase, error);
 }

@@ -1,10 +1,9 @@
 import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import t from 'tap';
 import type { Upstream } from '../../../src/outbound/net/upstream.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../../support/tls-upstream.ts';
-import { collect, type Outcome, openUpstream } from '../../support/upstream-calls.ts';
+import { collect, eachClient, type Outcome } from '../../support/upstream-calls.ts';
 
 const HOST = 'localhost';
 const CALLS = 240;
@@ -115,9 +114,9 @@ function send(upstream: Upstream, server: Moody, tls: boolean, id: number): Prom
 }
 
 for (const tls of [false, true]) {
-  t.test(
+  eachClient(
     `whenever an upstream closes a kept ${tls ? 'TLS' : 'plain'} connection, no request arrives twice and no answer goes astray`,
-    async (t) => {
+    async (t, openUpstream) => {
       const server = await startMoody(t, tls);
       const open = (): Upstream => openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
       const upstream = open();

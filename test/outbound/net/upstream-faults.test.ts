@@ -1,5 +1,4 @@
 import { createServer } from 'node:net';
-import t from 'tap';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
@@ -7,9 +6,9 @@ import type { UpstreamHandle } from '../../../src/outbound/net/upstream.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { MISBEHAVIOUR, type RawBehaviour, startRawUpstream } from '../../support/raw-upstream.ts';
 import { certificateOf, listenOnFreePort, startPlainUpstream, startTlsUpstream } from '../../support/tls-upstream.ts';
-import { at, collect, events, fill, openUpstream, until } from '../../support/upstream-calls.ts';
+import { at, collect, eachClient, events, fill, until } from '../../support/upstream-calls.ts';
 
-t.test('a connection that failed or was closed gives its place back', async (t) => {
+eachClient('a connection that failed or was closed gives its place back', async (t, openUpstream) => {
   let behaviour: keyof typeof MISBEHAVIOUR = 'halfCloses';
   const server = await startRawUpstream((socket, text) => (MISBEHAVIOUR[behaviour] as RawBehaviour)(socket, text));
   t.teardown(() => server.close());
@@ -31,7 +30,7 @@ t.test('a connection that failed or was closed gives its place back', async (t) 
   for (let i = 0; i < 3; i++) t.match((await collect(upstream, { authority: at(gone) })).error, { message: /refused/ });
 });
 
-t.test('a call that was sent is never sent again, not even when an idle connection proves dead', async (t) => {
+eachClient('a call that was sent is never sent again, not even when an idle connection proves dead', async (t, openUpstream) => {
   const server = await startRawUpstream((socket) => {
     if (server.connections === 1 && !server.received.includes('/second')) socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
     else socket.resetAndDestroy();
@@ -45,7 +44,7 @@ t.test('a call that was sent is never sent again, not even when an idle connecti
   t.equal(server.connections, 1);
 });
 
-t.test('broken upstreams are told apart, in words for people', async (t) => {
+eachClient('broken upstreams are told apart, in words for people', async (t, openUpstream) => {
   const cases = [
     ['closes', 'upstream_unreachable', /closed the connection before it answered/],
     ['resets', 'upstream_unreachable', /closed the connection before it answered/],
@@ -71,7 +70,7 @@ t.test('broken upstreams are told apart, in words for people', async (t) => {
   });
 });
 
-t.test('each fault of a certificate has its own message, and nothing was sent', async (t) => {
+eachClient('each fault of a certificate has its own message, and nothing was sent', async (t, openUpstream) => {
   const cases = [
     ['expired', /has expired/],
     ['not-yet-valid', /not valid yet/],
@@ -101,9 +100,9 @@ t.test('each fault of a certificate has its own message, and nothing was sent', 
   });
 });
 
-t.test(
+eachClient(
   'an origin that asks for a client certificate is told apart from one without a common TLS version, in TLS 1.2 and 1.3',
-  async (t) => {
+  async (t, openUpstream) => {
     for (const version of [{}, { maxVersion: 'TLSv1.2' }] as const) {
       const server = await startTlsUpstream({ clientCertificate: true, ...version });
       t.teardown(() => server.close());
@@ -133,7 +132,7 @@ t.test(
   },
 );
 
-t.test('a handshake that does not end is 504 after ten seconds', async (t) => {
+eachClient('a handshake that does not end is 504 after ten seconds', async (t, openUpstream) => {
   const clock = fakeClock();
   const server = createServer((socket) => void socket.on('error', () => undefined).resume());
   const port = await listenOnFreePort(server);
@@ -144,23 +143,26 @@ t.test('a handshake that does not end is 504 after ten seconds', async (t) => {
   t.match((await outcome).error, { code: 'upstream_timeout', message: /TLS handshake within 10 seconds/ });
 });
 
-t.test('sessions are resumed, SNI is the host, and an address literal has none but is checked against the certificate', async (t) => {
-  const server = await startTlsUpstream((_request, response) => {
-    response.setHeader('Connection', 'close');
-    response.end('ok');
-  });
-  t.teardown(() => server.close());
-  const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
-  for (let i = 0; i < 3; i++) t.equal((await collect(upstream, { authority: at(server, 'localhost'), tls: true })).body, 'ok');
-  t.equal(server.requests[0]?.servername, 'localhost');
-  t.ok(server.resumed >= 1, 'a later handshake resumes');
-  t.match(await collect(upstream, { authority: at(server), tls: true }), { body: 'ok' });
-  t.notOk(server.requests[3]?.servername);
-  const { certPem } = certificateOf('good', ['x.example']);
-  t.throws(() => openUpstream(t, { caFile: `${certPem.slice(0, 60)}garbage` }));
-});
+eachClient(
+  'sessions are resumed, SNI is the host, and an address literal has none but is checked against the certificate',
+  async (t, openUpstream) => {
+    const server = await startTlsUpstream((_request, response) => {
+      response.setHeader('Connection', 'close');
+      response.end('ok');
+    });
+    t.teardown(() => server.close());
+    const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
+    for (let i = 0; i < 3; i++) t.equal((await collect(upstream, { authority: at(server, 'localhost'), tls: true })).body, 'ok');
+    t.equal(server.requests[0]?.servername, 'localhost');
+    t.ok(server.resumed >= 1, 'a later handshake resumes');
+    t.match(await collect(upstream, { authority: at(server), tls: true }), { body: 'ok' });
+    t.notOk(server.requests[3]?.servername);
+    const { certPem } = certificateOf('good', ['x.example']);
+    t.throws(() => openUpstream(t, { caFile: `${certPem.slice(0, 60)}garbage` }));
+  },
+);
 
-t.test('abort closes the upstream connection at once, is silent, and dials nothing anew', async (t) => {
+eachClient('abort closes the upstream connection at once, is silent, and dials nothing anew', async (t, openUpstream) => {
   const server = await startRawUpstream(MISBEHAVIOUR.stalls);
   t.teardown(() => server.close());
   const upstream = openUpstream(t);
@@ -186,7 +188,7 @@ t.test('abort closes the upstream connection at once, is silent, and dials nothi
   t.same([server.connections, log], [1, []]);
 });
 
-t.test('abort before the connection stands sends nothing and leaves the connection to the next call', async (t) => {
+eachClient('abort before the connection stands sends nothing and leaves the connection to the next call', async (t, openUpstream) => {
   const server = await startPlainUpstream();
   t.teardown(() => server.close());
   const upstream = openUpstream(t);
@@ -196,7 +198,7 @@ t.test('abort before the connection stands sends nothing and leaves the connecti
   t.same([server.requests.length, server.connections], [1, 1]);
 });
 
-t.test('a source that fails breaks the upstream call, and a call that is aborted lets go of its source', async (t) => {
+eachClient('a source that fails breaks the upstream call, and a call that is aborted lets go of its source', async (t, openUpstream) => {
   const server = await startPlainUpstream((_request, response, body) => void body.then(() => response.end('ok')));
   t.teardown(() => server.close());
   const upstream = openUpstream(t);
@@ -227,9 +229,9 @@ t.test('a source that fails breaks the upstream call, and a call that is aborted
   t.pass('released');
 });
 
-t.test(
+eachClient(
   'silence before the head and inside the body is 504, measured from the last sign of life; a held-back client is no silence',
-  async (t) => {
+  async (t, openUpstream) => {
     const clock = fakeClock();
     const server = await startRawUpstream((socket, text) => (text.includes('/stalls') ? MISBEHAVIOUR.stalls(socket) : undefined));
     t.teardown(() => server.close());
@@ -264,7 +266,7 @@ t.test(
   },
 );
 
-t.test('what cannot be sent is refused after the call has returned', async (t) => {
+eachClient('what cannot be sent is refused after the call has returned', async (t, openUpstream) => {
   const server = await startPlainUpstream();
   t.teardown(() => server.close());
   const upstream = openUpstream(t);
@@ -290,10 +292,10 @@ t.test('what cannot be sent is refused after the call has returned', async (t) =
   t.equal(server.requests.length, 0);
 });
 
-t.test('close ends what is under way and refuses what comes after', async (t) => {
+eachClient('close ends what is under way and refuses what comes after', async (t, _open, client) => {
   const server = await startRawUpstream(MISBEHAVIOUR.stalls);
   t.teardown(() => server.close());
-  const upstream = createUpstream({ clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
+  const upstream = createUpstream({ client, clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
   const running = collect(upstream, { authority: at(server) });
   await until(() => server.received !== '');
   await upstream.close();

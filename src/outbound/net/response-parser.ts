@@ -1,0 +1,403 @@
+/*
+ * Reads HTTP/1.1 answers (RFC 9112) byte for byte as they come, in one pass, whatever the pieces. What two readers could take differently is a fault and
+ * never guessed at: bare CR or LF, folded lines, control characters, whitespace before a colon, lengths that contradict each other, codings other than
+ * chunked.
+ */
+import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
+import { type Framing, framingOfAnswer } from './response-framing.ts';
+import type { ResponseSink } from './response-sink.ts';
+
+const MAX_FIELDS = 1_000;
+/** A final answer follows at some time. */
+const MAX_INTERIM = 32;
+/** Of a chunk's size with its extensions. */
+const MAX_CHUNK_LINE = 4_096;
+
+export const HEAD_TOO_LARGE = 'head too large';
+
+const VERSION = Buffer.from('HTTP/1.');
+/** `HTTP/1.x nnn`. */
+const STATUS_LINE_BYTES = 12;
+
+// Where the parser stands. The first ones are inside a head or trailers, whose bytes are kept until it is whole.
+const STATUS_LINE = 0;
+const REASON = 1;
+const LINE_END = 2;
+const FIELD = 3;
+const NAME = 4;
+const BLANK = 5;
+const VALUE = 6;
+const HEAD_END = 7;
+const BODY_LENGTH = 8;
+const BODY_CLOSE = 9;
+const CHUNK_SIZE = 10;
+const CHUNK_EXTENSION = 11;
+const CHUNK_LINE_END = 12;
+const CHUNK_DATA = 13;
+const CHUNK_DATA_CR = 14;
+const CHUNK_DATA_LF = 15;
+const ENDED = 16;
+const STOPPED = 17;
+
+const NOTHING = Buffer.alloc(0);
+const NO_FIELDS: readonly string[] = [];
+
+/** One connection's answers, one after the other. */
+export class ResponseParser {
+  readonly #sink: ResponseSink;
+  #state = ENDED;
+  /** The head so far where it comes in pieces. */
+  #held: Buffer = NOTHING;
+  /** Where the head begins in the bytes that are looked at; so are all positions. */
+  #start = 0;
+  /** Begin and end of each name and value. */
+  readonly #fields: number[] = [];
+  #valueEnd = 0;
+  #count = 0;
+  #status = 0;
+  #minor = 0;
+  #interims = 0;
+  #isHead = false;
+  #inTrailers = false;
+  #framing: Framing | undefined;
+  /** Bytes that are left of the body or of the chunk. */
+  #left = 0;
+  #bodyStart = 0;
+  #bodyEnd = 0;
+  #trailers = NO_FIELDS;
+  #endWaits = false;
+  #fault: string | undefined;
+  #hasExcess = false;
+
+  constructor(sink: ResponseSink) {
+    this.#sink = sink;
+  }
+
+  /** Why the bytes are no HTTP/1.1 answer. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  /** True from the last byte of an answer on, also while its end is put off. */
+  get isOver(): boolean {
+    return this.#state === ENDED;
+  }
+
+  /** True when bytes came that belong to no answer. Known before `onEnd`. */
+  get hasExcess(): boolean {
+    return this.#hasExcess;
+  }
+
+  /** The framing of the answer whose head came last. */
+  get framing(): Framing | undefined {
+    return this.#framing;
+  }
+
+  /** The next bytes are the answer to a request. @param isHead the request was HEAD, whose answer has no body */
+  begin(isHead: boolean): void {
+    this.#state = STATUS_LINE;
+    this.#isHead = isHead;
+    this.#count = 0;
+    this.#status = 0;
+    this.#interims = 0;
+    this.#framing = undefined;
+    this.#trailers = NO_FIELDS;
+  }
+
+  /** Nothing more is told, whatever comes. */
+  stop(): void {
+    this.#state = STOPPED;
+    this.#held = NOTHING;
+    this.#endWaits = false;
+  }
+
+  /** Tells the end of an answer that `onBody` put off. */
+  resume(): void {
+    if (!this.#endWaits) return;
+    this.#endWaits = false;
+    this.#sink.onEnd(this.#trailers);
+  }
+
+  /** The connection has ended. @returns true when that is, or was before, the end of the answer */
+  finish(): boolean {
+    if (this.#state === BODY_CLOSE) {
+      this.#state = ENDED;
+      this.#sink.onEnd(NO_FIELDS);
+      return true;
+    }
+    return this.#state === ENDED;
+  }
+
+  /** Takes the next bytes of the connection. They are the parser's from now on: pieces of a body are moved together in them. */
+  execute(chunk: Buffer): void {
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    let at = this.#held.length;
+    this.#held = NOTHING;
+    if (at === 0) this.#start = 0;
+    this.#bodyStart = 0;
+    this.#bodyEnd = 0;
+    while (at < bytes.length && this.#state < ENDED) at = this.#step(bytes, at);
+    if (this.#state < BODY_LENGTH) this.#hold(bytes);
+    else if (this.#state !== STOPPED) this.#deliver(bytes, at);
+  }
+
+  #deliver(bytes: Buffer, at: number): void {
+    const isOver = this.#state === ENDED;
+    if (at < bytes.length) this.#hasExcess = true;
+    const goesOn = this.#bodyEnd === this.#bodyStart || this.#sink.onBody(bytes.subarray(this.#bodyStart, this.#bodyEnd));
+    // A sink may have stopped the parser meanwhile.
+    if (!isOver || this.#state !== ENDED) return;
+    if (goesOn) this.#sink.onEnd(this.#trailers);
+    else this.#endWaits = true;
+  }
+
+  /** Keeps the head that is not whole. */
+  #hold(bytes: Buffer): void {
+    const start = this.#start;
+    if (bytes.length - start > MAX_HEADER_BYTES) {
+      this.#fail(HEAD_TOO_LARGE);
+      return;
+    }
+    this.#held = bytes.subarray(start);
+    this.#start = 0;
+    this.#valueEnd -= start;
+    for (let i = 0; i < this.#fields.length; i++) this.#fields[i] = (this.#fields[i] ?? 0) - start;
+    if (this.#bodyEnd > this.#bodyStart) this.#sink.onBody(bytes.subarray(this.#bodyStart, this.#bodyEnd));
+  }
+
+  /** @returns where to go on */
+  #step(bytes: Buffer, at: number): number {
+    switch (this.#state) {
+      case STATUS_LINE:
+        return this.#statusLine(bytes, at);
+      case REASON:
+        return this.#reason(bytes, at);
+      case LINE_END:
+        return this.#expect(bytes, at, LF, FIELD);
+      case FIELD:
+        return this.#field(bytes, at);
+      case NAME:
+        return this.#name(bytes, at);
+      case BLANK:
+        return this.#blank(bytes, at);
+      case VALUE:
+        return this.#value(bytes, at);
+      case HEAD_END:
+        return this.#headEnd(bytes, at);
+      default:
+        return this.#bodyStep(bytes, at);
+    }
+  }
+
+  #bodyStep(bytes: Buffer, at: number): number {
+    switch (this.#state) {
+      case BODY_LENGTH:
+        return this.#body(bytes, at, ENDED);
+      case BODY_CLOSE:
+        return this.#take(bytes, at, bytes.length);
+      case CHUNK_SIZE:
+        return this.#chunkSize(bytes, at);
+      case CHUNK_EXTENSION:
+        return this.#chunkExtension(bytes, at);
+      case CHUNK_LINE_END:
+        return this.#chunkLineEnd(bytes, at);
+      case CHUNK_DATA:
+        return this.#body(bytes, at, CHUNK_DATA_CR);
+      case CHUNK_DATA_CR:
+        return this.#expect(bytes, at, CR, CHUNK_DATA_LF);
+      default:
+        this.#count = 0;
+        return this.#expect(bytes, at, LF, CHUNK_SIZE);
+    }
+  }
+
+  #fail(reason: string): number {
+    this.stop();
+    this.#fault = reason;
+    return 0;
+  }
+
+  #expect(bytes: Buffer, at: number, byte: number, next: number): number {
+    if (bytes[at] !== byte) return this.#fail('a line or chunk does not end in CR LF');
+    this.#state = next;
+    return at + 1;
+  }
+
+  #statusLine(bytes: Buffer, from: number): number {
+    let at = from;
+    for (; at < bytes.length && this.#count < STATUS_LINE_BYTES; at++) {
+      if (!this.#statusByte(bytes[at] ?? 0, this.#count++)) return this.#fail('no status line');
+    }
+    if (at === bytes.length) return at;
+    if (this.#status < 100) return this.#fail('a status below 100');
+    const next = bytes[at];
+    if (next === CR) this.#state = LINE_END;
+    else if (next === SP) this.#state = REASON;
+    else return this.#fail('no status line');
+    return at + 1;
+  }
+
+  #statusByte(byte: number, index: number): boolean {
+    if (index < VERSION.length) return byte === VERSION[index];
+    if (index === VERSION.length) this.#minor = byte - 0x30;
+    if (index === VERSION.length) return this.#minor === 0 || this.#minor === 1;
+    if (index === VERSION.length + 1) return byte === SP;
+    const digit = byte - 0x30;
+    this.#status = this.#status * 10 + digit;
+    return digit >= 0 && digit <= 9;
+  }
+
+  #reason(bytes: Buffer, from: number): number {
+    const at = endOfText(bytes, from);
+    if (at === bytes.length) return at;
+    if (bytes[at] !== CR) return this.#fail('a control character in the status line');
+    this.#state = LINE_END;
+    return at + 1;
+  }
+
+  /** At the first byte of a line. */
+  #field(bytes: Buffer, at: number): number {
+    if (bytes[at] === CR) {
+      this.#state = HEAD_END;
+      return at + 1;
+    }
+    const end = endOfToken(bytes, at);
+    if (end === at) return this.#fail('a line that is no field, or one that is folded');
+    if (this.#fields.length >= 4 * MAX_FIELDS) return this.#fail(HEAD_TOO_LARGE);
+    this.#fields.push(at);
+    this.#state = NAME;
+    return end;
+  }
+
+  #name(bytes: Buffer, from: number): number {
+    const at = endOfToken(bytes, from);
+    if (at === bytes.length) return at;
+    if (bytes[at] !== COLON) return this.#fail('a field name with another character than a token has');
+    this.#fields.push(at);
+    this.#state = BLANK;
+    return at + 1;
+  }
+
+  /** Between colon and value. */
+  #blank(bytes: Buffer, from: number): number {
+    let at = from;
+    while (at < bytes.length && (bytes[at] === SP || bytes[at] === HT)) at++;
+    if (at === bytes.length) return at;
+    this.#fields.push(at);
+    this.#valueEnd = at;
+    this.#state = VALUE;
+    return at;
+  }
+
+  #value(bytes: Buffer, from: number): number {
+    const at = endOfText(bytes, from);
+    let end = at;
+    while (end > from && (bytes[end - 1] === SP || bytes[end - 1] === HT)) end--;
+    if (end > from) this.#valueEnd = end;
+    if (at === bytes.length) return at;
+    if (bytes[at] !== CR) return this.#fail('a control character in a field');
+    this.#fields.push(this.#valueEnd);
+    this.#state = LINE_END;
+    return at + 1;
+  }
+
+  #headEnd(bytes: Buffer, at: number): number {
+    if (bytes[at] !== LF) return this.#fail('a bare CR');
+    if (at - this.#start > MAX_HEADER_BYTES) return this.#fail(HEAD_TOO_LARGE);
+    const fields = textsAt(bytes, this.#fields);
+    this.#fields.length = 0;
+    if (this.#inTrailers) this.#endTrailers(fields);
+    else this.#endHead(fields);
+    this.#start = at + 1;
+    return at + 1;
+  }
+
+  #endTrailers(fields: readonly string[]): void {
+    this.#inTrailers = false;
+    this.#trailers = fields;
+    this.#state = ENDED;
+  }
+
+  #endHead(fields: readonly string[]): void {
+    const status = this.#status;
+    if (status < 200) {
+      this.#endInterim(status, fields);
+      return;
+    }
+    const framing = framingOfAnswer(fields, status, this.#minor, this.#isHead);
+    if (typeof framing === 'string') {
+      this.#fail(framing);
+      return;
+    }
+    this.#framing = framing;
+    this.#left = framing.length;
+    if (framing.kind === 'length') this.#state = framing.length === 0 ? ENDED : BODY_LENGTH;
+    else this.#state = framing.kind === 'chunked' ? CHUNK_SIZE : BODY_CLOSE;
+    this.#count = 0;
+    this.#sink.onHead(status, fields);
+  }
+
+  #endInterim(status: number, fields: readonly string[]): void {
+    if (++this.#interims > MAX_INTERIM) {
+      this.#fail('interim answers without an end');
+      return;
+    }
+    this.#state = STATUS_LINE;
+    this.#count = 0;
+    this.#status = 0;
+    this.#sink.onInterim(status, fields);
+  }
+
+  /** Adds bytes to the body of this turn, beside those that are there already. */
+  #take(bytes: Buffer, at: number, end: number): number {
+    if (this.#bodyEnd === this.#bodyStart) {
+      this.#bodyStart = at;
+      this.#bodyEnd = end;
+    } else {
+      bytes.copyWithin(this.#bodyEnd, at, end);
+      this.#bodyEnd += end - at;
+    }
+    return end;
+  }
+
+  #body(bytes: Buffer, at: number, next: number): number {
+    const end = Math.min(bytes.length, at + this.#left);
+    this.#left -= end - at;
+    if (this.#left === 0) this.#state = next;
+    return this.#take(bytes, at, end);
+  }
+
+  #chunkSize(bytes: Buffer, from: number): number {
+    let at = from;
+    if (this.#count === 0) this.#left = 0;
+    for (; at < bytes.length; at++, this.#count++) {
+      const digit = HEX[bytes[at] ?? 0] ?? 255;
+      if (digit === 255) break;
+      this.#left = this.#left * 16 + digit;
+      if (this.#left > Number.MAX_SAFE_INTEGER || this.#count > MAX_CHUNK_LINE) return this.#fail('a chunk size without an end');
+    }
+    if (at === bytes.length) return at;
+    const byte = bytes[at];
+    if (this.#count === 0 || (byte !== CR && byte !== SEMICOLON)) return this.#fail('a chunk size that is no hexadecimal number');
+    this.#state = byte === CR ? CHUNK_LINE_END : CHUNK_EXTENSION;
+    return at + 1;
+  }
+
+  #chunkExtension(bytes: Buffer, from: number): number {
+    const at = endOfText(bytes, from);
+    this.#count += at - from;
+    if (this.#count > MAX_CHUNK_LINE) return this.#fail('a chunk extension without an end');
+    if (at === bytes.length) return at;
+    if (bytes[at] !== CR) return this.#fail('a control character in a chunk extension');
+    this.#state = CHUNK_LINE_END;
+    return at + 1;
+  }
+
+  #chunkLineEnd(bytes: Buffer, at: number): number {
+    if (this.#left > 0) return this.#expect(bytes, at, LF, CHUNK_DATA);
+    this.#inTrailers = true;
+    this.#start = at + 1;
+    return this.#expect(bytes, at, LF, FIELD);
+  }
+}

@@ -1,0 +1,184 @@
+import type { Socket } from 'node:net';
+import { Client, type Dispatcher } from 'undici';
+import { bracketHost } from '../../base/lib/host.ts';
+import type { Call } from './call.ts';
+import {
+  KEEP_ALIVE_MARGIN_MS,
+  KEEP_ALIVE_MAX_MS,
+  KEEP_ALIVE_MS,
+  type Lane,
+  type LaneOptions,
+  type LaneOwner,
+  MAX_HEADER_BYTES,
+} from './lane.ts';
+import { decodeRawHeaders } from './raw-headers.ts';
+import { STOPPED } from './request-body.ts';
+import { hostHeader, targetOf } from './request-head.ts';
+import { codeOf } from './upstream-error.ts';
+
+/**
+ * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
+ * from within it.
+ */
+let parsing = 0;
+
+/**
+ * A connection kept by undici: one Client, without pipelining, interceptors, redirects and retries. undici's Pool is not used: it scans all its clients for
+ * each call, and a call that is aborted through undici makes it dial a connection that nobody asked for. The lane takes undici 7's older handler form
+ * (`onConnect`, `onHeaders`, …): that one gets the raw header bytes and no wrapper, controller or parsed header object per request.
+ */
+export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
+  readonly expiresAt = undefined;
+  call: Call | undefined;
+
+  readonly #owner: LaneOwner;
+  readonly #options: LaneOptions;
+  readonly #client: Client;
+  #socket: Socket | undefined;
+  /** The first error of the socket; undici keeps the last one. */
+  #fault: Error | undefined;
+  #status = 0;
+  #resumeUpstream: (() => void) | undefined;
+
+  constructor(owner: LaneOwner, options: LaneOptions) {
+    const { authority, tls } = options;
+    this.#owner = owner;
+    this.#options = options;
+    this.#client = new Client(`${tls ? 'https' : 'http'}://${bracketHost(authority.host)}:${authority.port}`, {
+      connect: (_options, callback) => {
+        options.connect().then(
+          (socket) => callback(null, this.#watch(socket)),
+          (error: unknown) => callback(error as Error, null),
+        );
+      },
+      pipelining: 1,
+      // Silence is watched by ourselves: without a timer per call, and by the injected clock.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
+      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    });
+    this.#client.on('disconnect', () => {
+      this.#socket = undefined;
+      owner.disconnected(this);
+    });
+  }
+
+  run(call: Call): void {
+    this.call = call;
+    call.lane = this;
+    call.starting = true;
+    this.#status = 0;
+    this.#client.dispatch(this.#dispatchOptions(call), this);
+    call.starting = false;
+  }
+
+  /** We may be inside of a callback of this client. */
+  async close(): Promise<void> {
+    await Promise.resolve();
+    await this.#client.destroy();
+  }
+
+  breakConnection(): void {
+    this.#socket?.destroy(STOPPED);
+  }
+
+  resume(): void {
+    if (parsing === 0) this.#resumeNow();
+    else queueMicrotask(() => this.#resumeNow());
+  }
+
+  onConnect(): void {
+    // Thrown before anything was written, which leaves the connection whole for the next call.
+    if (this.call === undefined || this.call.done) throw STOPPED;
+    this.call.sent();
+  }
+
+  onBodySent(): void {
+    this.call?.moved();
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
+    const { call } = this;
+    if (call === undefined || call.done) return false;
+    this.#status = status;
+    this.#resumeUpstream = resume;
+    parsing++;
+    try {
+      const headers = decodeRawHeaders(raw);
+      if (status < 200) call.informed(status, headers);
+      else call.headed(status, headers);
+    } finally {
+      parsing--;
+    }
+    return !call.done;
+  }
+
+  onData(chunk: Buffer): boolean {
+    parsing++;
+    try {
+      return this.call?.received(chunk) ?? false;
+    } finally {
+      parsing--;
+    }
+  }
+
+  onComplete(trailers: Buffer[] | string[] | null): void {
+    const call = this.#release((released) => !released.done);
+    parsing++;
+    try {
+      call?.ended(trailers === null || trailers.length === 0 ? undefined : decodeRawHeaders(trailers as Buffer[]));
+    } finally {
+      parsing--;
+    }
+  }
+
+  onError(error: unknown): void {
+    const status = this.#status;
+    const call = this.#release(({ phase }) => error === STOPPED && phase === 'connecting');
+    // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
+    if (status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') call?.ended();
+    // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
+    else call?.broke(call.phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.#fault ?? error) : error);
+  }
+
+  /** undici is through with the call. */
+  #release(isReusable: (call: Call) => boolean): Call | undefined {
+    const { call } = this;
+    this.call = undefined;
+    if (call !== undefined) this.#owner.free(this, isReusable(call));
+    return call;
+  }
+
+  #watch(socket: Socket): Socket {
+    this.#socket = socket;
+    this.#fault = undefined;
+    socket.once('error', (error) => {
+      this.#fault = error;
+    });
+    return socket;
+  }
+
+  #resumeNow(): void {
+    if (this.call !== undefined && !this.call.done) this.#resumeUpstream?.();
+  }
+
+  #dispatchOptions({ request, stream }: Call): Dispatcher.DispatchOptions {
+    const { parent } = this.#options;
+    const { body, bodyLength } = request;
+    // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.
+    const headers = ['Host', hostHeader(request), ...request.headers];
+    if (stream !== undefined && bodyLength !== undefined) headers.push('Content-Length', String(bodyLength));
+    if (parent?.authorization !== undefined) headers.push('Proxy-Authorization', parent.authorization);
+    return {
+      path: targetOf(request, parent),
+      method: request.method,
+      headers,
+      // undici reads any async iterable; its types know only streams and bytes.
+      body: (stream ?? (body instanceof Uint8Array ? body : null)) as Exclude<Dispatcher.DispatchOptions['body'], undefined>,
+      blocking: false,
+    };
+  }
+}
