@@ -16,6 +16,7 @@ const CHECKS = [
   { name: 'types in use (eslint)', run: () => node(bin('eslint', 'bin', 'eslint.js'), '--max-warnings=0', '.') },
   { name: 'rule of imports (dependency-cruiser)', run: floors },
   { name: 'reference pages', run: () => node(join(projectRoot, 'scripts', 'reference.mjs'), '--check'), needs: 'scripts/reference.mjs' },
+  { name: 'policy schemas', run: () => node(join(projectRoot, 'scripts', 'policy-schema.mjs'), '--check') },
   // Fails where `npm ci` would: the lock file has to name the optional packages of every platform, which `npm install` forgets too easily.
   { name: 'lock file', run: () => npm('ci', '--dry-run', '--ignore-scripts', '--loglevel=error') },
   { name: 'package contents', run: packageContents },

@@ -19,6 +19,18 @@ const PAGES = [
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/table'], body: metricsPage },
   { file: 'operations.md', from: ['app/routes', 'surfaces/metrics/metrics'], body: operationsPage },
+  {
+    file: 'policy-language.md',
+    from: [
+      'base/model/decision',
+      'decide/policy/effect-shapes',
+      'decide/policy/fields',
+      'decide/policy/layers',
+      'decide/policy/mutations',
+      'decide/policy/operators',
+    ],
+    body: policyLanguagePage,
+  },
   { file: 'commands.md', from: ['cli/run'], body: commandsPage },
 ];
 
@@ -135,6 +147,62 @@ function operationsPage({ gatewayRoutes }, { createMetrics }) {
 The gateway's own routes. The admin token is sent as \`GW-Admin-Token\` or as \`Authorization: Bearer\`. Everything else that arrives is proxied or 404.
 
 ${table(['Operation', 'Token', 'Port', 'Meaning'], rows)}`;
+}
+
+function policyLanguagePage(
+  { DECISIONS },
+  { EFFECT_SHAPES },
+  { FIELD_NAMES, namedField },
+  { GATE_CODES, STANDARD_LAYERS },
+  { MUTABLE },
+  { OPERATORS },
+) {
+  const list = (names) => names.map(code).join(', ');
+  const layers = STANDARD_LAYERS.map((layer) => [code(layer), GATE_CODES[layer] === undefined ? '' : code(GATE_CODES[layer])]);
+  const typeOf = ({ type, values }) => (values === undefined ? type.replaceAll('_', ' ') : `one of ${list(values)}`);
+  const fields = FIELD_NAMES.map((name) => [code(`context.${name}`), typeOf(namedField(name))]);
+  const operators = Object.entries(OPERATORS).map(([name, { types, help }]) => [
+    code(name),
+    [...types].map((type) => type.replaceAll('_', ' ')).join(', '),
+    help,
+  ]);
+  const effects = Object.entries(EFFECT_SHAPES).flatMap(([name, { help, members = {} }]) => [
+    [code(name), help],
+    ...Object.entries(members).map(([member, shape]) => [code(`${name}.${member}`), shape.help]),
+  ]);
+  return `# Policy language
+
+The words of the language.
+
+## Decisions
+
+From the mildest to the most severe; the most severe layer wins: ${list(DECISIONS)}.
+
+## Layers
+
+In the order in which they are asked; behind them the layers named ${code('custom.<name>')}, in the order of their names. A layer with a code gates: with an
+allowing rule in it, or without any rule, what no rule of it allows is denied with this code.
+
+${table(['Layer', 'Code'], layers)}
+
+## Fields
+
+Each one is accepted with and without the leading ${code('context.')}. A value of type *open* has the type that the request gives it: the literal's own type
+counts, so quote what is a text.
+
+${table(['Field', 'Type'], fields)}
+
+## Operators
+
+Beside these, ${code('exists: true')} and ${code('exists: false')} ask whether the request has the field at all, on every type.
+
+${table(['Operator', 'On fields of type', 'Holds when'], operators)}
+
+## Effects
+
+${table(['Effect', 'Meaning'], effects)}
+
+A mutation writes one of ${list(MUTABLE)}.`;
 }
 
 function commandsPage({ COMMANDS }) {

@@ -2,6 +2,7 @@ import { parseUsd } from '../../base/lib/money.ts';
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { DECISIONS, type Decision } from '../../base/model/decision.ts';
 import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
+import { CREDENTIAL_MODES, type EffectName, isEffectName, type MembersOf } from './effect-shapes.ts';
 import { type CompiledMutation, readMutations } from './mutations.ts';
 import { NOT_SUPPORTED_YET, type UnsupportedEffect } from './not-supported.ts';
 import type { Place, Problems } from './problems.ts';
@@ -36,9 +37,10 @@ export interface EffectReader {
   readonly allowUnsupported: boolean;
 }
 
+type MemberReaders<N extends EffectName> = { readonly [K in MembersOf<N>]: (entry: YamlEntry, place: Place) => void };
 type ReadEffect = (entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader) => void;
 
-const EFFECTS: Readonly<Record<string, ReadEffect>> = {
+const EFFECTS: Readonly<Record<EffectName, ReadEffect>> = {
   decision: readDecision,
   reason: ({ value }, place, effects, { problems }) => {
     const reason = problems.text(value, place, 'reason', 1000);
@@ -59,7 +61,6 @@ const EFFECTS: Readonly<Record<string, ReadEffect>> = {
 const REASON_CODE = /^[A-Za-z0-9_.:-]{1,128}$/;
 const POSITIVE_INTEGER = /^[1-9]\d{0,8}$/;
 const MAX_ID = 128;
-const MODES = ['byok', 'alias'];
 
 /** Reads the `effect` of a rule; every mistake becomes a problem. */
 export function readEffects(node: YamlNode, place: Place, reader: EffectReader): RuleEffects {
@@ -70,8 +71,7 @@ export function readEffects(node: YamlNode, place: Place, reader: EffectReader):
   if (map.entries.length === 0) problems.add(place, node, 'empty', 'the effect is empty: the rule would do nothing');
   for (const entry of map.entries) {
     const name = entry.key.source;
-    const read = Object.hasOwn(EFFECTS, name) ? EFFECTS[name] : undefined;
-    if (read !== undefined) read(entry, place.at(name), effects, reader);
+    if (isEffectName(name)) EFFECTS[name](entry, place.at(name), effects, reader);
     else unknownEffect(name, entry, place.at(name), problems);
   }
   if (effects.decision === 'rate_limit' && effects.requestsPerMinute === undefined) {
@@ -82,7 +82,7 @@ export function readEffects(node: YamlNode, place: Place, reader: EffectReader):
 
 function unknownEffect(name: string, entry: YamlEntry, place: Place, problems: Problems): void {
   const [parent = '', child] = name.split('.', 2);
-  if (child !== undefined && Object.hasOwn(EFFECTS, parent)) {
+  if (child !== undefined && isEffectName(parent)) {
     problems.add(place, entry.key, 'unknown_effect', `unknown effect "${name}"`, `write ${parent}: {${child}: …}`);
   } else problems.unknown(place, entry.key, 'unknown_effect', 'effect', name, Object.keys(EFFECTS));
 }
@@ -163,8 +163,8 @@ function readSelectCredential(entry: YamlEntry, place: Place, effects: RuleEffec
     provider: keep('provider', (text) => reader.connectorId(text) ?? text),
     mode: (member, at) => {
       const mode = member.value.kind === 'scalar' ? member.value.source : '';
-      if (MODES.includes(mode)) choice.mode = mode;
-      else problems.unknown(at, member.value, 'bad_value', 'mode', mode, MODES);
+      if (CREDENTIAL_MODES.some((known) => known === mode)) choice.mode = mode;
+      else problems.unknown(at, member.value, 'bad_value', 'mode', mode, CREDENTIAL_MODES);
     },
     billing_owner: keep('billing_owner'),
   });
@@ -208,12 +208,12 @@ function readDefaultAttribution({ value }: YamlEntry, place: Place, effects: Rul
   effects.defaults = defaults;
 }
 
-function readMembers(
+function readMembers<N extends EffectName>(
   node: YamlNode,
   place: Place,
   problems: Problems,
-  what: string,
-  readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>,
+  what: N,
+  readers: MemberReaders<NoInfer<N>>,
 ): void {
   const map = problems.map(node, place, what);
   if (map === undefined) return;

@@ -113,6 +113,11 @@ export const FIELD_NAMES: readonly string[] = [
   'action.header.<name>',
 ];
 
+/** A name of the table with its field; of an open root the field of a sample. */
+export function namedField(name: string): Field | undefined {
+  return resolveField(name.replace(/<[^>]*>$/, 'x'));
+}
+
 /** The field of a path, with or without the leading `context.`; undefined when the table has none. */
 export function resolveField(path: string): Field | undefined {
   const name = path.startsWith('context.') ? path.slice('context.'.length) : path;

@@ -18,7 +18,8 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const HEADER_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]{0,8192}$/;
 const METHOD = /^[A-Z]{1,32}$/;
 const PATH = /^\/[\u0021\u0022\u0024-\u005b\u005d-\u007e]*$/;
-const MUTABLE = ['action.params.<path>', 'action.headers.<name>', 'action.target_host', 'action.target_path', 'action.method'];
+/** Keys that a mutation can write (specification, "Policy bundle"). */
+export const MUTABLE = ['action.params.<path>', 'action.headers.<name>', 'action.target_host', 'action.target_path', 'action.method'];
 
 /** Reads the list of `key` and `value` maps; a key that is not mutable is a problem (specification, "Effect keys"). */
 export function readMutations(node: YamlNode, place: Place, problems: Problems): readonly CompiledMutation[] {

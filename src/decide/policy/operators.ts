@@ -21,11 +21,18 @@ export interface CompiledOperator {
   readonly equalTo?: readonly Literal[];
 }
 
+/** A value in the type of the field, a list of such values, a part of a text, one or more CIDR ranges, a window of time. */
+export type Operand = 'literal' | 'literals' | 'text' | 'ranges' | 'window';
+
 export interface Operator {
   /** Field types it applies to. */
   readonly types: ReadonlySet<FieldType>;
   /** `not_equals` and `not_in` are the negations of others. */
   readonly negates: boolean;
+  /** What is written behind it. */
+  readonly operand: Operand;
+  /** For the reference page and for editors. */
+  readonly help: string;
   /** Compiles the literal, or adds a problem and returns undefined. */
   readonly compile: (node: YamlNode, context: LiteralContext) => CompiledOperator | undefined;
 }
@@ -53,21 +60,62 @@ const ON_ORDERED = { types: new Set(ORDERED), negates: false };
 
 /** All operators that look at a value (policy.md 11). `exists`, which looks at presence, is apart. */
 export const OPERATORS: Readonly<Record<string, Operator>> = {
-  equals: { ...EQUALITY, negates: false, compile: compileEquals },
-  not_equals: { ...EQUALITY, negates: true, compile: compileEquals },
-  in: { ...EQUALITY, negates: false, compile: compileIn },
-  not_in: { ...EQUALITY, negates: true, compile: compileIn },
-  gt: { ...ON_ORDERED, compile: ordering((value, limit) => value > limit) },
-  gte: { ...ON_ORDERED, compile: ordering((value, limit) => value >= limit) },
-  lt: { ...ON_ORDERED, compile: ordering((value, limit) => value < limit) },
-  lte: { ...ON_ORDERED, compile: ordering((value, limit) => value <= limit) },
-  starts_with: { ...ON_TEXT, compile: textPart((part) => (text) => text.startsWith(part)) },
-  ends_with: { ...ON_TEXT, compile: textPart((part) => (text) => text.endsWith(part)) },
-  contains: { types: new Set([...TEXTS, ...LISTS]), negates: false, compile: compileContains },
-  glob: { ...ON_TEXT, compile: textPart(compileGlob) },
-  matches: { ...ON_TEXT, compile: compileMatches },
-  cidr: { types: new Set<FieldType>(['text', 'host', 'open']), negates: false, compile: compileCidr },
-  between: { types: new Set<FieldType>(['time']), negates: false, compile: compileBetween },
+  equals: {
+    ...EQUALITY,
+    negates: false,
+    operand: 'literal',
+    help: 'The value is this one. A list field: its comma-joined text.',
+    compile: compileEquals,
+  },
+  not_equals: { ...EQUALITY, negates: true, operand: 'literal', help: 'The value is another one.', compile: compileEquals },
+  in: {
+    ...EQUALITY,
+    negates: false,
+    operand: 'literals',
+    help: 'The value, or any element of a list, is one of these.',
+    compile: compileIn,
+  },
+  not_in: {
+    ...EQUALITY,
+    negates: true,
+    operand: 'literals',
+    help: 'The value, and each element of a list, is none of these.',
+    compile: compileIn,
+  },
+  gt: { ...ON_ORDERED, operand: 'literal', help: 'Greater than.', compile: ordering((value, limit) => value > limit) },
+  gte: { ...ON_ORDERED, operand: 'literal', help: 'Greater than or equal.', compile: ordering((value, limit) => value >= limit) },
+  lt: { ...ON_ORDERED, operand: 'literal', help: 'Less than.', compile: ordering((value, limit) => value < limit) },
+  lte: { ...ON_ORDERED, operand: 'literal', help: 'Less than or equal.', compile: ordering((value, limit) => value <= limit) },
+  starts_with: { ...ON_TEXT, operand: 'text', help: 'The text begins so.', compile: textPart((part) => (text) => text.startsWith(part)) },
+  ends_with: { ...ON_TEXT, operand: 'text', help: 'The text ends so.', compile: textPart((part) => (text) => text.endsWith(part)) },
+  contains: {
+    types: new Set([...TEXTS, ...LISTS]),
+    negates: false,
+    operand: 'text',
+    help: 'The text has this part, or the list this element.',
+    compile: compileContains,
+  },
+  glob: {
+    ...ON_TEXT,
+    operand: 'text',
+    help: '`*` stands for anything within one dot- or slash-separated segment, `**` for anything.',
+    compile: textPart(compileGlob),
+  },
+  matches: { ...ON_TEXT, operand: 'text', help: 'An RE2 pattern is found in the text; `^` and `$` anchor it.', compile: compileMatches },
+  cidr: {
+    types: new Set<FieldType>(['text', 'host', 'open']),
+    negates: false,
+    operand: 'ranges',
+    help: 'The address lies in one of these ranges.',
+    compile: compileCidr,
+  },
+  between: {
+    types: new Set<FieldType>(['time']),
+    negates: false,
+    operand: 'window',
+    help: 'The time (UTC) lies in the window: `days`, `from`, `to`, each optional, `to` excluded.',
+    compile: compileBetween,
+  },
 };
 
 function compileEquals(node: YamlNode, context: LiteralContext): CompiledOperator | undefined {

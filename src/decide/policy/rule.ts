@@ -23,7 +23,7 @@ export interface Rule {
 
 const ID = /^[\x21-\x7e]{1,128}$/;
 const INTEGER = /^[+-]?\d{1,15}$/;
-const KEYS = ['id', 'priority', 'when', 'conditions', 'effect', 'disabled', 'description'];
+export const RULE_KEYS = ['id', 'priority', 'when', 'conditions', 'effect', 'disabled', 'description'];
 
 /** Reads one rule; undefined when it has no usable id. Other mistakes become problems and the rule is of no use. */
 export function readRule(source: RuleNode, level: Level, reader: EffectReader): Rule | undefined {
@@ -35,7 +35,7 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   const id = readId(members.get('id')?.value, node, source.place, reader);
   const place = id === undefined ? source.place : source.place.inRule(id);
   for (const { key } of map.entries) {
-    if (!KEYS.includes(key.source)) problems.unknown(place.at(key.source), key, 'unknown_key', 'key of a rule', key.source, KEYS);
+    if (!RULE_KEYS.includes(key.source)) problems.unknown(place.at(key.source), key, 'unknown_key', 'key of a rule', key.source, RULE_KEYS);
   }
   const disabledNode = members.get('disabled')?.value;
   const disabled = disabledNode !== undefined && problems.boolean(disabledNode, place.at('disabled'), 'disabled') === true;

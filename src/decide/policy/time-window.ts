@@ -4,7 +4,7 @@ import type { Place, Problems } from './problems.ts';
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 /** 1970-01-01 was a Thursday. */
-const DAYS = ['thu', 'fri', 'sat', 'sun', 'mon', 'tue', 'wed'] as const;
+export const DAYS = ['thu', 'fri', 'sat', 'sun', 'mon', 'tue', 'wed'] as const;
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)$/;
 
 /**
