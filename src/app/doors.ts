@@ -1,10 +1,10 @@
+import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
-import { parseBasic } from '../inbound/normalise/identity.ts';
 import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import { passPlain } from '../pipeline/pass.ts';
 import { refuseLoop } from '../pipeline/refusals.ts';
@@ -70,7 +70,7 @@ function isGoverned(host: string | undefined, { rules }: DoorOptions): boolean {
 }
 
 function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
-  const credentials = parseBasic(arrival.head.headers['proxy-authorization'] ?? '');
+  const credentials = parseBasic(arrival.head.headers['proxy-authorization']);
   const who = identify({ proxyUser: credentials?.user, proxyPassword: credentials?.password }, pipeline);
   if (who instanceof GatewayError) {
     pipeline.events.unrecorded(who.code);

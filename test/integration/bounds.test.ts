@@ -70,7 +70,12 @@ t.test('a slow head is 408, a slow body and an idle connection are closed, and o
   slowBody.socket.write('POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf');
   const idle = watch(await openTunnel(t, listener.port, `${OPENAI}:80`));
   idle.socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
-  const ends = Promise.all([slowHead.closed, slowBody.closed, idle.closed]);
+  const front = { head: watch(await connectPlain(listener.port)), body: watch(await connectPlain(listener.ambientPort)) };
+  front.head.socket.write('POST / HTTP/1.1\r\nHost: 127');
+  front.body.socket.write('POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf');
+  const silent = watch(await connectPlain(listener.port));
+  const began = performance.now();
+  const ends = Promise.all([slowHead.closed, slowBody.closed, idle.closed, front.head.closed, front.body.closed, silent.closed]);
   let over = false;
   void ends.then(() => {
     over = true;
@@ -81,10 +86,14 @@ t.test('a slow head is 408, a slow body and an idle connection are closed, and o
     answers.push((await h1Request(other, '127.0.0.1', { method: 'POST', path: '/', body: 'x' })).status);
     other.destroy();
   }
-  const [head, body, kept] = await ends;
+  const [head, body, kept, frontHead, frontBody, said] = await ends;
+  t.ok(performance.now() - began < 10_000, 'and not only when node:http would look by itself');
   t.match(head.text, /^HTTP\/1\.1 408 /);
   t.notMatch(body.text, /^HTTP\/1\.1 200 /);
   t.match(kept.text, /^HTTP\/1\.1 200 /);
+  t.match(frontHead.text, /^HTTP\/1\.1 408 /, 'on the port itself too');
+  t.notMatch(frontBody.text, /^HTTP\/1\.1 200 /);
+  t.match(said.text, /^(?:HTTP\/1\.1 408 |$)/, 'a connection that says nothing at all');
   t.same([...new Set(answers)], [200], `${answers.length} others were answered`);
   t.ok(answers.length > 1 && arrivals.length >= answers.length);
 });

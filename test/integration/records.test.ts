@@ -280,6 +280,10 @@ t.test('a bundle that does not load is refused with every mistake, and what runs
     body: { error: { code: 'invalid_policy', details: [{ rule_id: 's' }] } },
   });
   t.match(await put(7), { status: 400, body: { error: { code: 'invalid_request', details: [{ path: 'bundle_yaml' }] } } });
+  const large = bundleOf(`  targets:\n${'    - {id: all, effect: {decision: allow}}\n'.repeat(20_000)}`);
+  t.match(await put(large), { status: 413, body: { error: { code: 'body_too_large' } } }, 'reading it would hold up every other request');
+  t.equal((await put(`${ALLOW_ALL}#`.padEnd(500_000, '#'))).status, 200, 'half a million characters are taken');
+  t.equal((await gw.admin('POST', '/v1/admin/policies/reload')).status, 200);
   t.match(await put('x', { more: 1 }), { status: 400, body: { error: { details: [{ path: 'more' }] } } });
   t.match((await gw.admin('GET', '/v1/admin/policies')).body, { bundle_id: 'test', source: 'file' });
   t.equal((await execute()).status, 200);

@@ -5,9 +5,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDuration } from '../lib/durations.ts';
+import { type EgressAllow, parseEgressAllow } from '../lib/egress-allow.ts';
 import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
 import { HostPatterns } from '../lib/host-patterns.ts';
-import { IpSet, parseIp } from '../lib/ip.ts';
+import { IpSet } from '../lib/ip.ts';
 import type { Authority } from '../model/arrival.ts';
 
 /** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
@@ -207,16 +208,12 @@ function parseOrigin(text: string): string {
 }
 
 /** Checked here, taken apart by the guard itself, which owns what an entry means. */
-export const egressAllow: SettingType<readonly string[]> = {
+export const egressAllow: SettingType<EgressAllow> = {
   name: 'list of CIDRs and hosts',
   allowed: 'comma-separated IP addresses, CIDR ranges and hosts; `*.example.com` is everything below example.com',
   list: true,
   parse(text) {
-    const list = items(text);
-    const isRange = (item: string): boolean => item.includes('/') || parseIp(item) !== undefined;
-    IpSet.parse(list.filter(isRange));
-    HostPatterns.parse(list.filter((item) => !isRange(item)));
-    return list;
+    return parseEgressAllow(items(text));
   },
 };
 

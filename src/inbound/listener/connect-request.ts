@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
@@ -32,22 +33,13 @@ export function readConnect(request: IncomingMessage, link: Link): ConnectReques
   if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'A CONNECT has no body.');
   const authority = parseAuthority(request.url ?? '');
   if (authority === undefined) return new GatewayError('invalid_target', 'CONNECT needs a host and a port, such as api.openai.com:443.');
-  const credentials = basicCredentials(request.headers['proxy-authorization']);
+  const credentials = parseBasic(request.headers['proxy-authorization']);
   return {
     authority,
     trafficClass: link.trafficClass,
     rawHeaders: request.rawHeaders,
     headers: request.headers,
     remoteAddress: link.remoteAddress,
-    ...(credentials ?? {}),
+    ...(credentials ? { proxyUser: credentials.user, proxyPassword: credentials.password } : {}),
   };
-}
-
-/** RFC 7617; undefined when the field is absent, of another scheme or malformed. The password may hold colons, the user name may not. */
-export function basicCredentials(value: string | undefined): { proxyUser: string; proxyPassword: string } | undefined {
-  const match = value === undefined ? null : /^basic +([A-Za-z0-9+/_-]+={0,2})$/i.exec(value.trim());
-  if (match === null) return undefined;
-  const text = Buffer.from(match[1] ?? '', 'base64').toString('utf8');
-  const colon = text.indexOf(':');
-  return colon === -1 ? undefined : { proxyUser: text.slice(0, colon), proxyPassword: text.slice(colon + 1) };
 }

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
-import type { ListenerLimits } from './limits.ts';
+import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
 
 export interface FrontOptions {
@@ -77,8 +77,14 @@ function prepare(server: Server, options: FrontOptions): Server {
   server.requestTimeout = limits.requestMs;
   server.keepAliveTimeout = limits.keepAliveMs;
   server.maxHeadersCount = limits.maxHeaderFields;
-  // Options of the constructor, read again for each connection and request.
-  Object.assign(server, { maxHeaderSize: limits.maxHeaderBytes, requireHostHeader: false });
+  // Options of the constructor, read again for each connection and request; the interval when a server begins to listen.
+  Object.assign(server, {
+    maxHeaderSize: limits.maxHeaderBytes,
+    requireHostHeader: false,
+    connectionsCheckingInterval: deadlineCheckMs(limits),
+  });
+  // The deadlines of heads and bodies are looked at every 30 s otherwise.
+  server.emit('listening');
   server.on('connection', (socket) => options.onConnection(socket));
   server.on('clientError', (error, socket) => options.onClientError(error, socket));
   server.on('checkContinue', (request, response) => options.onRequest(request, response, true));

@@ -8,6 +8,7 @@ import type { Tunnel } from '../../base/model/arrival.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
 import { type Arrivals, Http1Connection } from './http1.ts';
 import { Http2Connection } from './http2.ts';
+import { deadlineCheckMs } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
@@ -85,7 +86,7 @@ export class InnerServers {
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: Math.min(limits.headersMs, 5_000),
+      connectionsCheckingInterval: deadlineCheckMs(limits),
       requireHostHeader: false,
     });
     server.maxHeadersCount = limits.maxHeaderFields;

@@ -51,3 +51,8 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   idleTunnelMs: 2_000,
   sweepMs: 1_000,
 };
+
+/** How often node:http looks at the deadlines of heads and bodies, milliseconds. */
+export function deadlineCheckMs({ headersMs }: ListenerLimits): number {
+  return Math.min(headersMs, 5_000);
+}

@@ -1,3 +1,4 @@
+import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
@@ -98,16 +99,6 @@ export function callerIp(head: ArrivalHead, trustedProxies: IpSet): string {
   return peer.includes(':') ? (parseIp(peer)?.text ?? peer) : peer;
 }
 
-/** Reads `Proxy-Authorization: Basic` (RFC 7617). Undefined for another scheme and for what is not base64 with a colon inside. */
-export function parseBasic(value: string): { user: string | undefined; password: string | undefined } | undefined {
-  const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2})$/i.exec(value.trim())?.[1];
-  if (encoded === undefined || encoded.length > 8192) return undefined;
-  const text = headerText(Buffer.from(encoded, 'base64').toString('latin1'));
-  const colon = text.indexOf(':');
-  if (colon === -1) return undefined;
-  return { user: text.slice(0, colon) || undefined, password: text.slice(colon + 1) || undefined };
-}
-
 function readHeader(head: ArrivalHead, [lower, shown, kind]: readonly [string, string, Kind], problems: Problems): string | undefined {
   const value = head.headers[lower];
   if (value === undefined || value === '') return undefined;
@@ -126,10 +117,11 @@ function readAttribution(project: string | undefined, customer: string | undefin
   return { ...member('customer_id', customer), ...member('account_id', account), ...member('project_id', project) };
 }
 
-function proxyCredentials(head: ArrivalHead): { user: string | undefined; password: string | undefined } | undefined {
-  if (head.tunnel !== undefined) return { user: head.tunnel.proxyUser || undefined, password: head.tunnel.proxyPassword || undefined };
-  const value = head.door === 'absolute' ? head.headers['proxy-authorization'] : undefined;
-  return value === undefined ? undefined : parseBasic(value);
+/** Empty ones say nothing. */
+function proxyCredentials(head: ArrivalHead): { user: string | undefined; password: string | undefined } {
+  const { proxyUser, proxyPassword } = head.tunnel ?? {};
+  const basic = head.door === 'absolute' ? parseBasic(head.headers['proxy-authorization']) : undefined;
+  return { user: (proxyUser ?? basic?.user) || undefined, password: (proxyPassword ?? basic?.password) || undefined };
 }
 
 /** Canonical text of an address that may carry a port, as some load balancers write it. */

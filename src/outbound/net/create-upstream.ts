@@ -2,6 +2,7 @@
 // the two header filters. Not in here: what is sent (connectors), who may send it (policy), and what an answer means.
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
+import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { Call, type SlowCounter } from './call.ts';
@@ -29,7 +30,7 @@ export interface UpstreamOptions {
   /** PEM text of `GW_UPSTREAM_CA_FILE`, trusted beside the runtime's roots. */
   readonly caFile?: string;
   /** `GW_EGRESS_ALLOW`: CIDR ranges and hosts. */
-  readonly egressAllow?: readonly string[];
+  readonly egressAllow?: EgressAllow;
   readonly headersTimeoutMs: number;
   readonly idleTimeoutMs: number;
   /** Addresses that are never dialled, by whatever name: both ports of this gateway. Asked anew for each connection. */
@@ -47,10 +48,7 @@ export interface UpstreamOptions {
 /** A call that waits for one of an origin's connections gives up after that. */
 const WAIT_MS = 30_000;
 
-/**
- * @throws RangeError when `egressAllow` holds something that is neither a range nor a host
- * @throws Error when `caFile` is not PEM
- */
+/** @throws Error when `caFile` is not PEM */
 export function createUpstream(options: UpstreamOptions): Upstream {
   return new UpstreamDoor(options);
 }
@@ -85,7 +83,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
       isKnown: options.isAiHost ?? (() => false),
       ...(options.lookup ? { lookup: options.lookup } : {}),
     });
-    const guard = new EgressGuard({ egressAllow: options.egressAllow ?? [], ownAddresses: options.ownAddresses ?? (() => []) });
+    const guard = new EgressGuard({ egressAllow: options.egressAllow, ownAddresses: options.ownAddresses ?? (() => []) });
     this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [], parent: options.parentProxy });
     this.#tls = new TlsClient(clock, options.caFile);
     this.#maxConnections = options.maxConnections ?? 512;

@@ -1,6 +1,6 @@
 import { networkInterfaces } from 'node:os';
+import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { HostPatterns } from '../../base/lib/host-patterns.ts';
 import { classifyEgress, IpSet, parseIp } from '../../base/lib/ip.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 
@@ -11,8 +11,8 @@ export interface OwnAddress {
 }
 
 export interface EgressGuardOptions {
-  /** `GW_EGRESS_ALLOW`: CIDR ranges, addresses and host patterns. */
-  readonly egressAllow: readonly string[];
+  /** Undefined: nothing is exempt. */
+  readonly egressAllow: EgressAllow | undefined;
   readonly ownAddresses: () => readonly OwnAddress[];
 }
 
@@ -32,15 +32,11 @@ const WHY: Readonly<Record<string, string>> = {
  * gateway's own ports are refused always.
  */
 export class EgressGuard {
-  readonly #ranges: IpSet;
-  readonly #hosts: HostPatterns;
+  readonly #allow: EgressAllow | undefined;
   readonly #own: () => readonly OwnAddress[];
 
-  /** @throws RangeError naming the first entry of `egressAllow` that is neither a range nor a host */
   constructor(options: EgressGuardOptions) {
-    const isRange = (text: string): boolean => text.includes('/') || parseIp(text) !== undefined;
-    this.#ranges = IpSet.parse(options.egressAllow.filter(isRange));
-    this.#hosts = HostPatterns.parse(options.egressAllow.filter((text) => !isRange(text)));
+    this.#allow = options.egressAllow;
     this.#own = options.ownAddresses;
   }
 
@@ -50,7 +46,7 @@ export class EgressGuard {
    * @throws GatewayError `egress_denied` when none is left
    */
   admit(target: Authority, addresses: readonly string[], exempt: boolean): readonly string[] {
-    const trusted = exempt || this.#hosts.has(target.host);
+    const trusted = exempt || this.#allow?.hosts.has(target.host) === true;
     let refusal: string | undefined;
     const admitted = addresses.filter((address) => {
       const reason = this.#refuse(address, target.port, trusted);
@@ -68,7 +64,7 @@ export class EgressGuard {
     if (this.#own().some((own) => own.port === port && isOwn(own.address, address))) return 'the gateway itself';
     if (trusted) return undefined;
     const kind = classifyEgress(address);
-    if (kind === 'public' || this.#ranges.has(address)) return undefined;
+    if (kind === 'public' || this.#allow?.ranges.has(address) === true) return undefined;
     return WHY[kind] ?? 'not on the public internet';
   }
 }

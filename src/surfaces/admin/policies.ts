@@ -28,7 +28,7 @@ export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | und
       method: 'PUT',
       path: '/v1/admin/policies',
       auth: 'admin',
-      summary: 'Hot-loads a bundle from `bundle_yaml`; one that does not load changes nothing.',
+      summary: 'Hot-loads a bundle from `bundle_yaml`, at most 524,288 characters; one that does not load changes nothing.',
       handle: async (request) => ({ status: 200, json: shown(await policies.put(bundleText(await request.json())), shadow) }),
     },
     {
@@ -44,12 +44,23 @@ export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | und
   ];
 }
 
+/** Longest bundle that is put, in characters: some thousand rules. Reading YAML takes a second or two for each million, in which no other request is served. */
+export const MAX_PUT_LENGTH = 524_288;
+
 function bundleText(body: unknown): string {
   if (typeof body === 'object' && body !== null && 'bundle_yaml' in body && typeof body.bundle_yaml === 'string') {
     const extra = Object.keys(body).filter((name) => name !== 'bundle_yaml');
-    if (extra.length === 0) return body.bundle_yaml;
+    if (extra.length === 0) return withinLimit(body.bundle_yaml);
     const details = extra.map((path) => ({ path, message: 'is not a member of this body' }));
     throw new GatewayError('invalid_request', 'The body has members that do not belong there.', { details });
   }
   throw new GatewayError('invalid_request', 'The body needs bundle_yaml.', { details: [{ path: 'bundle_yaml', message: 'must be text' }] });
+}
+
+function withinLimit(bundle: string): string {
+  if (bundle.length <= MAX_PUT_LENGTH) return bundle;
+  throw new GatewayError(
+    'body_too_large',
+    `A bundle that is put may have ${MAX_PUT_LENGTH} characters: reading a larger one would hold up every other request. Put it into the policies folder, in several files, and restart.`,
+  );
 }

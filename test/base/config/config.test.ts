@@ -48,7 +48,7 @@ t.test('an empty environment gives the specified defaults', async (t) => {
   t.same([config.orgId, config.adminToken, config.metricsToken, config.upstreamCaFile], [undefined, undefined, undefined, undefined]);
   t.same([...config.connectPorts], [443, 80]);
   t.ok(config.trustedProxies.has('::ffff:127.0.0.1') && config.trustedProxies.has('::1') && !config.trustedProxies.has('10.0.0.1'));
-  t.ok(config.proxyBypass.isEmpty && config.egressAllow.length === 0);
+  t.ok(config.proxyBypass.isEmpty && config.egressAllow.hosts.isEmpty && config.egressAllow.ranges.isEmpty);
   t.ok(Object.isFrozen(config));
   t.equal(loadConfig({}, true).config.logFormat, 'pretty', 'on a terminal');
   t.equal(loadConfig({ GW_LOG_FORMAT: 'json' }, true).config.logFormat, 'json');
@@ -81,7 +81,8 @@ t.test('values come out ready to use', async (t) => {
   t.ok(config.proxyBypass.has('www.bank.example'));
   t.same([...config.connectPorts], [8443]);
   t.equal(config.recordFsync, 'always');
-  t.same(config.egressAllow, ['10.0.0.0/8', '::1', '127.0.0.1', '*.corp.example']);
+  t.ok(['10.1.2.3', '::1', '127.0.0.1'].every((address) => config.egressAllow.ranges.has(address)));
+  t.ok(config.egressAllow.hosts.has('a.corp.example'));
   t.same(config.upstreamConnectTo, [
     { from: { host: 'api.openai.com', port: 443 }, to: { host: '127.0.0.1', port: 9443 } },
     { from: { host: 'a.example', port: 80 }, to: { host: '::1', port: 8080 } },

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { parseBasic } from '../../../src/base/lib/basic-credentials.ts';
 import { parseDuration } from '../../../src/base/lib/durations.ts';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { Lru } from '../../../src/base/lib/lru.ts';
@@ -140,4 +141,25 @@ t.test('the pretty form is for people', async (t) => {
     'listening',
   );
   t.match(lines.join(''), /INFO: listening\n.*port: 7080/s);
+});
+
+t.test('Basic credentials are read by RFC 7617, malformed ones are none', async (t) => {
+  const basic = (text: string | Buffer): string => `Basic ${Buffer.from(text).toString('base64')}`;
+  t.strictSame(parseBasic(basic('a:b')), { user: 'a', password: 'b' });
+  t.strictSame(parseBasic(basic(':')), { user: '', password: '' });
+  t.strictSame(parseBasic(basic(':gwk_1')), { user: '', password: 'gwk_1' });
+  t.strictSame(parseBasic(basic('ü:p:q').replace('Basic', 'bAsIc  ')), { user: 'ü', password: 'p:q' });
+  t.strictSame(parseBasic(basic(Buffer.from('ü:p', 'latin1'))), { user: 'ü', password: 'p' });
+  const malformed = [
+    undefined,
+    '',
+    'Basic',
+    'Basic  ',
+    basic('nocolon'),
+    'Basic a b',
+    'Basic !!!',
+    'Bearer abc',
+    `Basic ${'A'.repeat(10_000)}`,
+  ];
+  for (const value of malformed) t.equal(parseBasic(value), undefined, String(value).slice(0, 20));
 });

@@ -6,7 +6,7 @@ import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Authority } from '../../../src/base/model/arrival.ts';
 import type { ConnectVerdict } from '../../../src/inbound/listener/connect-door.ts';
-import { basicCredentials, type ConnectRequest } from '../../../src/inbound/listener/connect-request.ts';
+import type { ConnectRequest } from '../../../src/inbound/listener/connect-request.ts';
 import { OwnAddresses } from '../../../src/inbound/listener/own-addresses.ts';
 import type { TunnelSummary } from '../../../src/inbound/listener/tunnel.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
@@ -179,16 +179,6 @@ t.test('who decides sees the folded authority, the fields and the credentials', 
   await connectTo(t, listener.port, '[2001:DB8::1]:443', 'Host: x\r\nProxy-Authorization: Bearer abc\r\n');
   t.match(seen[1]?.authority, { host: '2001:db8::1', port: 443 });
   t.equal(seen[1]?.proxyUser, undefined);
-});
-
-t.test('Basic credentials are read by RFC 7617, malformed ones are none', (t) => {
-  const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
-  t.same(basicCredentials(basic('a:b')), { proxyUser: 'a', proxyPassword: 'b' });
-  t.same(basicCredentials(basic(':')), { proxyUser: '', proxyPassword: '' });
-  t.same(basicCredentials(basic('ü:p:q').replace('Basic', 'bAsIc')), { proxyUser: 'ü', proxyPassword: 'p:q' });
-  for (const value of [undefined, '', 'Basic', 'Basic  ', basic('nocolon'), 'Basic a b', 'Basic !!!', 'Bearer abc'])
-    t.equal(basicCredentials(value), undefined, String(value));
-  t.end();
 });
 
 t.test('above the limit of tunnels CONNECT is 429, and a closed tunnel makes room', async (t) => {

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import t from 'tap';
 import { systemClock } from '../../../src/base/lib/clock.ts';
+import { parseEgressAllow } from '../../../src/base/lib/egress-allow.ts';
 import { Dialer } from '../../../src/outbound/net/dialer.ts';
 import { EgressGuard, type OwnAddress } from '../../../src/outbound/net/egress-guard.ts';
 import { type Lookup, Resolver } from '../../../src/outbound/net/resolver.ts';
@@ -111,7 +112,7 @@ t.test('a name that does not exist is said so, and asked for again only after tw
 });
 
 const guardOf = (egressAllow: readonly string[] = [], own: readonly OwnAddress[] = []): EgressGuard =>
-  new EgressGuard({ egressAllow, ownAddresses: () => own });
+  new EgressGuard({ egressAllow: parseEgressAllow(egressAllow), ownAddresses: () => own });
 
 t.test('only public addresses are admitted, each record for itself, and the message does not give the address away', async (t) => {
   const guard = guardOf();
