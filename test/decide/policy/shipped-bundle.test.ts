@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
@@ -6,14 +5,12 @@ import { canonicalConnectorId } from '../../../src/base/catalogue/connector-id.t
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { compilePolicy } from '../../../src/decide/policy/compile.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
+import { readPolicyFolder } from '../../../src/services/policy-folder.ts';
 import { someFacts } from './policy-facts.ts';
 
 const catalogue = loadCatalogue();
-const text = readFileSync(join(packageRoot(), 'policies', 'bundle.yaml'), 'utf8');
-const { policy, errors } = compilePolicy(
-  { bundle: { text, file: 'bundle.yaml' }, files: new Map(), tier: 'starter' },
-  { connectorId: (id) => canonicalConnectorId(catalogue, id) },
-);
+const folder = await readPolicyFolder(join(packageRoot(), 'policies'));
+const { policy, errors } = compilePolicy({ ...folder, tier: 'starter' }, { connectorId: (id) => canonicalConnectorId(catalogue, id) });
 
 t.test('the shipped bundle loads on every tier and uses nothing that is not enforced', async (t) => {
   t.same(errors, undefined);
