@@ -30,6 +30,8 @@ const PACKAGE_MUST_HOLD = [
   'SECURITY.md',
   'build/src/main.js',
   'policies/bundle.yaml',
+  'policies/presets/catalogue.yaml',
+  'policies/rules/registered-providers.yaml',
   'systemd/ai-request-gateway.service',
 ];
 const PACKAGE_MUST_NOT_HOLD = [
