@@ -5,6 +5,7 @@ import { env } from './env.ts';
 import { check as policyCheck } from './policy/check.ts';
 import { diffPolicies as policyDiff } from './policy/diff.ts';
 import { explainDecision as policyExplain } from './policy/explain.ts';
+import { format as policyFormat } from './policy/fmt.ts';
 import { UsageError } from './policy/options.ts';
 import { UnreadablePath } from './policy/target.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
@@ -18,6 +19,7 @@ export const COMMANDS: readonly Command[] = [
   policyTest,
   policyExplain,
   policyDiff,
+  policyFormat,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
 ];

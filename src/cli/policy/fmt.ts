@@ -1,0 +1,90 @@
+import { readdir, rename, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { YamlFormatError } from '../../base/lib/yaml-format.ts';
+import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { counted } from './check.ts';
+import { type Document, readDocument } from './input.ts';
+import { readOptions, UsageError } from './options.ts';
+import { UnreadablePath, unreadable } from './target.ts';
+
+/** Lays policy files out in the one canonical way. */
+export const format: Command = {
+  name: 'policy fmt',
+  usage: '[--check] <PATH… | ->',
+  summary:
+    'Rewrites bundles, rule files and suites (in folders: all of them) in one canonical layout; comments stay, the meaning never changes. With --check nothing is written and exit code 1 says that a file is not formatted.',
+  run: runFormat,
+};
+
+async function runFormat(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, paths } = readOptions(args, { check: 'boolean' });
+  if (paths.length === 0) throw new UsageError('give files or folders, or - for standard input');
+  if (paths.includes('-')) return formatInput(paths, values.check === true, io);
+  const check = values.check === true;
+  const results: FileResult[] = [];
+  for (const path of paths) {
+    for (const file of await policyFiles(path)) results.push(await formatFile(file, file === path, check, io));
+  }
+  const changed = results.filter((result) => result === 'changed').length;
+  const files = results.filter((result) => result !== 'other').length;
+  io.stdout(`${counted(files, 'file')}, ${changed} ${check ? 'not formatted' : 'changed'}\n`);
+  return check && changed > 0 ? EXIT_NO : EXIT_OK;
+}
+
+/** `other`: a file of a folder that is no policy file. */
+type FileResult = 'changed' | 'same' | 'other';
+
+async function formatFile(file: string, named: boolean, check: boolean, io: CliIo): Promise<FileResult> {
+  const document = await readDocument(file, io);
+  if (!isPolicyText(document.text)) {
+    if (named) throw new UnreadablePath(`${file}: this is no bundle, rule file or suite (gw policy check shows why)`);
+    return 'other';
+  }
+  const formatted = formattedText(document);
+  if (formatted === document.text) return 'same';
+  io.stdout(`${check ? 'not formatted' : 'formatted'}  ${file}\n`);
+  if (!check) await replace(file, formatted);
+  return 'changed';
+}
+
+async function formatInput(paths: readonly string[], check: boolean, io: CliIo): Promise<number> {
+  if (paths.length > 1) throw new UsageError('- stands alone');
+  const document = await readDocument('-', io);
+  const formatted = formattedText(document);
+  if (!check) io.stdout(formatted);
+  return check && formatted !== document.text ? EXIT_NO : EXIT_OK;
+}
+
+function formattedText({ name, text }: Document): string {
+  try {
+    return formatPolicy(text);
+  } catch (error) {
+    if (error instanceof YamlFormatError) throw new UnreadablePath(`${name}: left as it is: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+async function policyFiles(path: string): Promise<readonly string[]> {
+  try {
+    if (!(await stat(path)).isDirectory()) return [path];
+    const names = await readdir(path, { recursive: true });
+    return names
+      .filter((name) => /\.ya?ml$/.test(name) && !/(?:^|[\\/])\./.test(name))
+      .sort()
+      .map((name) => join(path, name));
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** A reader, or a power cut, sees the old text or the new one. */
+async function replace(path: string, text: string): Promise<void> {
+  const temporary = `${path}.gw-fmt`;
+  try {
+    await writeFile(temporary, text, { mode: (await stat(path)).mode });
+    await rename(temporary, path);
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
