@@ -6,7 +6,7 @@ import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
-import { passPlain } from '../pipeline/pass.ts';
+import { passOn } from '../pipeline/pass.ts';
 import { refuseLoop } from '../pipeline/refusals.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
 import { type Router, sendError } from '../surfaces/http/router.ts';
@@ -41,6 +41,7 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   if (head.door !== 'origin') {
     if (!proxyEnabled) sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
     else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) passAbsolute(arrival, pipeline);
+    else if (head.tunnel?.undecided) passOn(arrival, pipeline);
     else await runProxied(arrival, pipeline);
     return;
   }
@@ -76,7 +77,7 @@ function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
     pipeline.events.unrecorded(who.code);
     sendError(arrival, who);
   } else {
-    passPlain(arrival, pipeline);
+    passOn(arrival, pipeline);
   }
 }
 
@@ -97,7 +98,10 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const { host } = request.authority;
   pipeline.events.connected(host);
   const treatment = treatmentOf(host, rules);
-  if (treatment === 'govern') return { kind: 'intercept', tunnel };
+  if (treatment === 'govern' || treatment === 'inspect') {
+    const dialFirst = pipeline.catalogue.providerForHost(host) === undefined;
+    return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
+  }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
   if (treatment === 'pass') return passed;
   const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);

@@ -36,6 +36,7 @@ export async function openPorts(config: Config, { pipeline, router }: Line, reso
     onArrival: doors.onArrival,
     onTunnel: doors.onTunnel,
     dial: (authority) => upstream.connect(authority),
+    dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
     onTunnelClosed: ({ bytesUp, bytesDown }) => pipeline.events.tunnelClosed(bytesUp, bytesDown),
     onHandshakeRejected: (event) => pipeline.events.handshakeRejected(event),
   });

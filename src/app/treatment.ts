@@ -7,9 +7,7 @@ import type { Config } from '../base/config/config.ts';
  */
 export type Treatment = 'govern' | 'by-host' | 'inspect' | 'pass';
 
-export interface TreatmentRules extends Pick<Config, 'proxyBypass'> {
-  /** `GW_PROXY_NON_AI`. */
-  readonly proxyNonAi: 'pass' | 'inspect' | 'govern-ai' | 'govern';
+export interface TreatmentRules extends Pick<Config, 'proxyBypass' | 'proxyNonAi'> {
   readonly catalogue: Catalogue;
   /** `GW_PROXY_MITM_ENABLED`; without it nothing is opened, and what is governed is decided by its host. */
   readonly intercept: boolean;

@@ -32,6 +32,10 @@ export class Delivery implements UpstreamEvents, Delivered {
   #head: AnswerHead | undefined;
   #meter: AnswerMeter | undefined;
   #streaming = false;
+  /** The upstream's h2 head ended the answer. */
+  #empty = false;
+  /** With which the upstream reset the stream. */
+  #h2Code: number | undefined;
   #finished = false;
   /** Bytes not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
   #held: Uint8Array[] = [];
@@ -90,15 +94,15 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.#exchange.door === 'proxied' && !this.#reply.headSent) this.#reply.info(status, rawHeaders);
   }
 
-  onHead(status: number, rawHeaders: readonly string[], resume: () => void): void {
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty = false): void {
     if (this.#finished) return;
     this.#resume = resume;
     this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
     const head = readAnswerHead(status, rawHeaders, this.#exchange.method);
     this.#head = head;
     this.#meter = createAnswerMeter(this.#exchange, head);
-    const tooLargeToHold = this.#exchange.door === 'proxied' && (head.contentLength ?? 0) > HOLD_BYTES && !head.bodiless;
-    if (head.eventStream || tooLargeToHold) this.#startStreaming();
+    this.#empty = empty;
+    if (!empty && (head.eventStream || this.#passesAtOnce(head))) this.#startStreaming();
   }
 
   onData(chunk: Uint8Array): boolean {
@@ -122,8 +126,9 @@ export class Delivery implements UpstreamEvents, Delivered {
     else this.#finish();
   }
 
-  onError(error: GatewayError): void {
+  onError(error: GatewayError, h2Code?: number): void {
     if (this.#finished) return;
+    this.#h2Code = h2Code;
     // What breaks after the terminal event takes nothing from the client.
     if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
     this.#finish();
@@ -133,7 +138,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#giveBack();
     if (this.clientGone) return;
     if (this.failure) {
-      this.#reply.reset();
+      this.#reply.reset(this.#h2Code);
       return;
     }
     if (this.#streaming) {
@@ -163,6 +168,15 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   get started(): boolean {
     return this.#streaming;
+  }
+
+  /**
+   * What is too large to be held, and what a host that is no AI host sends without saying how long it is: that may be a stream of any kind, and a gRPC client
+   * waits for one message before it says the next. Its end is kept back all the same.
+   */
+  #passesAtOnce({ bodiless, contentLength }: AnswerHead): boolean {
+    if (this.#exchange.door !== 'proxied' || bodiless) return false;
+    return contentLength === undefined ? this.#exchange.provider === undefined : contentLength > HOLD_BYTES;
   }
 
   #startStreaming(): void {
@@ -258,8 +272,8 @@ export class Delivery implements UpstreamEvents, Delivered {
       return;
     }
     const headers = governedHeaders(mark, head.headers);
-    if (head.bodiless) {
-      this.#reply.head(head.status, headers, head.contentLength);
+    if (head.bodiless || this.#empty) {
+      this.#reply.head(head.status, headers, head.contentLength, this.#empty);
       this.#reply.end(this.#trailers);
     } else if (this.#trailers.length > 0) {
       this.#reply.head(head.status, headers);

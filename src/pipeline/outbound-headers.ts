@@ -7,6 +7,7 @@ export function outboundHeaders(exchange: Exchange, { settings }: Pipeline): str
   return filterRequestHeaders(exchange.headers, {
     adminToken: settings.adminToken,
     via: via(settings.nodeId),
+    trailers: exchange.head.tunnel?.dialled?.protocol === 'h2',
     identity: exchange.provider !== undefined && exchange.actionType !== 'http.request',
   });
 }

@@ -4,92 +4,131 @@ import type { ByteChannel } from '../base/model/channel.ts';
 import { resolveTarget } from '../inbound/normalise/target.ts';
 import { readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, via } from '../outbound/net/header-filter.ts';
-import type { UpgradeEvents } from '../outbound/net/upstream.ts';
+import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../outbound/net/upstream.ts';
+import { ClientCertificateWanted } from '../outbound/net/upstream-error.ts';
 import { sendError } from '../surfaces/http/router.ts';
+import { runProxied } from './enter.ts';
 import { refuseLoop } from './refusals.ts';
 import { relay } from './relay.ts';
 import type { Pipeline } from './stage.ts';
+import { bodyTrailers } from './tunnel-call.ts';
 
 /**
- * Plain HTTP to a host that is no AI host, with `GW_PROXY_NON_AI=pass`: it goes on as the bytes of a tunnel would (decision 3.8; specification,
- * "Transparent proxy mode" 8): no policy, no record, nothing looked at but its head. Egress guard, header filter and loop check hold all the same. A
- * WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is (decision 3.12).
+ * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
+ * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count. Egress guard,
+ * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
+ * (decision 3.12).
  */
-export function passPlain(arrival: Arrival, pipeline: Pipeline): void {
+export function passOn(arrival: Arrival, pipeline: Pipeline): void {
   try {
-    pass(arrival, pipeline);
+    const call = callOf(arrival, pipeline);
+    pipeline.events.passed(call.authority.host);
+    new Passage(arrival, pipeline).start(call);
   } catch (error) {
-    refuse(arrival, pipeline, error);
+    // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
+    if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
+    else refuse(arrival, pipeline, error);
   }
 }
 
-function pass(arrival: Arrival, pipeline: Pipeline): void {
-  const { head, body, reply } = arrival;
-  const { settings, catalogue, upstream, events } = pipeline;
+function callOf({ head, body }: Arrival, { settings, catalogue }: Pipeline): UpstreamCall {
   refuseLoop(head.rawHeaders, settings.nodeId);
-  const target = resolveTarget(head, catalogue);
-  events.passed(target.host);
-  let resume: () => void = () => undefined;
-  const answer: UpgradeEvents = {
-    onInfo: (status, rawHeaders) => reply.info(status, rawHeaders),
-    onHead(status, rawHeaders, resumeUpstream) {
-      resume = resumeUpstream;
-      const answered = readAnswerHead(status, rawHeaders, head.method);
-      try {
-        reply.head(status, answered.headers, answered.contentLength);
-      } catch (error) {
-        handle.abort();
-        refuse(arrival, pipeline, error);
-      }
-    },
-    onData: (chunk) => reply.write(chunk),
-    onEnd: (trailers) => reply.end(trailers),
-    onError: (error) => refuse(arrival, pipeline, error),
-    onUpgrade: (rawHeaders, channel) => joinSockets(arrival, pipeline, rawHeaders, channel),
-  };
-  const call = {
-    authority: { host: target.host, port: target.port },
-    tls: target.tls,
+  const { host, port, tls, path } = resolveTarget(head, catalogue);
+  const on = head.tunnel?.dialled;
+  const { adminToken, nodeId } = settings;
+  return {
+    authority: { host, port },
+    tls,
+    on,
     method: head.method,
-    path: target.path,
-    headers: filterRequestHeaders(head.rawHeaders, { adminToken: settings.adminToken, via: via(settings.nodeId) }),
-    body: body.declaredLength === 0 ? undefined : body.stream(),
+    path,
+    headers: filterRequestHeaders(head.rawHeaders, { adminToken, via: via(nodeId), trailers: on?.protocol === 'h2' }),
+    ...(body.declaredLength === 0 ? { body: undefined } : { body: body.stream(), trailers: () => bodyTrailers(body, adminToken) }),
     ...(body.declaredLength ? { bodyLength: body.declaredLength } : {}),
   };
-  const handle = reply.switchProtocols ? upstream.upgrade(call, answer) : upstream.call(call, answer);
-  reply.onDrain(() => resume());
-  reply.onGone(() => handle.abort());
 }
 
-/** The upstream has accepted a WebSocket: so does the gateway, with the same words. */
-function joinSockets(arrival: Arrival, pipeline: Pipeline, rawHeaders: readonly string[], upstream: ByteChannel): void {
-  const { clock, events } = pipeline;
-  const client = accept(arrival, pipeline, rawHeaders);
-  if (client === undefined) {
-    upstream.reset();
-    return;
+/** Carries the answer as it comes. */
+class Passage implements UpgradeEvents {
+  readonly #arrival: Arrival;
+  readonly #pipeline: Pipeline;
+  #handle: UpstreamHandle | undefined;
+  #resume: () => void = () => undefined;
+
+  constructor(arrival: Arrival, pipeline: Pipeline) {
+    this.#arrival = arrival;
+    this.#pipeline = pipeline;
   }
-  events.webSocketOpened('relayed');
-  relay(client, upstream, clock, () => events.webSocketClosed('relayed'));
-}
 
-function accept(arrival: Arrival, pipeline: Pipeline, rawHeaders: readonly string[]): ByteChannel | undefined {
-  const { reply } = arrival;
-  try {
-    return reply.gone ? undefined : reply.switchProtocols?.(filterResponseHeaders(rawHeaders).headers);
-  } catch (error) {
-    refuse(arrival, pipeline, error);
-    return undefined;
+  start(call: UpstreamCall): void {
+    const { reply } = this.#arrival;
+    const { upstream } = this.#pipeline;
+    this.#handle = reply.switchProtocols ? upstream.upgrade(call, this) : upstream.call(call, this);
+    reply.onDrain(() => this.#resume());
+    reply.onGone(() => this.#handle?.abort());
+  }
+
+  onInfo(status: number, rawHeaders: readonly string[]): void {
+    this.#arrival.reply.info(status, rawHeaders);
+  }
+
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty?: boolean): void {
+    const { head, reply } = this.#arrival;
+    this.#resume = resume;
+    const answer = readAnswerHead(status, rawHeaders, head.method);
+    try {
+      reply.head(status, answer.headers, answer.contentLength, empty);
+    } catch (error) {
+      this.#handle?.abort();
+      refuse(this.#arrival, this.#pipeline, error);
+    }
+  }
+
+  onData(chunk: Uint8Array): boolean {
+    return this.#arrival.reply.write(chunk);
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    this.#arrival.reply.end(trailers);
+  }
+
+  onError(error: GatewayError, h2Code?: number): void {
+    const { head } = this.#arrival;
+    if (error instanceof ClientCertificateWanted && head.tunnel) this.#pipeline.events.clientCertificateWanted(head.tunnel.authority.host);
+    refuse(this.#arrival, this.#pipeline, error, h2Code);
+  }
+
+  /** The upstream has accepted a WebSocket: so does the gateway, with the same words. */
+  onUpgrade(rawHeaders: readonly string[], upstream: ByteChannel): void {
+    const { clock, events } = this.#pipeline;
+    const client = this.#accept(rawHeaders);
+    if (client === undefined) {
+      upstream.reset();
+      return;
+    }
+    events.webSocketOpened('relayed');
+    relay(client, upstream, clock, () => events.webSocketClosed('relayed'));
+  }
+
+  #accept(rawHeaders: readonly string[]): ByteChannel | undefined {
+    const { reply } = this.#arrival;
+    try {
+      return reply.gone ? undefined : reply.switchProtocols?.(filterResponseHeaders(rawHeaders).headers);
+    } catch (error) {
+      refuse(this.#arrival, this.#pipeline, error);
+      return undefined;
+    }
   }
 }
 
-function refuse(arrival: Arrival, { log, events }: Pipeline, error: unknown): void {
+/** @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand for a retry that is safe */
+function refuse(arrival: Arrival, { log, events }: Pipeline, error: unknown, h2Code?: number): void {
   const { reply } = arrival;
   const known =
     error instanceof GatewayError ? error : new GatewayError('internal', 'The gateway failed to pass this request on.', { cause: error });
   if (!(error instanceof GatewayError)) log.error({ err: error }, 'passing a request on failed unexpectedly');
   events.unrecorded(known.code);
   if (reply.gone) return;
-  if (reply.headSent) reply.reset();
+  if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
   else sendError(arrival, known);
 }

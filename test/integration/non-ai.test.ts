@@ -1,50 +1,11 @@
 // Traffic to hosts that no connector has, in each mode of GW_PROXY_NON_AI, and the discovery that it feeds (decisions 3.8 to 3.11, 7.3).
+import { once } from 'node:events';
 import t from 'tap';
-import { createLogger } from '../../src/base/lib/log.ts';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
-import { connectPlain, connectThrough, h1Request } from '../support/raw-clients.ts';
-import type { HasTeardown } from '../support/temp-dir.ts';
-import { startPlainUpstream, startTlsUpstream, type TestUpstream, type TlsUpstreamOptions } from '../support/tls-upstream.ts';
-import { towards } from '../support/upstreams.ts';
-
-const HOSTS = ['www.example.com', 'chat.deepseek.com', 'api.openai.com', 'other.example'];
-
-type Env = Readonly<Record<string, string>>;
-
-interface Scene {
-  readonly gw: TestGateway;
-  /** Record ids of the log, in order. */
-  readonly recorded: () => readonly string[];
-}
-
-async function gatewayFor(t: HasTeardown, upstream: TestUpstream, env: Env, bundle?: string): Promise<Scene> {
-  const lines: string[] = [];
-  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
-  const gw = await startTestGateway(t, {
-    log,
-    env: { ...towards(t, upstream, HOSTS), ...env },
-    ...(bundle === undefined ? {} : { bundle }),
-  });
-  return { gw, recorded: () => lines.flatMap((line) => /"record_id":"([^"]+)"/.exec(line)?.[1] ?? []) };
-}
-
-async function scene(t: HasTeardown, env: Env, { bundle, ...options }: TlsUpstreamOptions & { bundle?: string } = {}) {
-  const upstream = await startTlsUpstream({ hosts: HOSTS, ...options });
-  t.teardown(() => upstream.close());
-  return { upstream, ...(await gatewayFor(t, upstream, env, bundle)) };
-}
-
-async function get(t: HasTeardown, gw: TestGateway, host: string, caPem: string) {
-  const socket = await connectThrough(gw.port, `${host}:443`, caPem);
-  t.teardown(() => socket.destroy());
-  return h1Request(socket, host);
-}
-
-async function domains(gw: TestGateway, query = ''): Promise<readonly Record<string, unknown>[]> {
-  const { body } = await gw.admin('GET', `/v1/admin/discovery/domains${query}`);
-  return (body as { domains: Record<string, unknown>[] }).domains;
-}
+import { domains, gatewayFor, get, h2Through, scene, through } from '../support/non-ai.ts';
+import { connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunnel } from '../support/raw-clients.ts';
+import { startPlainUpstream } from '../support/tls-upstream.ts';
 
 t.test('pass: tunnels are counted and leave no record', async (t) => {
   const { gw, upstream, recorded } = await scene(t, {});
@@ -125,4 +86,136 @@ t.test('the discovery list shows what is managed, can be reset, and can be switc
       status: 404,
       body: { error: { code: 'not_found', message: /GW_DISCOVERY_ENABLED/ } },
     });
+});
+
+for (const mode of ['inspect', 'govern']) {
+  t.test(`${mode}: a fault of the origin's certificate is shown inside of the tunnel`, async (t) => {
+    const { gw, recorded } = await scene(t, { GW_PROXY_NON_AI: mode }, { certificate: 'expired', h2: true, bundle: ALLOW_ALL });
+    for (const protocols of [['h2', 'http/1.1'], ['http/1.1']]) {
+      const answer = await h1Request(await through(t, gw, 'www.example.com', protocols), 'www.example.com');
+      t.match(answer, { status: 502, body: /has expired/ });
+      t.match(answer.headers, { connection: 'close' });
+    }
+    const h2Only = await h2Request(await h2Through(t, gw));
+    t.match(h2Only, { status: 502, body: /has expired/ });
+    const unreachable = await gatewayFor(t, { port: 9, caPem: gw.caPem }, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    t.match(await get(t, unreachable.gw, 'www.example.com', unreachable.gw.caPem), { status: 502, body: /refused the connection/ });
+    const private_ = await startTestGateway(t, { bundle: ALLOW_ALL, env: { GW_PROXY_NON_AI: mode } });
+    t.match(await get(t, private_, '192.168.0.1', private_.caPem), { status: 403, body: /egress|private/i });
+    t.equal(recorded().length, mode === 'govern' ? 3 : 0);
+    if (mode === 'govern') t.match(await gw.record(recorded()[0] ?? ''), { decision: 'error', error: { code: 'upstream_tls' } });
+  });
+
+  for (const maxVersion of ['TLSv1.2', undefined] as const) {
+    for (const h2 of [true, false]) {
+      t.test(
+        `${mode}: an origin that wants a client certificate is named and listed (${maxVersion ?? 'TLSv1.3'}, ${h2 ? 'h2' : 'h1'})`,
+        async (t) => {
+          const options = { clientCertificate: true as const, h2, bundle: ALLOW_ALL, ...(maxVersion ? { maxVersion } : {}) };
+          const { gw, upstream } = await scene(t, { GW_PROXY_NON_AI: mode }, options);
+          const socket = await through(t, gw, 'www.example.com', h2 ? ['h2', 'http/1.1'] : ['http/1.1']);
+          const answer =
+            socket.alpnProtocol === 'h2'
+              ? await h2Request(h2Session(socket, 'www.example.com'))
+              : await h1Request(socket, 'www.example.com');
+          t.match(answer, { status: 502, body: /asks for a client certificate/ });
+          t.equal(upstream.requests.length, 0);
+          t.match(await domains(gw), [{ domain: 'www.example.com', wants_client_certificate: true, pinned: false }]);
+          t.match((await gw.admin('GET', '/metrics')).text, /^gw_client_certificate_wanted_total 1$/m);
+        },
+      );
+    }
+  }
+
+  t.test(`${mode}: plain HTTP inside of a tunnel stays plain`, async (t) => {
+    const plain = await startPlainUpstream();
+    t.teardown(() => plain.close());
+    const { gw } = await gatewayFor(
+      t,
+      plain,
+      {
+        GW_PROXY_NON_AI: mode,
+        GW_CONNECT_PORTS: '443,80,8080',
+        GW_UPSTREAM_CA_FILE: '',
+        GW_UPSTREAM_CONNECT_TO: `www.example.com:80=127.0.0.1:${plain.port},www.example.com:8080=127.0.0.1:${plain.port}`,
+      },
+      ALLOW_ALL,
+    );
+    for (const port of [80, 8080]) {
+      const socket = await openTunnel(gw.port, `www.example.com:${port}`);
+      t.teardown(() => socket.destroy());
+      t.equal((await h1Request(socket, port === 80 ? 'www.example.com' : 'www.example.com:8080')).status, 200);
+    }
+  });
+
+  t.test(`${mode}: a Host that is not the CONNECT's is refused with a record`, async (t) => {
+    const { gw, recorded } = await scene(t, { GW_PROXY_NON_AI: mode }, { bundle: ALLOW_ALL });
+    const socket = await through(t, gw, 'www.example.com', ['http/1.1']);
+    t.equal((await h1Request(socket, 'api.openai.com')).status, 421);
+    t.match(await gw.record(recorded()[0] ?? ''), {
+      decision: 'deny',
+      reason_codes: ['misdirected_request'],
+      target_host: 'www.example.com',
+    });
+  });
+}
+
+t.test('govern: policy decides each request by its path, in words that a person can read', async (t) => {
+  const bundle = bundleOf(
+    '  targets:\n    - {id: no.admin, when: {field: action.target_path, glob: "/admin/*"}, effect: {decision: deny, reason: admins only}}\n    - {id: all, effect: {decision: allow}}\n',
+  );
+  const { gw, upstream, recorded } = await scene(t, { GW_PROXY_NON_AI: 'govern' }, { h2: true, bundle });
+  const session = await h2Through(t, gw);
+  t.equal((await h2Request(session, { path: '/public?token=hidden' })).status, 200);
+  t.match(await h2Request(session, { path: '/admin/users', method: 'POST', body: 'x' }), { status: 403, body: /admins only/ });
+  t.equal(upstream.requests.length, 1);
+  const [allowed, denied] = await Promise.all(recorded().map((id) => gw.record(id)));
+  t.match(allowed, {
+    decision: 'allow',
+    connector_id: 'generic_http',
+    target_path: '/public?token',
+    status_code: 200,
+    record_tier: 'action',
+  });
+  t.match(denied, { decision: 'deny', matched_rule_ids: undefined, reason: 'admins only', target_path: '/admin/users', status_code: 403 });
+  t.notMatch(JSON.stringify([allowed, denied]), 'hidden');
+});
+
+t.test('govern: an answer without a length is passed on as it comes, its end after its record', async (t) => {
+  let more: () => void = () => undefined;
+  const { gw, recorded } = await scene(
+    t,
+    { GW_PROXY_NON_AI: 'govern' },
+    {
+      bundle: ALLOW_ALL,
+      handler(_request, response) {
+        response.write('first\n');
+        more = () => response.end('last\n');
+      },
+    },
+  );
+  const socket = await through(t, gw, 'www.example.com', ['http/1.1']);
+  socket.write('GET /log HTTP/1.1\r\nHost: www.example.com\r\n\r\n');
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString();
+    if (text.includes('first')) more();
+  });
+  while (!text.endsWith('0\r\n\r\n')) await once(socket, 'data');
+  t.match(text, /first\n(?:.|\s)*last\n/);
+  t.equal(recorded().length, 1);
+});
+
+t.test('hosts of GW_PROXY_BYPASS stay tunnels in every mode, and without interception nothing is opened', async (t) => {
+  for (const mode of ['inspect', 'govern']) {
+    const { gw, upstream, recorded } = await scene(t, { GW_PROXY_NON_AI: mode, GW_PROXY_BYPASS: 'other.example' });
+    t.equal((await get(t, gw, 'other.example', upstream.caPem)).status, 200, mode);
+    t.same(recorded(), []);
+  }
+  const inspect = await scene(t, { GW_PROXY_NON_AI: 'inspect', GW_PROXY_MITM_ENABLED: 'false' });
+  t.equal((await get(t, inspect.gw, 'www.example.com', inspect.upstream.caPem)).status, 200);
+  t.same(inspect.recorded(), []);
+  const govern = await scene(t, { GW_PROXY_NON_AI: 'govern', GW_PROXY_MITM_ENABLED: 'false' }, { bundle: ALLOW_ALL });
+  t.equal((await get(t, govern.gw, 'www.example.com', govern.upstream.caPem)).status, 200);
+  t.match(await govern.gw.record(govern.recorded()[0] ?? ''), { record_tier: 'connection', decision: 'allow', action_method: 'CONNECT' });
 });

@@ -20,7 +20,7 @@ const FAULTS: readonly { readonly host: string; readonly upstream: TlsUpstreamOp
   {
     host: 'ae.api.openai.com',
     upstream: { clientCertificate: true },
-    words: /: it asks for a client certificate, and the gateway has none\.$/,
+    words: /: it asks for a client certificate, and the gateway has none \(GW_PROXY_BYPASS passes the host on unopened\)\.$/,
   },
 ];
 const PATH = '/v1/chat/completions';

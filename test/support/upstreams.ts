@@ -10,7 +10,7 @@ export function towardsMock(t: HasTeardown, upstream: AimockUpstream): Record<st
 }
 
 /** The same for an upstream of our own that stands for `hosts`. */
-export function towards(t: HasTeardown, upstream: TestUpstream, hosts: readonly string[]): Record<string, string> {
+export function towards(t: HasTeardown, upstream: Pick<TestUpstream, 'port' | 'caPem'>, hosts: readonly string[]): Record<string, string> {
   return {
     GW_UPSTREAM_CONNECT_TO: hosts.map((host) => `${host}:443=127.0.0.1:${upstream.port}`).join(','),
     GW_UPSTREAM_CA_FILE: caFile(t, upstream.caPem),

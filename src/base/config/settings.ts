@@ -108,12 +108,9 @@ export const SETTINGS = {
   ),
   proxyNonAi: required(
     'GW_PROXY_NON_AI',
-    type.choice(['pass', 'govern-ai'], {
-      inspect: 'Intercepted, requests counted, nothing kept.',
-      govern: 'Everything is intercepted and goes through policy.',
-    }),
+    type.choice(['pass', 'inspect', 'govern-ai', 'govern']),
     'pass',
-    'What happens to hosts that are not AI hosts. `pass`: they are tunnelled unopened. `govern-ai`: as `pass`, but a known AI domain without a connector goes through policy by host.',
+    'What happens to hosts that are not AI hosts. `pass`: they are tunnelled unopened. `inspect`: opened, requests are counted, nothing is kept. `govern-ai`: as `pass`, but a known AI domain without a connector goes through policy by host. `govern`: opened, and each request goes through policy.',
   ),
   proxyAuth: required(
     'GW_PROXY_AUTH',

@@ -7,6 +7,19 @@ export interface Authority {
   readonly port: number;
 }
 
+/**
+ * The connection to a tunnel's origin that was made before the client's handshake was answered, so that both sides of the tunnel speak the same protocol
+ * (decision 3.11). It serves that tunnel alone. Only the net room knows how to send on it.
+ */
+export interface Dialled {
+  /** What the origin chose. */
+  readonly protocol: 'h2' | 'http/1.1';
+  /** Called once when the origin takes no further requests on it: the tunnel is to end when what is under way is done. One listener. */
+  onGone(listener: () => void): void;
+  /** Stops what is under way on it, and closes it. Idempotent. */
+  close(): void;
+}
+
 /** What a CONNECT settled for every request inside its tunnel. */
 export interface Tunnel {
   readonly authority: Authority;
@@ -15,6 +28,10 @@ export interface Tunnel {
   readonly proxyPassword?: string;
   /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */
   readonly fixedWorkload?: string;
+  /** Requests inside are passed on undecided and unrecorded (`GW_PROXY_NON_AI=inspect`). */
+  readonly undecided?: true;
+  /** Absent where upstream connections are shared, and where plain HTTP is spoken inside. */
+  readonly dialled?: Dialled;
 }
 
 /**
@@ -50,6 +67,8 @@ export interface BodySource {
   readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array>;
   /** The bytes as they come, with back-pressure. Throws `client_gone` as above. `return` lets go of the client at once. */
   stream(): AsyncIterableIterator<Uint8Array>;
+  /** Trailers behind the body, a flat list as received; empty until the body has been read to its end. */
+  readonly trailers: readonly string[];
 }
 
 /**
@@ -62,8 +81,11 @@ export interface ReplySink {
   readonly gone: boolean;
   /** Forwards a 1xx (103 and the like; never 101). */
   info(status: number, rawHeaders: readonly string[]): void;
-  /** Sends status and headers; `rawHeaders` is a flat name, value list. `length` is the exact body length when known. */
-  head(status: number, rawHeaders: readonly string[], length?: number): void;
+  /**
+   * Sends status and headers; `rawHeaders` is a flat name, value list. `length` is the exact body length when known. `empty`: nothing follows, neither body
+   * nor trailers, which h2 says with the head (gRPC clients tell that apart from a body of no bytes).
+   */
+  head(status: number, rawHeaders: readonly string[], length?: number, empty?: boolean): void;
   /** Queues body bytes. False: the client's window is full, wait for `onDrain` before reading more from upstream. */
   write(chunk: Uint8Array): boolean;
   onDrain(listener: () => void): void;
@@ -71,8 +93,8 @@ export interface ReplySink {
   end(trailers?: readonly string[]): void;
   /** Head, body and end in one write. */
   sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void;
-  /** Breaks the connection (h1) or the stream (h2) so that nobody takes the answer for complete. */
-  reset(): void;
+  /** Breaks the connection (h1) or the stream (h2, with this error code) so that nobody takes the answer for complete. */
+  reset(h2Code?: number): void;
   /** Called once when the client leaves before `end`. */
   onGone(listener: () => void): void;
   /**

@@ -12,6 +12,8 @@ export interface RequestBodyOptions {
   readonly declaredLength: number | undefined;
   /** Asked when the source has ended: whether all of the body came, as opposed to a client that broke off. */
   isComplete(): boolean;
+  /** What stands behind the body; asked for when the source has ended. */
+  trailers(): readonly string[];
   /** Sends `100 Continue`; absent when the client does not wait for it. */
   sendContinue?: () => void;
 }
@@ -28,6 +30,10 @@ export class RequestBody implements BodySource {
     this.#options = options;
     // An aborted request says so by `error`; readers learn it by themselves, and without readers nobody needs to know.
     options.source.on('error', ignore);
+  }
+
+  get trailers(): readonly string[] {
+    return this.#options.trailers();
   }
 
   /** True when bytes of the body may still arrive that nobody is going to read. */

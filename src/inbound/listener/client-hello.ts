@@ -14,17 +14,26 @@ const VERSION_MAJOR = 3;
 /** RFC 6066 §3. */
 const SERVER_NAME = 0;
 const HOST_NAME = 0;
+/** RFC 7301 §3.1. */
+const ALPN = 16;
 const NO_NAMES: readonly string[] = [];
+const NOTHING: Wishes = { names: NO_NAMES, protocols: NO_NAMES };
 const NO_BYTES = Buffer.alloc(0);
 /** Most are smaller; a larger one grows the buffer. */
 const FIRST_CAPACITY = 2_048;
+
+/** What a client asks for in its ClientHello. */
+interface Wishes {
+  readonly names: readonly string[];
+  readonly protocols: readonly string[];
+}
 
 /**
  * Reads the host names that a TLS ClientHello asks for, from bytes as they come: over any number of segments and records. What is not a well-formed
  * ClientHello names nothing. With encrypted ClientHello the name is that of the outer one, as it is for everybody on the way. Never throws.
  */
 export class ClientHelloReader {
-  #names: readonly string[] = NO_NAMES;
+  #wishes = NOTHING;
   #done = false;
   #wireBytes = 0;
   #headerBytes = 0;
@@ -37,7 +46,12 @@ export class ClientHelloReader {
 
   /** What stands in `server_name`, as it was sent; empty until `push` has answered true. */
   get names(): readonly string[] {
-    return this.#names;
+    return this.#wishes.names;
+  }
+
+  /** The protocols that it offers by ALPN, in its order; empty without the extension, and until `push` has answered true. */
+  get protocols(): readonly string[] {
+    return this.#wishes.protocols;
   }
 
   /** Takes the next bytes. True: everything is known that there is to know, further bytes change nothing. */
@@ -90,7 +104,7 @@ export class ClientHelloReader {
 
   #conclude(): void {
     this.#done = true;
-    this.#names = serverNames(this.#message, this.#size);
+    this.#wishes = wishesOf(this.#message, this.#size);
   }
 
   #reserve(size: number): void {
@@ -102,20 +116,32 @@ export class ClientHelloReader {
 }
 
 /** RFC 8446 §4.1.2: version, random, session id, cipher suites, compression methods, extensions. A message that breaks off is read as far as it goes. */
-function serverNames(message: Buffer, size: number): readonly string[] {
+function wishesOf(message: Buffer, size: number): Wishes {
   const broken = size < MESSAGE_HEADER_BYTES + message.readUIntBE(1, 3);
   const hello = new Cursor(message, MESSAGE_HEADER_BYTES, size);
-  if (!hello.skip(2 + RANDOM_BYTES) || !hello.vector(1) || !hello.vector(2) || !hello.vector(1)) return NO_NAMES;
+  if (!hello.skip(2 + RANDOM_BYTES) || !hello.vector(1) || !hello.vector(2) || !hello.vector(1)) return NOTHING;
   const extensions = broken ? hello.skip(2) && hello : hello.vector(2);
-  if (!extensions) return NO_NAMES;
+  if (!extensions) return NOTHING;
+  return readExtensions(extensions, broken) ?? NOTHING;
+}
+
+function readExtensions(extensions: Cursor, broken: boolean): Wishes | undefined {
   const names: string[] = [];
+  const protocols: string[] = [];
   while (!extensions.atEnd) {
     const type = extensions.number(2);
     const data = extensions.vector(2);
-    if (type === undefined || data === undefined) return broken ? names : NO_NAMES;
-    if (type === SERVER_NAME && !readNames(data, names)) return NO_NAMES;
+    if (type === undefined || data === undefined) return broken ? { names, protocols } : undefined;
+    if (type === SERVER_NAME && !readNames(data, names)) return undefined;
+    if (type === ALPN) readProtocols(data, protocols);
   }
-  return names;
+  return { names, protocols };
+}
+
+/** As far as it is well-formed: servers without ALPN do not look at it, so that a fault in it must not hide the names. */
+function readProtocols(data: Cursor, protocols: string[]): void {
+  const list = data.vector(2);
+  for (let protocol = list?.vector(1); protocol !== undefined; protocol = list?.vector(1)) protocols.push(protocol.text());
 }
 
 /** A server accepts one name; were there more, nobody could say which of them it takes. */

@@ -5,7 +5,7 @@ import type { HandshakeRejectedEvent } from '../../base/events/execution-event.t
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import type { Authority, Tunnel } from '../../base/model/arrival.ts';
+import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
@@ -20,7 +20,8 @@ import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 
 /** What is done with one CONNECT. */
 export type ConnectVerdict =
-  | { readonly kind: 'intercept'; readonly tunnel: Tunnel }
+  /** `dialFirst`: the origin's connection comes before the client's handshake (decision 3.11). */
+  | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
   /** `judge` is asked about each host that a ClientHello names, before its bytes go on. */
   | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName }
   /** `headers` is a flat name, value list. */
@@ -39,6 +40,7 @@ export interface ConnectDoorOptions {
   readonly contextFor: ((host: string) => Promise<SecureContext>) | undefined;
   decide(request: ConnectRequest): Promise<ConnectVerdict>;
   dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   onTunnelClosed(summary: TunnelSummary): void;
   onHandshakeRejected(event: HandshakeRejectedEvent): void;
 }
@@ -89,16 +91,17 @@ export class ConnectDoor {
     if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
     if (verdict.kind === 'refuse') this.#refuse(link, verdict.error, verdict.headers);
     else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, verdict.judge, link, left);
-    else await this.#intercept(verdict.tunnel, link, left);
+    else await this.#intercept(verdict.tunnel, verdict.dialFirst === true, link, left);
   }
 
-  async #intercept(tunnel: Tunnel, link: Link, left: AbortSignal): Promise<void> {
-    const { contextFor, inner, log, clock, limits, onHandshakeRejected } = this.#options;
+  async #intercept(tunnel: Tunnel, dialFirst: boolean, link: Link, left: AbortSignal): Promise<void> {
+    const { contextFor, inner, log, clock, limits, onHandshakeRejected, dialOrigin } = this.#options;
     if (contextFor === undefined) throw new GatewayError('internal', 'Interception is off.');
     const context = await contextFor(tunnel.authority.host);
     if (left.aborted) return;
     link.socket.write(ESTABLISHED);
-    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, onRejected: onHandshakeRejected });
+    const dial = dialFirst ? dialOrigin : undefined;
+    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, onRejected: onHandshakeRejected });
   }
 
   async #tunnel(authority: Authority, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {

@@ -81,6 +81,7 @@ export class Http1Connection implements Activity, Http1Owner {
       source: request,
       declaredLength: refused ? undefined : framing.declaredLength,
       isComplete: () => request.complete,
+      trailers: () => request.rawTrailers,
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     const reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits });
@@ -113,7 +114,7 @@ export class Http1Connection implements Activity, Http1Owner {
     response.assignSocket(transport);
     response.shouldKeepAlive = false;
     transport.on('drain', () => response.emit('drain'));
-    const body = new RequestBody({ source: request, declaredLength: 0, isComplete: () => true });
+    const body = new RequestBody({ source: request, declaredLength: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
     const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits, takeOver });
     this.#open.add(reply);

@@ -14,6 +14,7 @@ export class Http2Reply implements ReplySink {
   #ended = false;
   #gone = false;
   #bodiless = false;
+  #empty = false;
   #length: number | undefined;
   #written = 0;
   /** A head that would already complete the answer, or the bytes that would, wait here for `end`. */
@@ -46,8 +47,9 @@ export class Http2Reply implements ReplySink {
     }
   }
 
-  head(status: number, rawHeaders: readonly string[], length?: number): void {
-    this.#writeHead(status, rawHeaders, length, length === 0);
+  head(status: number, rawHeaders: readonly string[], length?: number, empty = false): void {
+    this.#empty = empty;
+    this.#writeHead(status, rawHeaders, length, length === 0 || empty);
   }
 
   write(chunk: Uint8Array): boolean {
@@ -83,8 +85,8 @@ export class Http2Reply implements ReplySink {
     else this.#stream.end(body);
   }
 
-  reset(): void {
-    if (!this.#stream.destroyed) this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  reset(h2Code: number = constants.NGHTTP2_INTERNAL_ERROR): void {
+    if (!this.#stream.destroyed) this.#stream.close(h2Code);
   }
 
   onGone(listener: () => void): void {
@@ -101,7 +103,7 @@ export class Http2Reply implements ReplySink {
     const fields = this.#fields(rawHeaders, status, length);
     const send = (): void => {
       this.#heldHead = undefined;
-      stream.respond(fields, held ? { endStream: this.#bodiless || length === 0 } : { waitForTrailers: true });
+      stream.respond(fields, held ? { endStream: this.#bodiless || this.#empty || length === 0 } : { waitForTrailers: true });
     };
     if (held) {
       this.#heldHead = send;

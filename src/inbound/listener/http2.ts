@@ -61,9 +61,14 @@ export class Http2Connection implements Activity {
       this.#idleSince = clock.monotonic();
       this.#arriving.delete(stream);
     });
+    let trailers: readonly string[] = [];
     if (hasBody) {
-      this.#arriving.set(stream, startedAt);
+      // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
+      if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, startedAt);
       stream.once('end', () => this.#arriving.delete(stream));
+      stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
+        trailers = withoutPseudo(more[0]);
+      });
     }
     const method = headers[':method'] ?? '';
     const body = new RequestBody({
@@ -71,6 +76,7 @@ export class Http2Connection implements Activity {
       declaredLength: hasBody ? declaredLength(headers['content-length']) : 0,
       // A stream that the client reset ends as well, but then it is closed.
       isComplete: () => stream.readableEnded && !stream.aborted && !stream.closed && !stream.destroyed,
+      trailers: () => trailers,
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
     const reply = new Http2Reply(stream, method, body);

@@ -3,13 +3,17 @@ import { type SecureContext, TLSSocket } from 'node:tls';
 import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import type { Tunnel } from '../../base/model/arrival.ts';
+import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
+import { ClientHelloReader } from './client-hello.ts';
 import type { InnerServers } from './inner-servers.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 import { watchForRejection } from './rejection-watch.ts';
 
-const ALPN_PROTOCOLS = ['h2', 'http/1.1'];
+/** What a dialled origin is asked for, when the client offers it too. */
+type Protocol = Dialled['protocol'];
+
+const PROTOCOLS: readonly Protocol[] = ['h2', 'http/1.1'];
 /** Content type of a TLS handshake record; a ClientHello begins with it. */
 const TLS_HANDSHAKE = 0x16;
 
@@ -22,6 +26,8 @@ export interface InterceptionOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly limits: ListenerLimits;
+  /** Given when the origin's connection comes before the client's handshake (decision 3.11). */
+  readonly dial?: ((authority: Authority, protocols: readonly Protocol[]) => Promise<Dialled>) | undefined;
   onRejected(event: HandshakeRejectedEvent): void;
 }
 
@@ -32,7 +38,7 @@ export interface InterceptionOptions {
 export class Interception implements Activity {
   readonly #options: InterceptionOptions;
   /** Monotonic milliseconds. */
-  readonly #deadline: number;
+  #deadline: number;
 
   constructor(options: InterceptionOptions) {
     const { socket } = options.link;
@@ -43,8 +49,9 @@ export class Interception implements Activity {
     socket.once('data', (first: Buffer) => {
       socket.pause();
       socket.unshift(first);
-      if (first[0] === TLS_HANDSHAKE) this.#terminate(socket);
-      else options.inner.acceptHttp1(options.link, socket, options.tunnel, false);
+      if (first[0] !== TLS_HANDSHAKE) options.inner.acceptHttp1(options.link, socket, options.tunnel, false);
+      else if (options.dial === undefined) this.#terminate(socket, options.tunnel, PROTOCOLS);
+      else this.#readHello(socket, options.dial);
     });
     socket.resume();
   }
@@ -57,9 +64,44 @@ export class Interception implements Activity {
     if (now > this.#deadline) this.#options.link.socket.destroy();
   }
 
-  #terminate(socket: Socket): void {
-    const { link, tunnel, context, inner, log, clock, limits, onRejected } = this.#options;
-    const secure = new TLSSocket(socket, { isServer: true, server: inner.h2, secureContext: context, ALPNProtocols: ALPN_PROTOCOLS });
+  /** Which protocols the client speaks must be known before the origin is asked to choose one of them. */
+  #readHello(socket: Socket, dial: NonNullable<InterceptionOptions['dial']>): void {
+    const reader = new ClientHelloReader();
+    const held: Buffer[] = [];
+    const onData = (chunk: Buffer): void => {
+      held.push(chunk);
+      if (!reader.push(chunk)) return;
+      socket.off('data', onData);
+      socket.pause();
+      socket.unshift(Buffer.concat(held));
+      const offered = PROTOCOLS.filter((protocol) => reader.protocols.includes(protocol));
+      this.#dialFirst(socket, dial, offered.length === 0 ? ['http/1.1'] : offered).catch((error: unknown) => {
+        this.#options.log.error({ err: error, host: this.#options.tunnel.authority.host }, 'an origin could not be dialled');
+        socket.destroy();
+      });
+    };
+    socket.on('data', onData);
+    socket.resume();
+  }
+
+  async #dialFirst(socket: Socket, dial: NonNullable<InterceptionOptions['dial']>, offered: readonly Protocol[]): Promise<void> {
+    const { link, tunnel, clock, limits } = this.#options;
+    // The net room has limits of its own for each step.
+    this.#deadline = Number.POSITIVE_INFINITY;
+    const dialled = await dial(tunnel.authority, offered);
+    if (socket.destroyed) {
+      dialled.close();
+      return;
+    }
+    this.#deadline = clock.monotonic() + limits.handshakeMs;
+    socket.once('close', () => dialled.close());
+    dialled.onGone(() => link.activity.drain());
+    this.#terminate(socket, { ...tunnel, dialled }, [dialled.protocol]);
+  }
+
+  #terminate(socket: Socket, tunnel: Tunnel, protocols: readonly Protocol[]): void {
+    const { link, context, inner, log, clock, limits, onRejected } = this.#options;
+    const secure = new TLSSocket(socket, { isServer: true, server: inner.h2, secureContext: context, ALPNProtocols: [...protocols] });
     // No SNICallback: it would fail every handshake without SNI. A client that does not trust our root shows as an error here.
     const onFailure = (error: Error): void => {
       log.debug({ host: tunnel.authority.host, reason: error.message }, 'TLS handshake with a client failed');

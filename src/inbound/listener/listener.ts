@@ -6,7 +6,7 @@ import type { HandshakeRejectedEvent } from '../../base/events/execution-event.t
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import type { Arrival, Authority } from '../../base/model/arrival.ts';
+import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
@@ -39,6 +39,8 @@ export interface ListenerOptions {
   onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
   /** Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the refusal. */
   dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  /** Connects to the origin of a tunnel with `dialFirst`; never rejects (see Upstream.dial). */
+  dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   /** Takes every HTTP request of every door and answers it through its sink. */
   onArrival(arrival: Arrival): void;
   onTunnelClosed?(summary: TunnelSummary): void;
@@ -157,6 +159,7 @@ class Doors {
       contextFor: options.ca ? (host) => contextOf(options.ca, host) : undefined,
       decide: (request) => options.onTunnel(request),
       dial: (authority, signal) => options.dial(authority, signal),
+      dialOrigin: (authority, protocols) => options.dialOrigin(authority, protocols),
       onTunnelClosed: (summary) => options.onTunnelClosed?.(summary),
       onHandshakeRejected: (event) => options.onHandshakeRejected?.(event),
     });

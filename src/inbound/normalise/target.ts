@@ -56,8 +56,8 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const same = host === authority.host && authority.port === defaultPort;
   if (!same && !isAuthority(host, authority, defaultPort)) throw misdirected();
   const rawPath = head.rawTarget.charCodeAt(0) === SLASH ? head.rawTarget : pathInTunnel(head.rawTarget, authority);
-  // Plain HTTP stays plain on port 80 only; on every other port the upstream is spoken to over TLS.
-  const tls = head.secure || authority.port !== HTTP_PORT;
+  // To an AI host plain HTTP stays plain on port 80 only; on every other port it is spoken to over TLS, so that no key travels in the clear.
+  const tls = head.secure || (authority.port !== HTTP_PORT && catalogue.providerForHost(authority.host) !== undefined);
   return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath }, catalogue);
 }
 

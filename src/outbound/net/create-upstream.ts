@@ -1,12 +1,15 @@
 // The only door out: every byte that leaves for an upstream leaves through here. In this room: which address may be dialled, TLS, connections, time-outs, and
 // the two header filters. Not in here: what is sent (connectors), who may send it (policy), and what an answer means.
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Authority } from '../../base/model/arrival.ts';
+import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { Call, type SlowCounter } from './call.ts';
 import { type ConnectTo, Dialer } from './dialer.ts';
+import { DialledHttp1, type DialledOrigin, UndialledOrigin } from './dialled.ts';
+import { DialledHttp2 } from './dialled-http2.ts';
 import { DirectLane } from './direct-lane.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
 import type { Lane, LaneOptions, LaneOwner } from './lane.ts';
@@ -66,6 +69,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
   readonly #headersTimeoutMs: number;
   /** From the least to the most recently used. */
   readonly #origins = new Map<string, Origin>();
+  /** Connections of tunnels with calls under way. */
+  readonly #dialled = new Set<DialledOrigin>();
   readonly #tickMs: number;
   readonly #limits: SilenceLimits;
   readonly #texts: { readonly headers: string; readonly idle: string };
@@ -100,6 +105,15 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
+    if (request.on === undefined) return this.#callShared(request, events);
+    // Nobody else makes them.
+    const dialled = request.on as DialledOrigin;
+    this.#dialled.add(dialled);
+    this.#cancelTick ??= this.#clock.after(this.#tickMs, this.#onTick);
+    return dialled.call(request, events);
+  }
+
+  #callShared(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
     const call = new Call(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
     if (this.#closed) {
       call.starting = true;
@@ -112,13 +126,15 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   upgrade(call: Parameters<Upstream['upgrade']>[0], events: UpgradeEvents): UpstreamHandle {
-    const { authority, tls, operatorOwn = false } = call;
+    const { authority, tls, operatorOwn = false, on } = call;
+    const dialled = on as DialledOrigin | undefined;
+    const connect = (): Promise<Socket> => dialled?.connect() ?? this.#connectRaw(authority, tls, operatorOwn);
     return new UpgradeCall({
       call,
       events,
       clock: this.#clock,
       headersTimeoutMs: this.#headersTimeoutMs,
-      connect: () => (this.#closed ? Promise.reject(draining()) : this.#connectRaw(authority, tls, operatorOwn)),
+      connect: () => (this.#closed ? Promise.reject(draining()) : connect()),
     });
   }
 
@@ -126,9 +142,32 @@ class UpstreamDoor implements Upstream, SlowCounter {
     return this.#dialer.dial(authority, false);
   }
 
+  async dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled> {
+    const secure = async (offered: readonly Dialled['protocol'][]): Promise<TLSSocket> => {
+      const socket = await this.#dialer.dial(authority, false);
+      return await this.#tls.secure(socket, authority, `${TlsClient.scopeOf(authority, false)} ${offered.join()}`, offered);
+    };
+    try {
+      const socket = await secure(protocols);
+      if (socket.alpnProtocol === 'h2') return new DialledHttp2(authority, socket, this);
+      return new DialledHttp1({
+        authority,
+        socket,
+        counter: this,
+        clock: this.#clock,
+        redial: () => secure(['http/1.1']),
+        laneMaker: (connect) => this.#laneMaker({ authority, tls: true, parent: undefined, connect }),
+      });
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      return new UndialledOrigin(protocols.includes('http/1.1') ? 'http/1.1' : 'h2', error);
+    }
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTick?.();
+    for (const dialled of this.#dialled) dialled.close();
     const error = draining();
     const origins = [...this.#origins.values()];
     this.#origins.clear();
@@ -143,7 +182,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
     let origin = this.#origins.get(key);
     if (origin === undefined) {
       this.#evict();
-      const openLane = this.#laneMaker(authority, tls, operatorOwn);
+      const parent = tls ? undefined : this.#dialer.parentOf(authority);
+      const openLane = this.#laneMaker({ authority, tls, parent, connect: () => this.#connectFor(authority, tls, operatorOwn) });
       origin = new Origin({ authority, clock: this.#clock, maxConnections: this.#maxConnections, openLane });
     } else {
       this.#origins.delete(key);
@@ -154,9 +194,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
     return origin;
   }
 
-  #laneMaker(authority: Authority, tls: boolean, operatorOwn: boolean): (owner: LaneOwner) => Lane {
-    const parent = tls ? undefined : this.#dialer.parentOf(authority);
-    const options: LaneOptions = { authority, tls, parent, connect: () => this.#connectFor(authority, tls, operatorOwn) };
+  #laneMaker(options: LaneOptions): (owner: LaneOwner) => Lane {
     if (this.#client === 'undici') return (owner) => new UndiciLane(owner, options);
     return (owner) => new DirectLane(owner, options, this.#nextTurn, this.#clock);
   }
@@ -189,6 +227,11 @@ class UpstreamDoor implements Upstream, SlowCounter {
       if (origin.isBusy) origin.failSilent(this.tick, this.#limits, this.#texts);
       origin.closeExpired();
       busy ||= origin.isBusy || origin.hasExpiring;
+    }
+    for (const dialled of this.#dialled) {
+      busy = true;
+      if (dialled.isBusy) dialled.failSilent(this.tick, this.#limits, this.#texts);
+      else this.#dialled.delete(dialled);
     }
     this.#cancelTick = busy ? this.#clock.after(this.#tickMs, this.#onTick) : undefined;
   };

@@ -6,6 +6,8 @@ export interface RequestFilterOptions {
   readonly drop?: ReadonlySet<string>;
   /** Our own entry of {@link via}, appended as the last field. */
   readonly via?: string;
+  /** `TE: trailers` stays: it is true of the way from h2 to h2, and gRPC servers ask for it. */
+  readonly trailers?: boolean;
   /** `Accept-Encoding: identity` in place of whatever the client said (decision 3.22). */
   readonly identity?: boolean;
 }
@@ -102,9 +104,15 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
     if (holdsOwnSecret(value, adminToken)) continue;
     kept.push(name, value);
   }
+  if (options.trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
   if (identity) kept.push('Accept-Encoding', 'identity');
   if (options.via !== undefined) kept.push('Via', options.via);
   return kept;
+}
+
+/** True when the client says that it takes trailers (RFC 9110 §10.1.4). */
+function acceptsTrailers(rawHeaders: readonly string[]): boolean {
+  return rawHeaders.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'te' && /\btrailers\b/i.test(rawHeaders[i + 1] ?? ''));
 }
 
 /** Cleans the head of an upstream's answer (decision 3.22). The reply side writes framing by itself. */

@@ -34,9 +34,10 @@ export class TlsClient {
   /**
    * @param authority whose name the certificate must have, and which is sent as SNI unless it is an address literal
    * @param scope keeps sessions of different ways to the same name apart
+   * @param protocols offered by ALPN; what was chosen is the socket's `alpnProtocol`
    * @throws GatewayError `upstream_tls`, `upstream_timeout`
    */
-  secure(socket: Socket, authority: Authority, scope: string): Promise<TLSSocket> {
+  secure(socket: Socket, authority: Authority, scope: string, protocols: readonly string[] = ALPN): Promise<TLSSocket> {
     const { host } = authority;
     const session = this.#sessions.get(scope);
     const readBefore = socket.bytesRead;
@@ -46,7 +47,7 @@ export class TlsClient {
         host,
         ...(isIP(host) === 0 ? { servername: host } : {}),
         secureContext: this.#context,
-        ALPNProtocols: ALPN,
+        ALPNProtocols: [...protocols],
         ...(session === undefined ? {} : { session }),
       });
       // A session is resumed without another look at the name, so only one whose certificate was accepted is kept.

@@ -8,7 +8,7 @@ export type CallPhase = 'connecting' | 'sent' | 'answering';
 export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
 export const SWITCHED = 'switched to a protocol that nobody asked for';
 export const TOO_LARGE = 'sent a head that is too large';
-const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none';
+const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none (GW_PROXY_BYPASS passes the host on unopened)';
 
 /** What people read about a certificate or handshake that failed, by OpenSSL's and Node's code. */
 const TLS_FAULTS: Readonly<Record<string, string>> = {
@@ -38,6 +38,7 @@ const TLS_FAULTS: Readonly<Record<string, string>> = {
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'there is no TLS version that both sides accept',
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'there is no TLS version that both sides accept',
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: 'it does not know this host name',
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'it speaks none of the protocols that the client offers',
   ERR_TLS_DH_PARAM_SIZE: 'its key exchange is too weak',
 };
 
@@ -90,8 +91,14 @@ export function tlsError(authority: Authority, cause: unknown, answered = false)
   const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
   const known = isRefused ? CLIENT_CERTIFICATE : TLS_FAULTS[code];
   const what = known ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
-  return new GatewayError('upstream_tls', `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`, { cause });
+  const message = `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`;
+  return what === CLIENT_CERTIFICATE
+    ? new ClientCertificateWanted('upstream_tls', message, { cause })
+    : new GatewayError('upstream_tls', message, { cause });
 }
+
+/** The upstream refused us for want of a client certificate (decision 3.11). */
+export class ClientCertificateWanted extends GatewayError {}
 
 /** Something took too long: `upstream_timeout`. `what` completes "host:port …". */
 export function timeoutError(authority: Authority, what: string): GatewayError {

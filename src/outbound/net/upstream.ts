@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Authority } from '../../base/model/arrival.ts';
+import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 
 /** One HTTP call to an upstream. */
@@ -14,6 +14,10 @@ export interface UpstreamCall {
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   /** Exact length of a streamed body, when known. */
   readonly bodyLength?: number;
+  /** Trailers of a streamed body, asked for behind its last byte; they go on where the origin speaks h2. */
+  readonly trailers?: () => readonly string[];
+  /** The connection of the call's tunnel (decision 3.11); without it the call goes by one that is shared. */
+  readonly on?: Dialled | undefined;
   /** True: the egress guard does not apply because the operator named the address himself (decision 8.5). */
   readonly operatorOwn?: boolean;
 }
@@ -22,17 +26,17 @@ export interface UpstreamCall {
 export interface UpstreamEvents {
   /** A 1xx other than 101. */
   onInfo?(status: number, rawHeaders: readonly string[]): void;
-  /** `rawHeaders`: flat name, value list as received. `resume` continues after `onData` returned false. */
-  onHead(status: number, rawHeaders: readonly string[], resume: () => void): void;
+  /** `rawHeaders`: flat name, value list as received. `resume` continues after `onData` returned false. `empty`: the h2 head ends the answer. */
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty?: boolean): void;
   /** False pauses the upstream until `resume`. */
   onData(chunk: Uint8Array): boolean;
   onEnd(trailers: readonly string[]): void;
   /**
    * `egress_denied`, `upstream_unreachable`, `upstream_tls`, `upstream_timeout` or `upstream_protocol`; where the fault is on this side, `invalid_request` (a
    * header, method or path that cannot be sent), `client_gone` (the streamed body broke off), `overloaded` or `shutting_down`. Never before `call` has
-   * returned, never after `abort`.
+   * returned, never after `abort`. `h2Code`: the error code with which an h2 origin reset the stream.
    */
-  onError(error: GatewayError): void;
+  onError(error: GatewayError, h2Code?: number): void;
 }
 
 /** What the handshake of a WebSocket tells its caller: a refusal is an answer as any other, ended by `onEnd` or `onError`. */
@@ -53,5 +57,10 @@ export interface Upstream {
   upgrade(call: Omit<UpstreamCall, 'body' | 'bodyLength' | 'method'>, events: UpgradeEvents): UpstreamHandle;
   /** Connects a raw TCP socket through guard, resolver and connect-to table, for tunnels. Rejects as `onError` does. */
   connect(authority: Authority): Promise<import('node:net').Socket>;
+  /**
+   * Connects over TLS for one tunnel, offering `protocols` (decision 3.11). Never rejects: where no trusted connection could be made, each call on it fails
+   * with the reason.
+   */
+  dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   close(): Promise<void>;
 }

@@ -1,9 +1,11 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
+import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
 import { Delivery } from '../delivery.ts';
 import type { Exchange } from '../exchange.ts';
 import { outboundHeaders } from '../outbound-headers.ts';
 import type { Pipeline, Stage } from '../stage.ts';
+import { bodyTrailers, dialledFor } from '../tunnel-call.ts';
 
 /** Sends the call and carries the answer, all of it but what must wait for the record. */
 export const forward: Stage = {
@@ -16,6 +18,7 @@ export const forward: Stage = {
     delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
     await delivery.over;
     const { failure } = delivery;
+    if (failure instanceof ClientCertificateWanted) pipeline.events.clientCertificateWanted(exchange.host);
     // A form that goes on otherwise than was decided is a denial, however far its answer had come.
     if (failure && (!delivery.started || failure.code === 'ambiguous_body')) throw failure;
     return undefined;
@@ -23,14 +26,17 @@ export const forward: Stage = {
 };
 
 function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
-  const { streamed } = exchange;
+  const { streamed, body } = exchange;
+  const authority = { host: exchange.host, port: exchange.port };
   return {
-    authority: { host: exchange.host, port: exchange.port },
+    authority,
+    on: dialledFor(exchange.head, authority),
     tls: exchange.tls,
     method: exchange.method,
     path: exchange.path,
     headers: outboundHeaders(exchange, pipeline),
     body: streamed ?? exchange.sendBytes,
+    ...(streamed && body ? { trailers: () => bodyTrailers(body, pipeline.settings.adminToken) } : {}),
     ...(streamed?.length === undefined ? {} : { bodyLength: streamed.length }),
   };
 }

@@ -225,7 +225,6 @@ t.test('what nothing enforces yet is refused, never silently accepted', async (t
     for (const value of ['', ...(fallback === undefined ? [] : [fallback]), ...(harmless ?? [])])
       t.same(problemsOf({ [variable]: value }), [], `${variable}=${value}`);
   }
-  for (const value of ['inspect', 'govern']) t.match(problemsOf({ GW_PROXY_NON_AI: value }), [{ code: 'not_supported_yet' }], value);
   t.match(problemsOf({ GW_PROXY_NON_AI: 'open' }), [{ code: 'invalid' }]);
   t.match(problemsOf({ GW_REDIS_URL_FILE: '/x' }), [{ variable: 'GW_REDIS_URL', code: 'not_supported_yet' }]);
 });

@@ -123,3 +123,20 @@ t.test('any bytes are read without a throw and decided within 32 KiB', async (t)
   );
   t.pass('2,000 inputs');
 });
+
+t.test('the protocols that are offered are read; a fault among them hides no name', async (t) => {
+  const protocols = (data: Uint8Array): ClientHelloReader => {
+    const reader = new ClientHelloReader();
+    reader.push(records(helloMessage({ names: [HOST], after: [[16, data]] })));
+    return reader;
+  };
+  const offered = Buffer.concat(['h2', 'http/1.1', 'spdy'].map((name) => vector(1, Buffer.from(name))));
+  t.same(protocols(vector(2, offered)).protocols, ['h2', 'http/1.1', 'spdy']);
+  for (const malformed of [NOTHING, Buffer.of(0), Buffer.of(0, 9, 2), vector(2, Buffer.of(200, 1))]) {
+    const reader = protocols(malformed);
+    t.same([reader.names, reader.protocols], [[HOST], []]);
+  }
+  const reader = new ClientHelloReader();
+  reader.push(hello(HOST));
+  t.same(reader.protocols, []);
+});

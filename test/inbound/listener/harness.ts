@@ -41,6 +41,7 @@ export async function startListener(
     ...(interception ? { ca } : {}),
     onTunnel: (request) => Promise.resolve({ kind: 'intercept', tunnel: { authority: request.authority } }),
     dial: () => Promise.reject(new Error('nothing is dialled in this test')),
+    dialOrigin: () => Promise.reject(new Error('nothing is dialled in this test')),
     ...options,
     onArrival: (arrival) => {
       arrivals.push(arrival);

@@ -1,0 +1,113 @@
+import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { bracketHost } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
+import type { SlowCounter } from './call.ts';
+import type { DialledOrigin } from './dialled.ts';
+import { Http2Call, type Http2Lane } from './http2-call.ts';
+import type { SilenceLimits } from './origin.ts';
+import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+import { timeoutError } from './upstream-error.ts';
+
+const STREAM_WINDOW = 262_144;
+const CONNECTION_WINDOW = 1_048_576;
+/** Of an answer's head. */
+const MAX_HEADER_BYTES = 65_536;
+
+/** An h2 origin: one connection for all streams of its tunnel, which ends with it. */
+export class DialledHttp2 implements DialledOrigin, Http2Lane {
+  readonly protocol = 'h2';
+  readonly authority: Authority;
+  readonly session: ClientHttp2Session;
+  /** The first error of the connection; its streams only know that they were closed. */
+  fault: Error | undefined;
+  readonly #counter: SlowCounter;
+  readonly #calls = new Set<Http2Call>();
+  #gone = false;
+  #goneListener: () => void = () => undefined;
+  #probing = false;
+
+  constructor(authority: Authority, socket: TLSSocket, counter: SlowCounter) {
+    this.authority = authority;
+    this.#counter = counter;
+    socket.once('error', (error) => {
+      this.fault ??= error;
+    });
+    const session = connect(`https://${bracketHost(authority.host)}:${authority.port}`, {
+      createConnection: () => socket,
+      settings: { enablePush: false, initialWindowSize: STREAM_WINDOW, maxHeaderListSize: MAX_HEADER_BYTES },
+    });
+    this.session = session;
+    session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW));
+    session.on('error', (error) => {
+      this.fault ??= error;
+    });
+    session.once('goaway', () => this.#onGone());
+    session.once('close', () => this.#onGone());
+  }
+
+  get isBusy(): boolean {
+    return this.#calls.size > 0;
+  }
+
+  call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
+    const call = new Http2Call(request, events, this.#counter, this);
+    this.#calls.add(call);
+    call.start();
+    return call;
+  }
+
+  connect(): Promise<Socket> {
+    return Promise.reject(new GatewayError('upgrade_required', 'An h2 connection is never one stream alone.'));
+  }
+
+  /** Called by a call that is over. */
+  over(call: Http2Call): void {
+    this.#calls.delete(call);
+  }
+
+  /** An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. */
+  failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
+    for (const call of this.#calls) {
+      if (call.paused) continue;
+      const silent = tick - call.seenAt;
+      if (call.phase !== 'answering') {
+        if (silent > limits.headersTicks) call.fail(timeoutError(this.authority, texts.headers));
+      } else if (silent > 2 * limits.idleTicks) {
+        call.fail(timeoutError(this.authority, texts.idle));
+      } else if (silent > limits.idleTicks) {
+        this.#probe();
+      }
+    }
+  }
+
+  onGone(listener: () => void): void {
+    this.#goneListener = listener;
+    if (this.#gone) listener();
+  }
+
+  close(): void {
+    // With a word to the origin about each stream; what is under way has no client any more.
+    for (const call of this.#calls) call.abort();
+    if (!this.session.destroyed) this.session.close(() => this.session.destroy());
+    if (this.#calls.size === 0) this.session.destroy(undefined, constants.NGHTTP2_NO_ERROR);
+  }
+
+  #probe(): void {
+    if (this.#probing || this.session.destroyed) return;
+    this.#probing = true;
+    this.session.ping((error) => {
+      this.#probing = false;
+      if (error !== null) return;
+      for (const call of this.#calls) call.seen();
+    });
+  }
+
+  #onGone(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#goneListener();
+  }
+}

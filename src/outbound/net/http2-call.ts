@@ -1,0 +1,246 @@
+import { once } from 'node:events';
+import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
+import type { SlowCounter } from './call.ts';
+import { RequestBody, STOPPED } from './request-body.ts';
+import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+import { type CallPhase, callError } from './upstream-error.ts';
+
+/** The connection that serves a call. */
+export interface Http2Lane {
+  readonly authority: Authority;
+  readonly session: ClientHttp2Session;
+  readonly fault: Error | undefined;
+  over(call: Http2Call): void;
+}
+
+const NO_TRAILERS: readonly string[] = [];
+
+/** One call on an h2 connection: both directions at once, each at its own pace, trailers both ways. */
+export class Http2Call implements UpstreamHandle {
+  /** Tick of the last sign of life, in either direction. */
+  seenAt: number;
+  readonly #request: UpstreamCall;
+  readonly #events: UpstreamEvents;
+  readonly #counter: SlowCounter;
+  readonly #lane: Http2Lane;
+  readonly #body: RequestBody | undefined;
+  #stream: ClientHttp2Stream | undefined;
+  #phase: CallPhase = 'connecting';
+  #trailers = NO_TRAILERS;
+  #done = false;
+  #paused = false;
+  #resumedEarly = false;
+
+  constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, lane: Http2Lane) {
+    const { body, bodyLength } = request;
+    this.#request = request;
+    this.#events = events;
+    this.#counter = counter;
+    this.#lane = lane;
+    this.seenAt = counter.tick;
+    this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
+  }
+
+  get phase(): CallPhase {
+    return this.#phase;
+  }
+
+  /** True while the client side holds back: silence is then not the upstream's. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  seen(): void {
+    this.seenAt = this.#counter.tick;
+  }
+
+  /** Opens the stream. No event comes before this has returned. */
+  start(): void {
+    try {
+      const stream = this.#open();
+      this.#stream = stream;
+      this.#phase = 'sent';
+      this.#listen(stream);
+      this.#sendBody(stream);
+    } catch (error) {
+      queueMicrotask(() => this.fail(this.#startError(error), constants.NGHTTP2_REFUSED_STREAM));
+    }
+  }
+
+  abort(): void {
+    if (!this.#done) this.#finish(constants.NGHTTP2_CANCEL);
+  }
+
+  /** Ends the call from our side and tells its caller why. */
+  fail(error: GatewayError, h2Code?: number): void {
+    if (this.#done) return;
+    this.#finish(constants.NGHTTP2_CANCEL);
+    this.#events.onError(error, h2Code);
+  }
+
+  #open(): ClientHttp2Stream {
+    const { authority, method, path, headers, body, bodyLength, trailers } = this.#request;
+    const host = bracketHost(authority.host);
+    const fields: OutgoingHttpHeaders = {
+      ':method': method,
+      ':scheme': 'https',
+      ':authority': authority.port === 443 ? host : `${host}:${authority.port}`,
+      ':path': path,
+    };
+    append(fields, headers);
+    const length = body instanceof Uint8Array ? body.length : bodyLength;
+    if (body !== undefined && length !== undefined) fields['content-length'] = String(length);
+    const hasBody = this.#body !== undefined || (body instanceof Uint8Array && body.length > 0);
+    return this.#lane.session.request(fields, { endStream: !hasBody, waitForTrailers: hasBody && trailers !== undefined });
+  }
+
+  #listen(stream: ClientHttp2Stream): void {
+    // The types leave out the last argument, which is the raw field list.
+    stream.on('headers', (headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
+      const status = Number(headers[':status']);
+      // A 100 was for us to wait for, and we did not.
+      if (!this.#done && status > 101) this.#events.onInfo?.(status, fieldsOf(more[0]));
+    });
+    stream.on('response', (headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]) => {
+      if (this.#done) return;
+      this.seen();
+      this.#phase = 'answering';
+      const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+      this.#events.onHead(Number(headers[':status']), fieldsOf(more[0]), () => this.#resume(), isWhole);
+    });
+    stream.on('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
+      this.#trailers = fieldsOf(more[0]);
+    });
+    stream.on('wantTrailers', () => this.#sendTrailers(stream));
+    stream.on('data', (chunk: Buffer) => this.#onData(chunk));
+    stream.once('end', () => this.#onEnd(stream));
+    stream.once('error', () => undefined);
+    stream.once('close', () => this.#onClose(stream));
+  }
+
+  #onData(chunk: Buffer): void {
+    if (this.#done) return;
+    this.seen();
+    this.#resumedEarly = false;
+    if (this.#events.onData(chunk) || this.#resumedEarly) return;
+    this.#paused = true;
+    this.#stream?.pause();
+  }
+
+  #resume(): void {
+    this.#resumedEarly = true;
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.seen();
+    this.#stream?.resume();
+  }
+
+  #onEnd(stream: ClientHttp2Stream): void {
+    // A stream that was reset ends as well.
+    if (this.#done || this.#phase !== 'answering' || stream.rstCode !== constants.NGHTTP2_NO_ERROR) return;
+    this.#finish(constants.NGHTTP2_NO_ERROR);
+    this.#events.onEnd(this.#trailers);
+  }
+
+  /** Not complete: the origin reset the stream, or its connection broke. */
+  #onClose(stream: ClientHttp2Stream): void {
+    if (this.#done) return;
+    const { authority, fault } = this.#lane;
+    const name = formatAuthority(authority);
+    const code = stream.rstCode;
+    const error =
+      fault === undefined && code !== undefined && code !== constants.NGHTTP2_NO_ERROR
+        ? new GatewayError('upstream_unreachable', `${name} reset the stream (${nameOfCode(code)}).`)
+        : callError(authority, this.#phase, fault ?? Object.assign(new Error('closed'), { code: 'ECONNRESET' }));
+    this.fail(error, fault === undefined ? code : undefined);
+  }
+
+  #sendBody(stream: ClientHttp2Stream): void {
+    const { body } = this.#request;
+    if (this.#body !== undefined) void this.#pump(stream, this.#body);
+    else if (body instanceof Uint8Array && body.length > 0) stream.end(body);
+  }
+
+  async #pump(stream: ClientHttp2Stream, body: RequestBody): Promise<void> {
+    try {
+      for await (const chunk of body) {
+        this.seen();
+        if (stream.write(chunk)) continue;
+        // A stream that is reset meanwhile stops the body, which ends the loop.
+        await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+      }
+      stream.end();
+    } catch (error) {
+      if (error !== STOPPED) this.fail(callError(this.#lane.authority, this.#phase, error));
+    }
+  }
+
+  #sendTrailers(stream: ClientHttp2Stream): void {
+    const fields: OutgoingHttpHeaders = {};
+    try {
+      append(fields, this.#request.trailers?.() ?? NO_TRAILERS);
+      stream.sendTrailers(fields);
+    } catch {
+      // Trailers that cannot be written are left out: the body is whole without them.
+      stream.sendTrailers({});
+    }
+  }
+
+  #finish(code: number): void {
+    this.#done = true;
+    this.#body?.stop();
+    this.#lane.over(this);
+    const stream = this.#stream;
+    if (stream !== undefined && !stream.destroyed && !(code === constants.NGHTTP2_NO_ERROR && stream.writableFinished)) stream.close(code);
+  }
+
+  #startError(error: unknown): GatewayError {
+    const { authority, session } = this.#lane;
+    const name = formatAuthority(authority);
+    if (session.closed || session.destroyed)
+      return new GatewayError('upstream_unreachable', `${name} has closed the connection.`, { cause: error });
+    const reason = error instanceof Error ? error.message : String(error);
+    return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${reason}.`, { cause: error });
+  }
+}
+
+/** Repeated fields become lists, which node:http2 sends as repeated fields. */
+function append(fields: OutgoingHttpHeaders, flat: readonly string[]): void {
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const name = (flat[i] ?? '').toLowerCase();
+    const value = flat[i + 1] ?? '';
+    const present = fields[name];
+    if (present === undefined) fields[name] = value;
+    else if (Array.isArray(present)) present.push(value);
+    else fields[name] = [String(present), value];
+  }
+}
+
+/** node:http2 gives the raw fields as an untyped flat list, pseudo-headers included. */
+function fieldsOf(raw: unknown): string[] {
+  const fields: string[] = [];
+  if (!Array.isArray(raw)) return fields;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name: unknown = raw[i];
+    const value: unknown = raw[i + 1];
+    if (typeof name === 'string' && typeof value === 'string' && !name.startsWith(':')) fields.push(name, value);
+  }
+  return fields;
+}
+
+const CODE_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(constants).flatMap(([name, value]) =>
+    /^NGHTTP2_(?:NO_ERROR|[A-Z0-9_]+_ERROR|SETTINGS_TIMEOUT|STREAM_CLOSED|REFUSED_STREAM|CANCEL|ENHANCE_YOUR_CALM|INADEQUATE_SECURITY|HTTP_1_1_REQUIRED)$/.test(
+      name,
+    ) && typeof value === 'number'
+      ? [[value, name.slice('NGHTTP2_'.length)] as const]
+      : [],
+  ),
+);
+
+function nameOfCode(code: number): string {
+  return CODE_NAMES.get(code) ?? `code ${code}`;
+}
