@@ -18,14 +18,18 @@ export const systemClock: Clock = {
   },
 };
 
-let lastMs = Number.NaN;
-let lastText = '';
+let second = Number.NaN;
+/** `2026-11-21T10:00:00.` */
+let secondText = '';
 
-/** RFC 3339 UTC with milliseconds (decision 8.8). Many requests share a millisecond, so the last answer is kept. */
+/** RFC 3339 UTC with milliseconds (decision 8.8). Formatting a date costs a microsecond, so that of the last second is kept. */
 export function timestamp(epochMs: number): string {
-  if (epochMs !== lastMs) {
-    lastText = new Date(epochMs).toISOString();
-    lastMs = epochMs;
+  const ms = Math.floor(epochMs);
+  const at = Math.floor(ms / 1000);
+  if (at !== second) {
+    secondText = new Date(at * 1000).toISOString().slice(0, -4);
+    second = at;
   }
-  return lastText;
+  const rest = ms - at * 1000;
+  return `${secondText}${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}Z`;
 }

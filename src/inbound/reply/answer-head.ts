@@ -27,7 +27,7 @@ const EVENT_STREAMS: ReadonlySet<string> = new Set([
 /** Reads the raw head of an answer to a request of `method`. */
 export function readAnswerHead(status: number, rawHeaders: readonly string[], method: string): AnswerHead {
   const { headers, contentLength, contentType, contentEncoding } = filterResponseHeaders(rawHeaders);
-  const mediaType = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const mediaType = contentType === undefined ? '' : mediaTypeOf(contentType);
   const encoding = contentEncoding?.trim().toLowerCase();
   const bodiless = method === 'HEAD' || status === 204 || status === 304;
   return {
@@ -39,4 +39,20 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
     eventStream: !bodiless && EVENT_STREAMS.has(mediaType),
     bodiless,
   };
+}
+
+/** Media types of the fields met before: providers have a handful of them. Emptied when full, so that no upstream can make it grow. */
+const mediaTypes = new Map<string, string>();
+const MAX_MEDIA_TYPES = 256;
+const MAX_KNOWN_LENGTH = 128;
+
+function mediaTypeOf(field: string): string {
+  const known = mediaTypes.get(field);
+  if (known !== undefined) return known;
+  const mediaType = field.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (field.length <= MAX_KNOWN_LENGTH) {
+    if (mediaTypes.size >= MAX_MEDIA_TYPES) mediaTypes.clear();
+    mediaTypes.set(field, mediaType);
+  }
+  return mediaType;
 }

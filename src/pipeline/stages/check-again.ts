@@ -1,8 +1,9 @@
 import { recheck } from '../../decide/policy/recheck.ts';
+import { ExchangeFacts } from '../exchange-facts.ts';
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 import { carriesKey } from './connector-and-credential.ts';
-import { factsOf, refusalFrom } from './decide.ts';
+import { refusalFrom } from './decide.ts';
 import { estimateCall } from './estimate.ts';
 import { takePrice, takeRoute } from './resolve.ts';
 
@@ -19,7 +20,7 @@ export const checkAgain: Stage = {
     if (facts?.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
     takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
-    const verdict = recheck(active.policy, factsOf(exchange));
+    const verdict = recheck(active.policy, new ExchangeFacts(exchange));
     if (verdict) return refusalFrom(verdict, exchange, pipeline);
     // The only keys there are yet are the callers' own, and a key goes to no host but its connector's (decision 6.9).
     if (facts?.connector_id === exchange.connectorId || !carriesKey(exchange)) return undefined;

@@ -1,9 +1,9 @@
 import { permits } from '../../base/model/decision.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
-import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
+import { ExchangeFacts } from '../exchange-facts.ts';
 import { statusOf } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
@@ -13,7 +13,7 @@ export const decidePolicy: Stage = {
   run(exchange, pipeline) {
     const active = pipeline.policies.current();
     exchange.active = active;
-    exchange.facts = factsOf(exchange);
+    exchange.facts = new ExchangeFacts(exchange);
     const verdict = withBuckets(decide(active.policy, exchange.facts), active.policy, exchange, pipeline);
     exchange.verdict = verdict;
     exchange.shadow = pipeline.shadow?.judge(exchange.facts, verdict);
@@ -54,46 +54,4 @@ function defaultReason(verdict: Verdict): string {
     return `require_attribution: ${missing.join(', ')} required`;
   }
   return verdict.reason_codes[0] ?? verdict.decision;
-}
-
-/** Everything a rule may ask about this request (see the field table of the policy language). */
-export function factsOf(exchange: Exchange): Facts {
-  const { estimate, request, headers } = exchange;
-  let names: ReadonlySet<string> | undefined;
-  return {
-    org_id: exchange.orgId,
-    workload_id: exchange.workloadId,
-    caller_id: exchange.callerId,
-    caller_ip: exchange.callerIp,
-    connection_type: exchange.connectionType,
-    traffic_class: exchange.trafficClass,
-    time: exchange.createdAt,
-    purpose: request?.context?.purpose,
-    labels: request?.context?.labels ?? {},
-    action_type: exchange.actionType,
-    action_method: exchange.method,
-    target_host: exchange.host,
-    target_path: exchange.path,
-    params: exchange.params,
-    stream: exchange.stream,
-    // Few rules ask for headers, so the set is made when one does.
-    get header_names() {
-      names ??= headerNames(headers);
-      return names;
-    },
-    attribution: exchange.attribution,
-    org_attribution: undefined,
-    estimates: { tokens_in: estimate?.tokensIn ?? 0, tokens_out_max: estimate?.tokensOutMax ?? 0, cost_pico: estimate?.costPico ?? 0n },
-    risk: undefined,
-    connector_id: exchange.connectorId,
-    credential_id: exchange.credentialId,
-    candidates: { connectors: exchange.candidates, credentials: [] },
-    delegation: undefined,
-  };
-}
-
-function headerNames(flat: readonly string[]): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (let at = 0; at < flat.length; at += 2) names.add((flat[at] ?? '').toLowerCase());
-  return names;
 }

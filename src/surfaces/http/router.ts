@@ -24,6 +24,8 @@ interface Match {
 export class Router {
   readonly #options: RouterOptions;
   readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
+  /** First segments of all routes: what no route begins with needs no look at each of them. */
+  readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
@@ -32,11 +34,14 @@ export class Router {
       const rows = this.#byLength.get(segments.length) ?? [];
       rows.push({ segments, route });
       this.#byLength.set(segments.length, rows);
+      this.#first.add(segments[1] ?? '');
     }
   }
 
   /** True when some route has this path, whatever the method. */
   owns(path: string, ambientPort: boolean): boolean {
+    const slash = path.indexOf('/', 1);
+    if (!this.#first.has(path.slice(1, slash === -1 ? path.length : slash))) return false;
     return this.#matches(path, ambientPort).length > 0;
   }
 

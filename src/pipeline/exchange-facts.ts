@@ -1,0 +1,79 @@
+import type { Facts } from '../decide/policy/facts.ts';
+import type { Exchange } from './exchange.ts';
+
+const NO_LABELS: Facts['labels'] = {};
+const NO_CREDENTIALS: readonly string[] = [];
+
+/**
+ * Everything a rule may ask about this request (see the field table of the policy language). A class, because an object literal with a getter in it is
+ * a slow object: 1.5 µs per request to make, and every look at it slower.
+ */
+export class ExchangeFacts implements Facts {
+  readonly org_id: string;
+  readonly workload_id: string;
+  readonly caller_id: string | undefined;
+  readonly caller_ip: string | undefined;
+  readonly connection_type: Facts['connection_type'];
+  readonly traffic_class: Facts['traffic_class'];
+  readonly time: number;
+  readonly purpose: string | undefined;
+  readonly labels: Facts['labels'];
+  readonly action_type: string;
+  readonly action_method: string;
+  readonly target_host: string;
+  readonly target_path: string;
+  readonly params: Facts['params'];
+  readonly stream: boolean;
+  readonly attribution: Facts['attribution'];
+  readonly org_attribution = undefined;
+  readonly estimates: Facts['estimates'];
+  readonly risk = undefined;
+  readonly connector_id: string | undefined;
+  readonly credential_id: string | undefined;
+  readonly candidates: Facts['candidates'];
+  readonly delegation = undefined;
+  readonly #headers: readonly string[];
+  #headerNames: ReadonlySet<string> | undefined;
+
+  constructor(exchange: Exchange) {
+    const { estimate } = exchange;
+    const context = exchange.request?.context;
+    this.org_id = exchange.orgId;
+    this.workload_id = exchange.workloadId;
+    this.caller_id = exchange.callerId;
+    this.caller_ip = exchange.callerIp;
+    this.connection_type = exchange.connectionType;
+    this.traffic_class = exchange.trafficClass;
+    this.time = exchange.createdAt;
+    this.purpose = context?.purpose;
+    this.labels = context?.labels ?? NO_LABELS;
+    this.action_type = exchange.actionType;
+    this.action_method = exchange.method;
+    this.target_host = exchange.host;
+    this.target_path = exchange.path;
+    this.params = exchange.params;
+    this.stream = exchange.stream;
+    this.attribution = exchange.attribution;
+    this.estimates = {
+      tokens_in: estimate?.tokensIn ?? 0,
+      tokens_out_max: estimate?.tokensOutMax ?? 0,
+      cost_pico: estimate?.costPico ?? 0n,
+    };
+    this.connector_id = exchange.connectorId;
+    this.credential_id = exchange.credentialId;
+    this.candidates = { connectors: exchange.candidates, credentials: NO_CREDENTIALS };
+    this.#headers = exchange.headers;
+  }
+
+  /** Few rules ask for headers, so the set is made when one does. */
+  get header_names(): ReadonlySet<string> {
+    this.#headerNames ??= headerNames(this.#headers);
+    return this.#headerNames;
+  }
+}
+
+function headerNames(flat: readonly string[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (let at = 0; at < flat.length; at += 2) names.add((flat[at] ?? '').toLowerCase());
+  return names;
+}
