@@ -123,6 +123,28 @@ t.test('attribution is filled, restricted and enforced', async (t) => {
   t.notOk('account_id' in record, 'an override that is not allowed is dropped');
 });
 
+t.test('labels that a caller may not set are dropped, and a default comes in their place', async (t) => {
+  const { gw } = await governed(
+    t,
+    `${ALLOW_AI}  budgets:\n    - {id: shared, effect: {enforce_attribution: {require: [project_id], allow_overrides: [labels.team]}, default_attribution: {project_id: shared, labels.env: prod}}}\n`,
+  );
+  const response = await fetch(`${gw.url}/v1/actions:execute`, {
+    method: 'POST',
+    body: JSON.stringify({
+      schema: 'gw.action_request.v2',
+      org_id: 'default',
+      workload_id: 'default',
+      credential_hint: 'k',
+      attribution: { project_id: 'not-mine', labels: { team: 'blue', env: 'test', other: 'x' } },
+      action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT },
+    }),
+  });
+  const { record_id } = (await response.json()) as { record_id: string };
+  const record = await gw.record(record_id);
+  t.match(record, { decision: 'allow', project_id: 'shared' });
+  t.same(record['labels'], { team: 'blue', env: 'prod' });
+});
+
 t.test('decisions whose service does not exist are refused, on every door with 403', async (t) => {
   const { gw, upstream } = await governed(
     t,

@@ -42,6 +42,16 @@ export function readAttributionKey(name: string, node: YamlNode, place: Place, p
   return undefined;
 }
 
+/** The values of an attribution by their keys. */
+export function attributionEntries(attribution: Attribution): readonly (readonly [AttributionKey, string])[] {
+  const names = [...IDS, ...Object.keys(attribution.labels ?? {}).map((label) => `${LABELS}${label}`)];
+  return names.flatMap((name) => {
+    const key = attributionKey(name);
+    const value = key?.get(attribution);
+    return key === undefined || value === undefined ? [] : [[key, value] as const];
+  });
+}
+
 /** Builds an attribution from flat names and values; the first value of a name counts. */
 export function attributionFrom(values: Iterable<readonly [AttributionKey, string]>): Attribution {
   const flat: Record<string, string> = {};

@@ -147,16 +147,13 @@ function reasonOf({ layer, decision, decider, code }: DecidedOutcome): string | 
   return `rule "${rule.id}" of the ${layer.name} layer decided ${decision}`;
 }
 
-/** Per key the first by order, only where the request has no value of its own; undefined when there is none (decision 6.11). */
+/** Per key the first by order; undefined when there is none (decision 6.11). */
 function collectDefaults(rules: readonly CompiledRule[], facts: Facts): Attribution | undefined {
   let values: (readonly [AttributionKey, string])[] | undefined;
   for (const rule of rules) {
     if (!rule.matches(facts)) continue;
-    for (const entry of rule.effects.defaults ?? []) {
-      if (entry[0].get(facts.attribution) !== undefined) continue;
-      values ??= [];
-      values.push(entry);
-    }
+    values ??= [];
+    values.push(...(rule.effects.defaults ?? []));
   }
   return values && attributionFrom(values);
 }

@@ -1,5 +1,6 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
+import { attributionEntries, attributionFrom } from './attribution-keys.ts';
 import type { CompiledRule } from './compiled.ts';
 import type { CredentialChoice } from './effects.ts';
 import type { Facts } from './facts.ts';
@@ -47,7 +48,7 @@ export function mergeEffects(rules: readonly CompiledRule[], defaults: Attributi
     ...(credential.choice === undefined ? {} : { select_credential: credential.choice }),
     require_attribution: [...new Set(rules.flatMap((rule) => rule.require.map((key) => key.name)))],
     ...(overrides === undefined ? {} : { allow_overrides: overrides }),
-    default_attribution: defaults ?? NO_EFFECTS.default_attribution,
+    default_attribution: defaults === undefined ? NO_EFFECTS.default_attribution : applicable(defaults, facts.attribution, overrides),
     mutations: mutations.list.map(({ key, value }) => ({ key, value })),
   };
   return { effects, downgradeChangesNothing: !mutations.downgraded, noCredentialLeft: credential.conflict, overridden: lost };
@@ -116,6 +117,13 @@ function mergeOverrides(rules: readonly CompiledRule[]): readonly string[] | und
     if (allowOverrides !== undefined) names = names === undefined ? allowOverrides : names.filter((name) => allowOverrides.includes(name));
   }
   return names;
+}
+
+/** Defaults count where the request has no value, or one that its caller may not give: what is dropped must not shut the default out. */
+function applicable(defaults: Attribution, own: Attribution, overrides: readonly string[] | undefined): Attribution {
+  return attributionFrom(
+    attributionEntries(defaults).filter(([key]) => key.get(own) === undefined || overrides?.includes(key.name) === false),
+  );
 }
 
 /** In order; a key that is already written, or lies within or around one, is skipped. */

@@ -6,7 +6,7 @@ import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { GATE_CODES } from '../../../src/decide/policy/layers.ts';
 import { bundleOf, compileAll, policyOf, someFacts } from './policy-facts.ts';
 
-const LAYERS = ['identity', 'connectors', 'targets', 'budgets', 'risk', 'custom.x'];
+const LAYERS = ['identity', 'connectors', 'credentials', 'targets', 'budgets', 'risk', 'transforms', 'custom.x'];
 const REFUSALS = ['deny', 'quarantine', 'require_approval', 'require_attribution', 'rate_limit'];
 
 const clause = fc.oneof(
