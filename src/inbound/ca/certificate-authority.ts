@@ -81,6 +81,8 @@ export async function openCertificateAuthority(options: CertificateAuthorityOpti
     clock,
     max: options.maxContexts ?? DEFAULT_MAX_CONTEXTS,
   });
+  // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot sign shows now.
+  await contexts.get('localhost');
   return {
     rootPem: root.pem,
     rootDer: root.der,
@@ -205,6 +207,7 @@ class ContextCache {
     const notBefore = Math.max(wholeSeconds(now - BACKDATED_MS), root.notBefore);
     const notAfter = Math.min(notBefore + LEAF_LIFE_MS, root.notAfter);
     const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
+    // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
     // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
     const context = createSecureContext({ cert: certificatePem(leaf), key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
     this.#contexts.set(key, { context: Promise.resolve(context), renewAt: renewalOf(notAfter, now) });
