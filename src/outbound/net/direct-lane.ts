@@ -81,6 +81,8 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
   /** Everything is read that had come when the call was given. */
   turned(): void {
     if (this.#closed) return;
+    // A broken socket tells of its end only later in the turn.
+    if (this.#socket?.destroyed) this.#socket = undefined;
     if (this.#socket === undefined && !this.call?.done) this.#connect();
     else this.#send();
   }
@@ -135,8 +137,8 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     socket.on('data', this.#onData);
     socket.on('drain', this.#onDrain);
     socket.on('end', this.#onFin);
-    socket.on('error', this.#onFault);
-    socket.on('close', this.#onClose);
+    socket.once('error', (error) => this.#onFault(socket, error));
+    socket.once('close', () => this.#onClose(socket));
     // What happened to it before is not told again.
     if (socket.destroyed) this.#break(lostError(this.#options.authority, 'sent', socket.errored));
     else this.#send();
@@ -146,8 +148,8 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
 
   readonly #onData = (chunk: Buffer): void => {
     // Bytes that belong to no request.
-    if (this.call === undefined || this.call.phase === 'connecting' || this.#parser.isOver) {
-      this.#socket?.destroy();
+    if (!this.#isAwaited) {
+      this.#lose();
       return;
     }
     this.#parser.execute(chunk);
@@ -158,19 +160,32 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
   readonly #onDrain = (): void => this.#writer?.drained();
 
   readonly #onFin = (): void => {
-    if (this.call === undefined || this.call.phase === 'connecting' || !this.#parser.finish()) this.#socket?.destroy();
+    if (!this.#isAwaited) this.#lose();
+    else if (!this.#parser.finish()) this.#socket?.destroy();
   };
 
-  readonly #onFault = (error: Error): void => {
-    this.#fault ??= error;
-  };
+  #onFault(socket: Socket, error: Error): void {
+    if (socket === this.#socket) this.#fault = error;
+  }
 
-  readonly #onClose = (): void => {
+  #onClose(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    if (this.#isAwaited) this.#break(lostError(this.#options.authority, this.call?.phase ?? 'sent', this.#fault));
+    else this.#lose();
+  }
+
+  /** True while a call that was sent has not heard the end of its answer. */
+  get #isAwaited(): boolean {
+    return this.call !== undefined && this.call.phase !== 'connecting' && !this.#parser.isOver;
+  }
+
+  /** The connection is gone, or must go, under no call. One that waits to be written on it connects anew. */
+  #lose(): void {
+    const socket = this.#socket;
     this.#socket = undefined;
-    const { call } = this;
-    if (call === undefined) this.#owner.disconnected(this);
-    else if (call.phase !== 'connecting' && !this.#parser.isOver) this.#break(lostError(this.#options.authority, call.phase, this.#fault));
-  };
+    socket?.destroy();
+    if (this.call === undefined) this.#owner.disconnected(this);
+  }
 
   #send(): void {
     const { call } = this;
