@@ -1,29 +1,24 @@
-import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
-import type { ConnectionType } from '../base/model/connection.ts';
-import { callerIp, readIdentity } from '../inbound/normalise/identity.ts';
-import { type Door, Exchange } from './exchange.ts';
+import { readIdentity } from '../inbound/normalise/identity.ts';
+import { begin } from './begin.ts';
+import type { Exchange } from './exchange.ts';
 import { deny } from './refusals.ts';
 import { type RunResult, runExchange } from './run.ts';
+import { serveSocket } from './socket/serve.ts';
 import type { Pipeline } from './stage.ts';
-
-function begin(door: Door, from: { head: ArrivalHead } & Partial<Arrival>, connectionType: ConnectionType, pipeline: Pipeline): Exchange {
-  const { clock, settings } = pipeline;
-  const createdAt = clock.now();
-  return new Exchange(door, from, {
-    createdAt,
-    recordId: uuidv7(createdAt),
-    connectionType,
-    // Only what came through the proxy can be ambient (specification, "Connection types").
-    trafficClass: connectionType === 'connect_proxy' ? from.head.trafficClass : 'developer',
-    callerIp: callerIp(from.head, settings.trustedProxies),
-  });
-}
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */
 export function runProxied(arrival: Arrival, pipeline: Pipeline): Promise<RunResult> {
   const connectionType = arrival.head.door === 'origin' ? 'sdk_redirect' : 'connect_proxy';
-  return runExchange(begin('proxied', arrival, connectionType, pipeline), pipeline);
+  const exchange = begin('proxied', arrival, connectionType, pipeline);
+  return arrival.reply.switchProtocols ? runHandshake(exchange, pipeline) : runExchange(exchange, pipeline);
+}
+
+/** A request for a WebSocket, which begins when both sides have accepted it. */
+async function runHandshake(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
+  const result = await runExchange(exchange, pipeline);
+  if (exchange.accepted) serveSocket(exchange, exchange.accepted, pipeline);
+  return result;
 }
 
 /** `POST /v1/actions:execute`. */

@@ -8,6 +8,7 @@ import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../base/model/action-request.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../base/model/arrival.ts';
 import type { Attribution } from '../base/model/attribution.ts';
+import type { ByteChannel } from '../base/model/channel.ts';
 import type { ConnectionType, TrafficClass } from '../base/model/connection.ts';
 import type { Decision, RecordedDecision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
@@ -20,6 +21,8 @@ import type { Estimate } from '../decide/pricing/estimate.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
 import type { Form } from '../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
+import type { Change } from '../inbound/normalise/mutate.ts';
+import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { ActivePolicy } from '../services/policies.ts';
@@ -27,8 +30,11 @@ import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
 import type { StreamedBody, StreamedForm } from './passing-body.ts';
 
-/** `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone. */
-export type Door = 'direct' | 'proxied' | 'tunnel';
+/**
+ * `direct` structured API, `proxied` redirect, absolute-form and intercepted calls, `tunnel` a CONNECT that is decided by its host alone, `socket` a call on a
+ * WebSocket that is open.
+ */
+export type Door = 'direct' | 'proxied' | 'tunnel' | 'socket';
 
 /** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
 export interface Refusal {
@@ -61,6 +67,26 @@ export interface Delivered {
   release(record: ExecutionRecord): void;
   /** Gives up: nothing more is sent, the upstream call is stopped. */
   abandon(): void;
+}
+
+/** The two sides of a WebSocket that both have accepted. Nothing was read from either. */
+export interface AcceptedSocket {
+  readonly client: ByteChannel;
+  readonly upstream: ByteChannel;
+}
+
+/** One call on an open WebSocket, before it walks the line. */
+export interface SocketCall {
+  /** The handshake: who calls, and where to. */
+  readonly opened: Exchange;
+  /** What every call on this socket is. */
+  readonly operation: Operation;
+  /** The params, as one JSON object; a GatewayError when the client's event cannot be read in one way only. */
+  readonly body: Uint8Array | GatewayError;
+  /** The client event that asks for it; undefined where the server began by itself. */
+  readonly event: CallEvent | undefined;
+  /** It only changes the settings of calls to come. */
+  readonly settingsOnly: boolean;
 }
 
 /** Runs on every exit, in reverse order of pushing; returns what is committed in one write with the record. Does no I/O. */
@@ -132,6 +158,15 @@ export class Exchange {
   substitutedModel: string | undefined;
   /** A mutation really changed something. */
   changedByPolicy = false;
+  /** What mutations changed, in order. */
+  changes: readonly Change[] = [];
+
+  /** The handshake of a WebSocket whose calls will be judged, metered and recorded one by one. */
+  opensSocket = false;
+  /** Set when the handshake is on record and the client has its 101. */
+  accepted: AcceptedSocket | undefined;
+  /** Door `socket` only. */
+  socketCall: SocketCall | undefined;
 
   /** A body that passes while it arrives: one that policy does not parse, or a form of which it has read what it needs. */
   streamed: StreamedBody | undefined;
@@ -173,5 +208,10 @@ export class Exchange {
     this.callerIp = base.callerIp;
     this.method = from.head.method;
     this.headers = from.head.rawHeaders;
+  }
+
+  /** False for what only leads to calls, which are counted one by one: a tunnel, the handshake of a metered WebSocket, a change of its settings. */
+  get isCall(): boolean {
+    return this.door !== 'tunnel' && !this.opensSocket && this.socketCall?.settingsOnly !== true;
   }
 }

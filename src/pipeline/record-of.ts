@@ -37,7 +37,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     target_path: recordedPath(exchange.path),
     connection_type: exchange.connectionType,
     traffic_class: exchange.trafficClass,
-    record_tier: exchange.door === 'tunnel' ? 'connection' : 'action',
+    record_tier: isConnection(exchange) ? 'connection' : 'action',
     connector_id: exchange.connectorId,
     connector_version: exchange.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : provider?.version,
     credential_id: exchange.credentialId,
@@ -67,6 +67,11 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     approval_id: undefined,
     error: errorOf(exchange),
   };
+}
+
+/** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */
+function isConnection({ door, opensSocket, refusal }: Exchange): boolean {
+  return door === 'tunnel' || (opensSocket && refusal === undefined);
 }
 
 /** No labels are no member at all. */
@@ -115,7 +120,8 @@ function ruleName({ layer, rule_id }: MatchedRule): string {
 /** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
 function meteringOf(exchange: Exchange): RecordDraft['metering'] {
   const { price, usage, delivery, operation } = exchange;
-  if (!price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request') return undefined;
+  if (exchange.opensSocket || !price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request')
+    return undefined;
   // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
   const model = (exchange.answeredModel ?? exchange.sendModel)?.toWellFormed();
   const metered = meter(usage, price);

@@ -1,5 +1,4 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { Decision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
@@ -10,10 +9,9 @@ export function refuseLoop(rawHeaders: readonly string[], nodeId: string): void 
   if (seenVia(rawHeaders, nodeId)) throw new GatewayError('loop_detected', 'This request has already passed this gateway.');
 }
 
-/** @throws GatewayError `upgrade_required` for a WebSocket, which is not relayed in this version (decision 3.12) */
-export function refuseWebSocket(head: ArrivalHead): void {
-  if (/\bwebsocket\b/i.test(head.headers['upgrade'] ?? ''))
-    throw new GatewayError('upgrade_required', 'WebSockets are not relayed, because their calls could not be metered; use HTTPS.');
+/** A WebSocket to an AI host whose calls cannot be metered (decision 3.12); clients fall back to HTTPS. */
+export function webSocketRefusal(): GatewayError {
+  return new GatewayError('upgrade_required', 'WebSockets are not accepted here, because their calls could not be metered; use HTTPS.');
 }
 
 /** A denial before or beside policy, with its reason code. */

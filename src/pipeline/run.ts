@@ -20,12 +20,21 @@ export type RunResult =
  * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
  */
 export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
+  const end = await walkLine(exchange, pipeline);
+  return end === ANSWERED ? { kind: 'replayed' } : closeExchange(exchange, pipeline, end);
+}
+
+/**
+ * The first half: the stages. A refusal stands in the exchange afterwards. Never rejects.
+ * @returns the failure of a request that leaves no record
+ */
+export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | undefined;
   try {
     const end = await walk(exchange, pipeline);
     if (end === ANSWERED) {
       pipeline.buffers.give(exchange.buffered);
-      return { kind: 'replayed' };
+      return ANSWERED;
     }
     exchange.refusal = end;
   } catch (error) {
@@ -35,6 +44,11 @@ export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promi
   }
   pipeline.buffers.give(exchange.buffered);
   void exchange.streamed?.return();
+  return failure;
+}
+
+/** The second half: whatever follows from how the stages ended. Never rejects. */
+export async function closeExchange(exchange: Exchange, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
   try {
     return failure ? fail(exchange, pipeline, failure) : await conclude(exchange, pipeline);
   } catch (error) {

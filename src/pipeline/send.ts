@@ -32,7 +32,7 @@ function traceFacts(exchange: Exchange): TraceFacts {
 }
 
 /** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */
-function errorShape(exchange: Exchange): Dialect['errorShape'] {
+export function errorShape(exchange: Exchange): Dialect['errorShape'] {
   const { operation, provider } = exchange;
   if (operation?.dialect) return operation.dialect.errorShape;
   switch (provider?.kind) {

@@ -22,6 +22,7 @@ import { read } from './stages/read.ts';
 import { replay } from './stages/replay.ts';
 import { reserve } from './stages/reserve.ts';
 import { resolve } from './stages/resolve.ts';
+import { stayOnSocket } from './stages/stay-on-socket.ts';
 import { workload } from './stages/workload.ts';
 
 /** Who is calling: asked from the head alone on the proxied doors, so that no body is read for a stranger (decision 3.15). */
@@ -52,4 +53,6 @@ export const STAGES: Readonly<Record<Door, readonly Stage[]>> = {
   direct: [admit, arrive, read, normalise, ...WHO, ...JUDGE, ...CALL],
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
   tunnel: [admit, arrive, imposed, ...WHO, ...JUDGE],
+  /** What is let through goes out as an event of its socket, and is closed when the server has reported its end. */
+  socket: [admit, arrive, ...WHO, normalise, ...JUDGE, stayOnSocket, caps, rate, reserve],
 };

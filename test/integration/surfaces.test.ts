@@ -122,12 +122,12 @@ t.test('Host must be the authority of the tunnel', async (t) => {
   t.equal(upstream.requests.length, 0);
 });
 
-t.test('a WebSocket to an AI host is answered 426', async (t) => {
+t.test('a WebSocket to an AI host whose calls cannot be metered is answered 426', async (t) => {
   const gw = await startTestGateway(t);
   const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
   t.teardown(() => socket.destroy());
   const answer = await h1Request(socket, 'api.openai.com', {
-    path: '/v1/responses',
+    path: '/v1/live/sessions',
     headers: ['Connection', 'Upgrade', 'Upgrade', 'websocket'],
   });
   t.equal(answer.status, 426);

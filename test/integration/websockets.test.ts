@@ -1,9 +1,12 @@
 // WebSockets to hosts that are no AI hosts: relayed by every door, upstream first (decision 3.12).
 import { once } from 'node:events';
 import t from 'tap';
+import type { WebSocket } from 'ws';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
 import { connectPlain, h1Request, openTunnel } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
+import { towards } from '../support/upstreams.ts';
 import {
   closing,
   nextMessage,
@@ -213,6 +216,38 @@ t.test('a foreign page and a rebound name open nothing', async (t) => {
   t.match(await refused(foreign), { status: 403, body: /origin_not_allowed/ });
   const rebound = webSocketOn(t, await connectPlain(gw.port), `evil.example:${gw.port}`, path);
   t.match(await refused(rebound), { status: 421 });
+});
+
+t.test('redirect mode and wss:// relay to a TLS upstream, the first after policy and with a record', async (t) => {
+  const upstream = await startSocketUpstream(t, { ...echo, hosts: [HOST] });
+  const gw = await startTestGateway(t, { bundle: ALLOW_ALL, env: towards(t, upstream, [HOST]) });
+  const named = webSocketOn(t, await connectPlain(gw.port), `127.0.0.1:${gw.port}`, '/room', { headers: { 'X-GW-Target-Host': HOST } });
+  const headers = await opened(named);
+  t.match(await gw.record(String(headers['x-gw-record-id'])), {
+    action_type: 'http.request',
+    action_method: 'GET',
+    target: `https://${HOST}/room`,
+    record_tier: 'action',
+    status_code: 101,
+    upstream_status: 101,
+  });
+  const absolute = webSocketOn(t, await connectPlain(gw.port), HOST, '/room', { target: `wss://${HOST}/room` });
+  await opened(absolute);
+  for (const [at, client] of [named, absolute].entries()) {
+    client.send('x');
+    t.match(await nextMessage(client), { data: Buffer.from('x') });
+    const gone = closing(upstream.sockets[at] as WebSocket);
+    client.terminate();
+    t.match(await gone, { code: 1006 });
+  }
+});
+
+t.test('policy refuses a WebSocket of redirect mode before any upgrade', async (t) => {
+  const upstream = await startSocketUpstream(t, { ...echo, hosts: [HOST] });
+  const gw = await startTestGateway(t, { bundle: bundleOf(''), env: towards(t, upstream, [HOST]) });
+  const named = webSocketOn(t, await connectPlain(gw.port), `127.0.0.1:${gw.port}`, '/room', { headers: { 'X-GW-Target-Host': HOST } });
+  t.match(await refused(named), { status: 403, body: /default_deny/, headers: { 'x-gw-record-id': /.+/ } });
+  t.equal(upstream.handshakes.length, 0);
 });
 
 t.test('an AI host takes none that cannot be metered, and the connection ends with the refusal', async (t) => {

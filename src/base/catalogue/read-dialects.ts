@@ -1,6 +1,6 @@
 import type { YamlNode } from '../lib/yaml.ts';
 import { type Problems, Row } from './row-reader.ts';
-import type { CountRule, Dialect, ErrorShape, Place, StreamRule, UsageRule } from './types.ts';
+import type { CountRule, Dialect, ErrorShape, Place, SocketRule, StreamRule, UsageRule } from './types.ts';
 
 const MEMBERS = [
   'extends',
@@ -11,6 +11,7 @@ const MEMBERS = [
   'usage',
   'model_echo',
   'streaming',
+  'socket',
   'error_shape',
   'version_header',
 ] as const;
@@ -27,12 +28,12 @@ export function readDialects(node: YamlNode | undefined, problems: Problems): Re
     const parentId = row?.text('extends');
     const parent = parentId === undefined ? undefined : dialects.get(parentId);
     if (parentId !== undefined && parent === undefined) row?.problem('extends', `"${parentId}" is no dialect that stands before this one`);
-    if (row !== undefined) dialects.set(key.source, Object.freeze(readDialect(key.source, row, parent)));
+    if (row !== undefined) dialects.set(key.source, Object.freeze(readDialect(key.source, row, parent, dialects)));
   }
   return dialects;
 }
 
-function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect {
+function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier: ReadonlyMap<string, Dialect>): Dialect {
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
   const maxTokens = row.has('max_tokens') ? row.texts('max_tokens') : parent?.maxTokens;
   const promptPaths = row.has('prompt_paths') ? row.texts('prompt_paths') : parent?.promptPaths;
@@ -45,6 +46,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined): Dialect
     usage: readUsageRule(row) ?? parent?.usage,
     modelEcho: row.text('model_echo') ?? parent?.modelEcho,
     streaming: readStreamRule(row) ?? parent?.streaming,
+    socket: readSocketRule(row, earlier) ?? parent?.socket,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
   };
@@ -118,6 +120,27 @@ function readStreamRule(row: Row): StreamRule | undefined {
     errorPaths: stream.texts('error_paths'),
     errorEvents: stream.texts('error_events'),
     modelPaths: stream.texts('model_paths'),
+  };
+}
+
+const SOCKET_MEMBERS = ['call', 'create', 'create_in', 'update', 'settings', 'cancel', 'started', 'done', 'side_events', 'side_models'];
+
+function readSocketRule(row: Row, earlier: ReadonlyMap<string, Dialect>): SocketRule | undefined {
+  const socket = row.row('socket', SOCKET_MEMBERS);
+  if (socket === undefined) return undefined;
+  const call = socket.text('call');
+  if (call !== undefined && !earlier.has(call)) socket.problem('call', `"${call}" is no dialect that stands before this one`);
+  return {
+    call: call === undefined ? undefined : earlier.get(call),
+    create: socket.need('create'),
+    createIn: socket.text('create_in') ?? '',
+    update: socket.text('update'),
+    settingsEvents: socket.texts('settings'),
+    cancel: socket.text('cancel'),
+    startedEvents: socket.texts('started'),
+    doneEvents: socket.texts('done'),
+    sideEvents: socket.texts('side_events'),
+    sideModels: socket.texts('side_models'),
   };
 }
 

@@ -37,6 +37,26 @@ export interface StreamRule {
   readonly modelPaths: readonly string[];
 }
 
+/** How calls travel on a WebSocket: JSON events both ways, each named by its member `type`; what an event says of a call stands in its member `response`. */
+export interface SocketRule {
+  /** The wire format of one call; undefined: the one that the rule belongs to. */
+  readonly call: Dialect | undefined;
+  /** Client event that asks for a call, and the member that holds its params ('' = the event itself). */
+  readonly create: string;
+  readonly createIn: string;
+  /** Client event that changes the settings of all calls to come, and the server events that tell them. Their member is `session`. */
+  readonly update: string | undefined;
+  readonly settingsEvents: readonly string[];
+  /** Client event that stops a call; without it a call that must not go on ends the socket. */
+  readonly cancel: string | undefined;
+  /** Server events that begin and end a call. */
+  readonly startedEvents: readonly string[];
+  readonly doneEvents: readonly string[];
+  /** Server events that report the usage of another model beside the calls, and where the settings name that model. */
+  readonly sideEvents: readonly string[];
+  readonly sideModels: readonly string[];
+}
+
 /** One wire format of requests, answers and streams. */
 export interface Dialect {
   readonly id: string;
@@ -51,6 +71,8 @@ export interface Dialect {
   /** Dotted path of the model that the answer names. */
   readonly modelEcho: string | undefined;
   readonly streaming: StreamRule | undefined;
+  /** Set where calls of this format may come by WebSocket and can be metered. */
+  readonly socket: SocketRule | undefined;
   /** Whose error body a refusal imitates, so that the provider's SDK shows it (decision 8.2). */
   readonly errorShape: ErrorShape;
   /** Header that this format needs on every host that speaks it, sent with `fallback` when the caller gave none. */

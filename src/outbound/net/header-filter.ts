@@ -101,7 +101,7 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
     const { lower, leavesRequest } = knownName(name);
     if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
-    if (holdsOwnSecret(value, adminToken)) continue;
+    if (holdsOwnSecret(value, adminToken) || (lower === 'sec-websocket-protocol' && offersOwnSecret(value, adminToken))) continue;
     kept.push(name, value);
   }
   if (options.trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
@@ -179,6 +179,12 @@ function holdsOwnSecret(value: string, adminToken: string | undefined): boolean 
   const pair = Buffer.from(rest, 'base64').toString('utf8');
   const colon = pair.indexOf(':');
   return isOwnSecret(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || isOwnSecret(pair.slice(colon + 1), adminToken);
+}
+
+/** Browsers can send a key in no header but this one, as a subprotocol behind a prefix such as `openai-insecure-api-key.`. */
+function offersOwnSecret(value: string, adminToken: string | undefined): boolean {
+  if (adminToken !== undefined && adminToken !== '' && value.includes(adminToken)) return true;
+  return value.split(/[\s,.]+/).some((part) => isOwnSecret(part, adminToken));
 }
 
 function isOwnSecret(text: string, adminToken: string | undefined): boolean {

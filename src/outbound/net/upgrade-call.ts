@@ -1,5 +1,6 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
@@ -78,7 +79,7 @@ export class UpgradeCall implements UpstreamHandle {
       if (head.length > 0) socket.unshift(head);
       // node:http has taken its listener off, and whoever opens the channel listens a moment later.
       socket.on('error', () => undefined);
-      events.onUpgrade(answer.rawHeaders, new SocketChannel(socket, () => socket.resetAndDestroy()));
+      events.onUpgrade(answer.rawHeaders, new SocketChannel(socket, () => breakOff(socket)));
     });
     sent.on('response', (answer) => this.#answer(answer));
   }
@@ -110,4 +111,10 @@ export class UpgradeCall implements UpstreamHandle {
     this.#done = true;
     this.#cancelTimeout();
   }
+}
+
+/** node:net resets TCP only; the other side of TLS takes an end without `close_notify` for what it is. */
+function breakOff(socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy();
+  else socket.resetAndDestroy();
 }

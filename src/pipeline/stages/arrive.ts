@@ -4,7 +4,7 @@ import { readIdentity } from '../../inbound/normalise/identity.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
 import type { Exchange } from '../exchange.ts';
-import { refuseWebSocket } from '../refusals.ts';
+import { webSocketRefusal } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
 /** What the head alone says: who calls, for whom, and where to. On the structured API all of that is in the body. */
@@ -14,7 +14,7 @@ export const arrive: Stage = {
     if (exchange.door === 'direct') return undefined;
     takeIdentity(exchange, pipeline);
     takeTunnel(exchange);
-    if (exchange.door === 'proxied') takeTarget(exchange, pipeline);
+    if (exchange.door !== 'tunnel') takeTarget(exchange, pipeline);
     return undefined;
   },
 };
@@ -48,8 +48,15 @@ function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
   exchange.path = target.path;
   exchange.provider = target.provider;
   if (target.provider) {
-    exchange.operation = catalogue.operation(target.provider, head.method, pathOnly(target.path));
+    const upgrade = exchange.reply?.switchProtocols !== undefined;
+    exchange.operation = catalogue.operation(target.provider, head.method, pathOnly(target.path), upgrade);
     exchange.actionType = exchange.operation.actionType;
+    if (exchange.door === 'proxied') admitWebSocket(exchange, upgrade);
   }
-  refuseWebSocket(head);
+}
+
+/** To an AI host only where its calls can be metered; elsewhere it is a call as any other, and relayed (decision 3.12). */
+function admitWebSocket(exchange: Exchange, upgrade: boolean): void {
+  exchange.opensSocket = upgrade && exchange.operation?.websocket === true && exchange.operation.dialect?.socket !== undefined;
+  if (!exchange.opensSocket && /\bwebsocket\b/i.test(exchange.head.headers['upgrade'] ?? '')) throw webSocketRefusal();
 }

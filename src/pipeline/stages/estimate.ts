@@ -13,6 +13,7 @@ export const estimate: Stage = {
 
 export function estimateCall(exchange: Exchange): Exchange['estimate'] {
   const { price, operation, request } = exchange;
-  if (!price || !operation) return undefined;
+  // A handshake costs nothing; what is asked for on the socket is estimated call by call.
+  if (!price || !operation || exchange.opensSocket) return undefined;
   return estimateTokens(exchange.params, operation.dialect, request?.context?.estimates, price);
 }

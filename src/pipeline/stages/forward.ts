@@ -4,6 +4,7 @@ import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
 import { Delivery } from '../delivery.ts';
 import type { Exchange } from '../exchange.ts';
 import { outboundHeaders } from '../outbound-headers.ts';
+import { openSocket } from '../socket/open-socket.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 import { bodyTrailers, dialledFor } from '../tunnel-call.ts';
 
@@ -15,6 +16,7 @@ export const forward: Stage = {
     if (!reply || reply.gone) throw new GatewayError('client_gone', 'The client left before its call was forwarded.');
     const delivery = new Delivery(exchange, pipeline, reply);
     exchange.delivery = delivery;
+    if (reply.switchProtocols) return openSocket(exchange, pipeline, delivery);
     delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
     await delivery.over;
     const { failure } = delivery;

@@ -1,11 +1,11 @@
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 
-/** The org's requests of this month (specification, "Errors", "Other conditions"). A tunnel counts in no limit (decision 7.3). */
+/** The org's requests of this month (specification, "Errors", "Other conditions"). What is no call counts in no limit (decision 7.3). */
 export const monthlyLimit: Stage = {
   name: 'monthly limit',
   run(exchange, pipeline) {
-    if (exchange.door === 'tunnel') return undefined;
+    if (!exchange.isCall) return undefined;
     const counted = pipeline.monthlyRequests.count(exchange.orgId);
     if (counted === 'over') return deny('monthly_request_limit_exceeded', 'monthly_request_limit_exceeded');
     if (counted.length > 0) exchange.settlements.push(() => counted);

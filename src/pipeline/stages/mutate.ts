@@ -10,7 +10,7 @@ import type { Pipeline, Stage } from '../stage.ts';
 export const mutate: Stage = {
   name: 'mutate',
   run(exchange, pipeline) {
-    const mutations = exchange.verdict?.effects.mutations ?? [];
+    const mutations = (exchange.verdict?.effects.mutations ?? []).filter(({ key }) => applies(exchange, key));
     if (mutations.length === 0) {
       if (exchange.decision === 'downgrade') exchange.decision = 'allow';
       return undefined;
@@ -18,7 +18,7 @@ export const mutate: Stage = {
     const { catalogue } = pipeline;
     const operationFor = (method: string, host: string, path: string): Operation => {
       const provider = catalogue.providerForHost(host);
-      return provider ? catalogue.operation(provider, method, pathOnly(path)) : HTTP_REQUEST;
+      return provider ? catalogue.operation(provider, method, pathOnly(path), exchange.opensSocket) : HTTP_REQUEST;
     };
     const mutated = applyMutations(
       { body: exchange.aiBody, method: exchange.method, host: exchange.host, path: exchange.path, headers: exchange.headers },
@@ -35,6 +35,7 @@ export const mutate: Stage = {
       if (exchange.decision === 'downgrade') exchange.decision = 'allow';
       return undefined;
     }
+    exchange.changes = mutated.changed;
     const moved = mutated.host !== exchange.host || mutated.path !== exchange.path || mutated.method !== exchange.method;
     const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : exchange.operation;
     if (operation && operation !== exchange.operation && !takeOperation(exchange, operation)) {
@@ -44,6 +45,11 @@ export const mutate: Stage = {
     return undefined;
   },
 };
+
+/** A handshake has no params but the model that its path may name; those of the calls are settled with each call. */
+function applies({ opensSocket, sendModel }: Exchange, key: string): boolean {
+  return !opensSocket || !key.startsWith('action.params.') || (key === 'action.params.model' && sendModel !== undefined);
+}
 
 /** What the call means now, so that policy is asked about that (decision 5.4). False: it became an AI call whose body nobody has seen (decision 3.19). */
 function takeOperation(exchange: Exchange, operation: Operation): boolean {

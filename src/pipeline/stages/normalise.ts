@@ -1,6 +1,8 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import { readAiBody } from '../../inbound/normalise/body.ts';
 import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '../../inbound/normalise/direct.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, SocketCall } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
 const NOTHING = new Uint8Array(0);
@@ -9,7 +11,8 @@ const NOTHING = new Uint8Array(0);
 export const normalise: Stage = {
   name: 'normalise',
   run(exchange, pipeline) {
-    if (exchange.door === 'direct') normaliseDirect(exchange, pipeline);
+    if (exchange.socketCall) normaliseSocketCall(exchange, exchange.socketCall);
+    else if (exchange.door === 'direct') normaliseDirect(exchange, pipeline);
     else if (exchange.actionType !== 'http.request') normaliseProxied(exchange);
     return undefined;
   },
@@ -31,6 +34,26 @@ function normaliseProxied(exchange: Exchange): void {
   exchange.stream = body.stream;
   exchange.sendModel = body.model;
   exchange.sendBytes = exchange.bytes;
+}
+
+/** The calls of a socket go where its handshake went, and each of them streams. */
+function normaliseSocketCall(exchange: Exchange, { opened, operation, body, event }: SocketCall): void {
+  exchange.host = opened.host;
+  exchange.port = opened.port;
+  exchange.tls = opened.tls;
+  exchange.path = opened.path;
+  exchange.headers = opened.headers;
+  exchange.provider = opened.provider;
+  exchange.operation = operation;
+  exchange.actionType = operation.actionType;
+  exchange.stream = true;
+  exchange.requestBytes = event?.bytes.length ?? 0;
+  exchange.requestSha256 = event && sha256Hex(event.bytes);
+  if (body instanceof GatewayError) throw body;
+  const read = readAiBody({ operation, contentType: undefined, bytes: body, path: '' });
+  exchange.aiBody = read;
+  exchange.params = read.stream ? read.params : { ...read.params, stream: true };
+  exchange.sendModel = read.model;
 }
 
 function normaliseDirect(exchange: Exchange, pipeline: Pipeline): void {

@@ -7,6 +7,7 @@ import type { Stage } from '../stage.ts';
 export const rate: Stage = {
   name: 'rate',
   run(exchange, pipeline) {
+    if (!exchange.isCall) return undefined;
     const refused = pipeline.rateLimits.take(exchange.workloadId, exchange.verdict?.effects.rate_limits ?? []);
     return refused && rateRefusal(exchange, refused);
   },

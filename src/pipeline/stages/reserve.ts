@@ -14,7 +14,7 @@ export const reserve: Stage = {
   name: 'reserve',
   run(exchange, pipeline) {
     const { estimate, verdict } = exchange;
-    if (!estimate) return undefined;
+    if (!estimate || !exchange.isCall) return undefined;
     const { budgets } = pipeline;
     const spender = spenderOf(exchange);
     const monthly = verdict?.effects.monthly_usd_max;

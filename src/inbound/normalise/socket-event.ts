@@ -1,0 +1,95 @@
+import type { SocketRule } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { isMap } from './envelope-shape.ts';
+import { setJsonMember } from './json-edit.ts';
+import type { Change } from './mutate.ts';
+import { dottedValue } from './places.ts';
+
+/** One event of a client on a WebSocket whose calls are metered. */
+export interface ClientEvent {
+  readonly type: string;
+  readonly bytes: Uint8Array;
+  readonly text: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** An event that asks for a call or changes the settings of calls to come. */
+export interface CallEvent extends ClientEvent {
+  /** Member that holds the params; '' is the event itself. */
+  readonly paramsIn: string;
+  /** True where the event has no place for the model. */
+  readonly modelIsFixed: boolean;
+}
+
+type Params = Readonly<Record<string, unknown>>;
+
+/** Members that decide what an event means. */
+const GOVERNED = ['type', 'response', 'session', 'event_id', 'stream_id'];
+const MODEL = 'action.params.model';
+const PARAMS = 'action.params.';
+/** An output maximum that says there is none. */
+const NO_MAXIMUM = 'inf';
+
+/**
+ * Reads an event so that policy sees what the provider will see (decision 3.19), text frame or binary one.
+ * @throws GatewayError `ambiguous_body`, `body_too_deep`
+ */
+export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEvent {
+  const chain = rule.createIn === '' ? [] : [rule.createIn];
+  const { value, text, doubt } = parseSafeJson(bytes, { chain });
+  if (doubt !== undefined) throw ambiguous(doubt.message);
+  if (!isMap(value)) throw ambiguous('The event is not a JSON object.');
+  const { type } = value;
+  if (typeof type !== 'string') throw ambiguous('The event has no type.');
+  for (const name of Object.keys(value)) {
+    if (!GOVERNED.includes(name) && GOVERNED.includes(name.toLowerCase()))
+      throw ambiguous(`The name "${name.slice(0, 60)}" differs from another only in case.`);
+  }
+  if (type === rule.update) refuseTwice(bytes, 'session');
+  return { type, bytes, text, value };
+}
+
+/** The scan of an event watches one member; the settings are looked at when they come. */
+function refuseTwice(bytes: Uint8Array, member: string): void {
+  const { doubt } = parseSafeJson(bytes, { chain: [member] });
+  if (doubt !== undefined) throw ambiguous(doubt.message);
+}
+
+/**
+ * The params of a call as policy sees them: what the event says, laid over the settings that the server has told.
+ * @param model of the session, for formats that have one
+ */
+export function callParams(settings: Params, said: unknown, model: string | undefined): Params {
+  const params: Record<string, unknown> = { ...settings, ...(isMap(said) ? said : {}), stream: true };
+  if (params['model'] === undefined && model !== undefined) params['model'] = model;
+  for (const name of ['max_output_tokens', 'max_response_output_tokens']) if (params[name] === NO_MAXIMUM) delete params[name];
+  return params;
+}
+
+/** What an event says of its call. */
+export function saidIn({ value }: ClientEvent, member: string): unknown {
+  return member === '' ? value : dottedValue(value, member);
+}
+
+/** The event under a name, by which an error of the server can be told; its own, if it has one. `bytes` stay those that came. */
+export function withEventId(event: ClientEvent, id: string): ClientEvent {
+  if (typeof event.value['event_id'] === 'string' && event.value['event_id'] !== '') return event;
+  const text = setJsonMember(event.text, ['event_id'], id);
+  return text === undefined ? event : { ...event, text, value: { ...event.value, event_id: id } };
+}
+
+/** The event with the changes of policy put in; undefined when one of them has no place in it. */
+export function rewriteCallEvent(event: CallEvent, changes: readonly Change[]): Uint8Array | undefined {
+  const prefix = event.paramsIn === '' ? [] : [event.paramsIn];
+  let text: string | undefined = event.text;
+  for (const { key, to } of changes) {
+    if (!key.startsWith(PARAMS) || key === 'action.params.stream' || (key === MODEL && event.modelIsFixed)) return undefined;
+    text = text === undefined ? undefined : setJsonMember(text, [...prefix, ...key.slice(PARAMS.length).split('.')], to);
+  }
+  return text === undefined ? undefined : new TextEncoder().encode(text);
+}
+
+function ambiguous(message: string): GatewayError {
+  return new GatewayError('ambiguous_body', message);
+}

@@ -1,0 +1,248 @@
+import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId } from '../../inbound/normalise/socket-event.ts';
+import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
+import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
+import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connectors/socket-events.ts';
+import { beginSocketCall } from '../begin.ts';
+import type { Exchange } from '../exchange.ts';
+import { closeExchange, type RunResult, walkLine } from '../run.ts';
+import { errorShape } from '../send.ts';
+import { ANSWERED, type Pipeline } from '../stage.ts';
+import { SocketAnswer } from './socket-answer.ts';
+
+/** One call on the socket, from its judgement to its record. */
+export interface OpenCall {
+  readonly exchange: Exchange;
+  readonly answer: SocketAnswer;
+  /** The client's names for it, when it gave any. */
+  readonly eventId: string | undefined;
+  readonly lane: string | undefined;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+  /** Bytes of the shared budget that its params hold. */
+  readonly held: number;
+  /** Policy let it through. */
+  readonly allowed: boolean;
+  /** Why it ends without a record. */
+  readonly failure: GatewayError | undefined;
+}
+
+/** Why calls end that are not over. */
+export type WhyEnded = { readonly clientGone: true } | { readonly failure: GatewayError };
+
+/** Calls of one socket that may be under way; each holds its params. */
+const MAX_CALLS = 100;
+
+/** Judges the calls of one metered WebSocket, finds the events that belong to them, and leaves a record of each. */
+export class SocketCalls {
+  readonly #opened: Exchange;
+  readonly #pipeline: Pipeline;
+  readonly #rule: SocketRule;
+  readonly #operation: Operation;
+  /** Let through, and not yet begun by the server. */
+  readonly #asked: OpenCall[] = [];
+  readonly #begun = new Map<string, OpenCall>();
+  #settings: Readonly<Record<string, unknown>> = {};
+  /** Of the session, or of the call before. */
+  #model: string | undefined;
+
+  constructor(opened: Exchange, pipeline: Pipeline, rule: SocketRule, operation: Operation) {
+    this.#opened = opened;
+    this.#pipeline = pipeline;
+    this.#rule = rule;
+    this.#operation = operation;
+    this.#model = opened.sendModel;
+  }
+
+  get size(): number {
+    return this.#asked.length + this.#begun.size;
+  }
+
+  /** The server has told the settings of the calls to come. */
+  learn(settings: Readonly<Record<string, unknown>>): void {
+    this.#settings = settings;
+    const { model } = settings;
+    if (typeof model === 'string') this.#model = model;
+  }
+
+  /** Judges what a client event asks for. */
+  async ask(event: ClientEvent): Promise<OpenCall> {
+    const { create, createIn, update } = this.#rule;
+    const said = saidIn(event, createIn);
+    // A format with other events than this one names the one that failed.
+    const named = update === undefined ? event : withEventId(event, `gw_${uuidv7(this.#pipeline.clock.now())}`);
+    const call = { ...named, paramsIn: createIn, modelIsFixed: update !== undefined };
+    const body = event.type === create && createIn === '' ? event.bytes : encoded(callParams(this.#settings, said, this.#model));
+    const judged = await this.#judge(body, call);
+    if (judged.allowed) {
+      this.#asked.push(judged);
+      if (named !== event) judged.exchange.sendBytes ??= Buffer.from(named.text);
+      if (update === undefined) this.#model = judged.exchange.sendModel ?? this.#model;
+    }
+    return judged;
+  }
+
+  /** Judges a change of the settings once for each model that it names anew; undefined when it names none. */
+  async askSettings(event: ClientEvent): Promise<OpenCall | undefined> {
+    const session = saidIn(event, 'session');
+    const model = stringAt(session, 'model');
+    let judged: OpenCall | undefined;
+    if (model !== undefined && model !== this.#model) {
+      const body = encoded(callParams(this.#settings, session, model));
+      judged = await this.#judgeOnly(body, { ...event, paramsIn: 'session', modelIsFixed: false });
+      if (!judged.allowed) return judged;
+    }
+    const before = sideModels(this.#settings, this.#rule);
+    for (const side of sideModels(session, this.#rule)) {
+      if (before.includes(side)) continue;
+      const sideJudged = await this.#judgeOnly(encoded({ model: side, stream: true }), {
+        ...event,
+        paramsIn: 'session',
+        modelIsFixed: true,
+      });
+      if (!sideJudged.allowed) return sideJudged;
+      judged ??= sideJudged;
+    }
+    return judged;
+  }
+
+  /** A client event that cannot be read in one way only: recorded, never forwarded. */
+  refuseEvent(error: GatewayError): Promise<OpenCall> {
+    return this.#judgeOnly(error, undefined);
+  }
+
+  /** The call that an event belongs to; undefined for events of the session, and for calls that are not known yet. */
+  of(event: ServerEvent): OpenCall | undefined {
+    if (event.responseId !== undefined) return this.#begun.get(event.responseId);
+    if (!event.type.startsWith('response.')) return undefined;
+    const [only] = this.#begun.values();
+    if (this.#begun.size === 1) return only;
+    return [...this.#begun.values()].find(({ lane }) => lane === event.lane);
+  }
+
+  /** The server has begun a call: one that the client asked for, or one by itself, which is judged now. */
+  begin(event: ServerEvent): OpenCall | Promise<OpenCall> {
+    const asked = this.#takeAsked(event);
+    return asked ? this.#began(asked, event) : this.#judgeBegun(event);
+  }
+
+  /** What the server reports of a model beside the calls is a call that is over. */
+  judgeSide(): Promise<OpenCall> {
+    const model = sideModels(this.#settings, this.#rule)[0];
+    return this.#judge(encoded(model === undefined ? { stream: true } : { model, stream: true }), undefined);
+  }
+
+  /** The call that an error of the server ended before it began. */
+  failed(event: ServerEvent): OpenCall | undefined {
+    const at = this.#asked.findIndex(({ eventId, lane }) =>
+      event.causedBy === undefined && this.#rule.update === undefined ? lane === event.lane : eventId === event.causedBy,
+    );
+    return at === -1 ? undefined : this.#asked.splice(at, 1)[0];
+  }
+
+  /** Records a call that is over, with what it used. */
+  finish(call: OpenCall, end: Pick<ServerEvent, 'usage' | 'model' | 'outcome'>): Promise<RunResult> {
+    const { exchange, answer } = call;
+    exchange.usage = end.usage;
+    exchange.answeredModel = end.model;
+    answer.streamOutcome = end.outcome;
+    return this.close(call);
+  }
+
+  /** Ends the call, whatever became of it. */
+  close(call: OpenCall): Promise<RunResult> {
+    for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
+    this.#pipeline.buffers.give(call.held);
+    return closeExchange(call.exchange, this.#pipeline, call.failure);
+  }
+
+  /** The socket is gone: every call that is not over ends as aborted (decision 6.4). */
+  async abort(why: WhyEnded): Promise<void> {
+    const calls = [...this.#asked.splice(0), ...this.#begun.values()];
+    await Promise.all(
+      calls.map((call) => {
+        if ('clientGone' in why) call.answer.clientGone = true;
+        else call.answer.failure = why.failure;
+        return this.close(call);
+      }),
+    );
+  }
+
+  /** The event that tells the client of a refusal. */
+  told({ exchange, eventId, lane }: OpenCall, result: RunResult): Buffer {
+    const about = { ...(eventId === undefined ? {} : { eventId }), ...(lane === undefined ? {} : { lane }) };
+    if (result.kind === 'recorded' && result.refusal) {
+      const body = proxiedRefusal(result.record, result.refusal, errorShape(exchange), refusalBody);
+      return Buffer.from(errorEvent(body as Readonly<Record<string, unknown>>, result.refusal.status, about));
+    }
+    const error = result.kind === 'failed' ? result.error : new GatewayError('internal', 'The gateway could not complete this call.');
+    const { code, message, status } = error;
+    return Buffer.from(errorEvent(refusalBody('openai', { status, type: code, message }), status, about));
+  }
+
+  #takeAsked(event: ServerEvent): OpenCall | undefined {
+    const at = this.#asked.findIndex(({ lane }) => lane === event.lane);
+    return at === -1 ? undefined : this.#asked.splice(at, 1)[0];
+  }
+
+  async #judgeBegun(event: ServerEvent): Promise<OpenCall> {
+    const model = event.model ?? this.#model;
+    return this.#began(await this.#judge(encoded(callParams(this.#settings, { ...(model ? { model } : {}) }, model)), undefined), event);
+  }
+
+  #began(call: OpenCall, event: ServerEvent): OpenCall {
+    call.answer.headLatencyMs = this.#pipeline.clock.monotonic() - call.startedAt;
+    // Also of a call that is refused at its beginning the provider may report what it used.
+    call.exchange.delivery = call.answer;
+    this.#begun.set(event.responseId ?? event.lane ?? '', call);
+    return call;
+  }
+
+  async #judge(body: Uint8Array | GatewayError, event: CallEvent | undefined, settingsOnly = false): Promise<OpenCall> {
+    const { buffers, clock } = this.#pipeline;
+    const startedAt = clock.monotonic();
+    const held = body instanceof GatewayError ? 0 : body.length;
+    const room = this.size < MAX_CALLS && buffers.tryTake(held);
+    const full = room
+      ? undefined
+      : new GatewayError('overloaded', 'Too many calls of this WebSocket are under way; try again in a moment.');
+    const call = { opened: this.#opened, operation: this.#operation, body: full ?? body, event, settingsOnly };
+    const exchange = beginSocketCall(call, this.#pipeline);
+    const end = await walkLine(exchange, this.#pipeline);
+    // No event has an idempotency key, so nothing is answered again.
+    const failure = end === ANSWERED ? undefined : end;
+    const allowed = failure === undefined && exchange.refusal === undefined;
+    const answer = new SocketAnswer();
+    if (allowed) exchange.delivery = answer;
+    return {
+      exchange,
+      answer,
+      eventId: stringAt(event?.value, 'event_id'),
+      lane: stringAt(event?.value, 'stream_id'),
+      startedAt,
+      held: room ? held : 0,
+      allowed,
+      failure,
+    };
+  }
+
+  /** Judges what is no call of its own: if it is allowed it leaves no record. */
+  async #judgeOnly(body: Uint8Array | GatewayError, event: CallEvent | undefined): Promise<OpenCall> {
+    const judged = await this.#judge(body, event, true);
+    if (!judged.allowed) return judged;
+    this.#pipeline.buffers.give(judged.held);
+    return { ...judged, held: 0 };
+  }
+}
+
+function encoded(params: Readonly<Record<string, unknown>>): Uint8Array {
+  return Buffer.from(JSON.stringify(params));
+}
+
+function stringAt(value: unknown, name: string): string | undefined {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  const found: unknown = Reflect.get(value, name);
+  return typeof found === 'string' && found !== '' ? found : undefined;
+}

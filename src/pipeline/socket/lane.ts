@@ -1,0 +1,110 @@
+import { FrameReader, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
+import type { BufferBudget } from '../buffer-budget.ts';
+
+export interface LaneOptions {
+  readonly from: ByteChannel;
+  /** The sender is a client. */
+  readonly masked: boolean;
+  readonly maxBytes: number;
+  readonly buffers: BufferBudget;
+  /** Takes one message; while a promise is pending the next ones wait, and so does the sender. */
+  onMessage(message: WebSocketMessage): Promise<void> | undefined;
+  /** The sender has said all, and all of it has been taken. */
+  onEnd(): void;
+  /** What came cannot be read or kept. */
+  onFault(error: unknown): void;
+}
+
+/** One direction of a metered WebSocket: bytes in, whole messages out, one after the other. */
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #reader: FrameReader;
+  readonly #waiting: WebSocketMessage[] = [];
+  #busy = false;
+  #held = 0;
+  #stopped = false;
+  #ended = false;
+  /** The receiver of what this lane sends on is full. */
+  #blocked = false;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    this.#reader = new FrameReader(options.masked, options.maxBytes);
+  }
+
+  push(chunk: Uint8Array): void {
+    if (this.#stopped) return;
+    try {
+      this.#reader.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength), (message) => this.#waiting.push(message));
+      this.#hold(this.#reader.held);
+    } catch (error) {
+      this.#options.onFault(error);
+      return;
+    }
+    this.#drain();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#drain();
+  }
+
+  /** Holds the sender back until `unblock`. */
+  block(): void {
+    this.#blocked = true;
+    this.#options.from.pause();
+  }
+
+  unblock(): void {
+    this.#blocked = false;
+    this.#resume();
+  }
+
+  /** Takes nothing more. */
+  stop(): void {
+    this.#stopped = true;
+    this.#waiting.length = 0;
+    this.#hold(0);
+  }
+
+  /** Counts the bytes of an unfinished message against the budget that all bodies share. */
+  #hold(bytes: number): void {
+    const { buffers } = this.#options;
+    if (bytes > this.#held) buffers.take(bytes - this.#held);
+    else buffers.give(this.#held - bytes);
+    this.#held = bytes;
+  }
+
+  #drain(): void {
+    while (!this.#busy && !this.#stopped) {
+      const message = this.#waiting.shift();
+      if (message === undefined) break;
+      const pending = this.#options.onMessage(message);
+      if (pending) this.#wait(pending);
+    }
+    if (this.#busy || this.#stopped) return;
+    if (this.#ended) {
+      this.#stopped = true;
+      this.#options.onEnd();
+    }
+  }
+
+  #wait(pending: Promise<void>): void {
+    this.#busy = true;
+    this.#options.from.pause();
+    const next = (): void => {
+      this.#busy = false;
+      this.#drain();
+      this.#resume();
+    };
+    pending.then(next, (error: unknown) => {
+      this.#options.onFault(error);
+      next();
+    });
+  }
+
+  #resume(): void {
+    if (!this.#busy && !this.#blocked && !this.#stopped) this.#options.from.resume();
+  }
+}

@@ -1,0 +1,289 @@
+import type { SocketRule } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
+import { readClientEvent } from '../../inbound/normalise/socket-event.ts';
+import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Pipeline } from '../stage.ts';
+import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
+import { Lane } from './lane.ts';
+
+/** How long a side may take to close once it was told to (RFC 6455 §7.1.1). */
+const CLOSE_MS = 5_000;
+const POLICY_VIOLATION = 1008;
+const GOING_AWAY = 1001;
+const INTERNAL_ERROR = 1011;
+const TRY_AGAIN = 1013;
+
+/**
+ * A WebSocket whose calls are judged, metered and recorded one by one (decision 3.12). The client's events are read before they go on; the event that ends a
+ * call is kept back until its record is stored (decision 7.9). Everything else passes as it came, in order, with back-pressure.
+ */
+export class MeteredSocket {
+  readonly #client: ByteChannel;
+  readonly #upstream: ByteChannel;
+  readonly #pipeline: Pipeline;
+  readonly #rule: SocketRule;
+  readonly #dialect: NonNullable<NonNullable<Exchange['operation']>['dialect']>;
+  readonly #calls: SocketCalls;
+  readonly #up: Lane;
+  readonly #down: Lane;
+  readonly #host: string;
+  readonly #onClosed: () => void;
+  #open = 2;
+  /** Set when the socket has ended. */
+  #why: WhyEnded | undefined;
+  #draining = false;
+  /** A close frame went this way, so that an end behind it is one in order. */
+  #clientSaidClose = false;
+  #upstreamSaidClose = false;
+  #cancelDeadline: (() => void) | undefined;
+
+  constructor(opened: Exchange, pipeline: Pipeline, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
+    const { operation } = opened;
+    const rule = operation?.dialect?.socket;
+    if (operation?.dialect === undefined || rule === undefined)
+      throw new GatewayError('internal', 'A WebSocket without a rule for its calls.');
+    this.#client = client;
+    this.#upstream = upstream;
+    this.#pipeline = pipeline;
+    this.#rule = rule;
+    this.#dialect = rule.call ?? operation.dialect;
+    this.#host = opened.host;
+    this.#onClosed = onClosed;
+    this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect });
+    const shared = { maxBytes: pipeline.settings.maxBodyBytes, buffers: pipeline.buffers, onFault: (error: unknown) => this.#fault(error) };
+    this.#up = new Lane({
+      ...shared,
+      from: client,
+      masked: true,
+      onMessage: (message) => this.#watched(this.#fromClient(message)),
+      onEnd: () => this.#clientLeft(!this.#clientSaidClose),
+    });
+    this.#down = new Lane({
+      ...shared,
+      from: upstream,
+      masked: false,
+      onMessage: (message) => this.#watched(this.#fromUpstream(message)),
+      onEnd: () => this.#upstreamLeft(!this.#upstreamSaidClose),
+    });
+  }
+
+  start(): void {
+    this.#upstream.open({
+      onData: (chunk) => this.#down.push(chunk),
+      onEnd: () => this.#down.end(),
+      onDrain: () => this.#up.unblock(),
+      // What came before still goes to the client.
+      onClose: () => {
+        this.#down.end();
+        this.#closed();
+      },
+    });
+    this.#client.open({
+      onData: (chunk) => this.#up.push(chunk),
+      onEnd: () => this.#up.end(),
+      onDrain: () => this.#down.unblock(),
+      onClose: (broken) => {
+        this.#clientLeft(broken || !this.#clientSaidClose);
+        this.#closed();
+      },
+      onShutdown: () => {
+        this.#draining = true;
+        this.#leaveWhenIdle();
+      },
+    });
+  }
+
+  #watched(pending: Promise<void> | undefined): Promise<void> | undefined {
+    return pending && this.#watch(pending);
+  }
+
+  /** A call that is judged while its socket ends must not be forgotten. */
+  async #watch(pending: Promise<void>): Promise<void> {
+    try {
+      await pending;
+    } finally {
+      if (this.#why) await this.#calls.abort(this.#why);
+    }
+  }
+
+  #fromClient(message: WebSocketMessage): Promise<void> | undefined {
+    const { opcode, payload } = message;
+    if (opcode === OPCODE.close) this.#clientSaidClose = true;
+    if (opcode === OPCODE.close) this.#limitClose();
+    if (opcode >= OPCODE.close) {
+      this.#toUpstream(opcode, payload);
+      return undefined;
+    }
+    let event: ReturnType<typeof readClientEvent>;
+    try {
+      event = readClientEvent(payload, this.#rule);
+    } catch (error) {
+      if (error instanceof GatewayError) return this.#calls.refuseEvent(error).then((call) => this.#refuse(call));
+      throw error;
+    }
+    if (event.type === this.#rule.create) return this.#calls.ask(event).then((call) => this.#goOn(call, opcode, payload));
+    if (event.type === this.#rule.update) return this.#calls.askSettings(event).then((call) => this.#goOn(call, opcode, payload));
+    this.#toUpstream(opcode, payload);
+    return undefined;
+  }
+
+  async #goOn(call: OpenCall | undefined, opcode: number, payload: Buffer): Promise<void> {
+    if (call && !call.allowed) await this.#refuse(call);
+    else if (!this.#why) this.#toUpstream(opcode, call?.exchange.sendBytes ?? payload);
+  }
+
+  /** Tells the client, once that is on record, why its event was not sent on. */
+  async #refuse(call: OpenCall): Promise<void> {
+    const result = await this.#calls.close(call);
+    this.#toClient(OPCODE.text, this.#calls.told(call, result));
+  }
+
+  #fromUpstream({ opcode, payload }: WebSocketMessage): Promise<void> | undefined {
+    if (opcode === OPCODE.close) this.#upstreamSaidClose = true;
+    if (opcode === OPCODE.close) this.#limitClose();
+    const event = opcode >= OPCODE.close ? undefined : readServerEvent(payload, this.#rule, this.#dialect);
+    if (event === undefined) {
+      this.#toClient(opcode, payload);
+      return undefined;
+    }
+    if (event.settings) this.#calls.learn(event.settings);
+    const known = this.#calls.of(event);
+    if (event.kind === 'side') return this.#calls.judgeSide().then((call) => this.#finish(call, event, opcode, payload));
+    if (event.kind === 'error') return this.#failed(event, opcode, payload);
+    if (known === undefined && (event.kind === 'started' || event.kind === 'done')) {
+      const begun = this.#calls.begin(event);
+      return begun instanceof Promise
+        ? begun.then((call) => this.#pass(call, event, opcode, payload))
+        : this.#pass(begun, event, opcode, payload);
+    }
+    return this.#pass(known, event, opcode, payload);
+  }
+
+  #pass(call: OpenCall | undefined, event: ServerEvent, opcode: number, payload: Buffer): Promise<void> | undefined {
+    if (call && event.kind === 'done') return this.#finish(call, event, opcode, payload);
+    if (call && !call.allowed) {
+      if (event.kind === 'started') this.#cancel(event);
+      return undefined;
+    }
+    call?.answer.add(payload);
+    this.#toClient(opcode, payload);
+    return undefined;
+  }
+
+  /** Stops what the server began and policy refuses; a format without a way to say so ends the socket. */
+  #cancel({ responseId }: ServerEvent): void {
+    const { cancel } = this.#rule;
+    if (cancel === undefined) this.#end(POLICY_VIOLATION, 'a call was refused by policy', { clientGone: true });
+    else this.#toUpstream(OPCODE.text, Buffer.from(JSON.stringify({ type: cancel, ...(responseId ? { response_id: responseId } : {}) })));
+  }
+
+  async #finish(call: OpenCall, event: ServerEvent, opcode: number, payload: Buffer): Promise<void> {
+    if (call.allowed) call.answer.add(payload);
+    const result = await this.#calls.finish(call, event);
+    if (result.kind === 'failed' && call.allowed) {
+      // No acknowledged call without its record.
+      this.#reset();
+      return;
+    }
+    if (call.allowed) this.#toClient(opcode, payload);
+    else this.#toClient(OPCODE.text, this.#calls.told(call, result));
+    this.#leaveWhenIdle();
+  }
+
+  #failed(event: ServerEvent, opcode: number, payload: Buffer): Promise<void> | undefined {
+    const call = this.#calls.failed(event);
+    if (call) return this.#finish(call, { ...event, outcome: 'error' }, opcode, payload);
+    this.#toClient(opcode, payload);
+    return undefined;
+  }
+
+  #toUpstream(opcode: number, payload: Uint8Array): void {
+    if (!send(this.#upstream, frameOf(opcode, payload, true))) this.#up.block();
+  }
+
+  #toClient(opcode: number, payload: Uint8Array): void {
+    if (!send(this.#client, frameOf(opcode, payload, false))) this.#down.block();
+  }
+
+  #clientLeft(broken: boolean): void {
+    if (this.#why) return;
+    this.#stop({ clientGone: true });
+    this.#client.close();
+    if (broken) this.#upstream.reset();
+    else this.#upstream.close();
+  }
+
+  #upstreamLeft(broken: boolean): void {
+    if (this.#why) return;
+    this.#stop({ failure: new GatewayError('upstream_unreachable', `${this.#host} closed the WebSocket in the middle of an answer.`) });
+    this.#upstream.close();
+    if (broken) this.#client.reset();
+    else this.#client.close();
+  }
+
+  #fault(error: unknown): void {
+    if (error instanceof WebSocketFault) this.#end(error.code, error.message, { clientGone: true });
+    else if (error instanceof GatewayError && error.code === 'overloaded')
+      this.#end(TRY_AGAIN, 'all buffers are in use', { clientGone: true });
+    else {
+      this.#pipeline.log.error({ err: error }, 'a WebSocket failed unexpectedly');
+      this.#end(INTERNAL_ERROR, 'a fault of the gateway', { clientGone: true });
+    }
+  }
+
+  /** Closes both sides with a reason. */
+  #end(code: number, reason: string, why: WhyEnded): void {
+    if (this.#why) return;
+    this.#stop(why);
+    const payload = closePayload(code, reason);
+    send(this.#client, frameOf(OPCODE.close, payload, false));
+    send(this.#upstream, frameOf(OPCODE.close, closePayload(code === INTERNAL_ERROR ? GOING_AWAY : code, ''), true));
+    this.#client.end();
+    this.#upstream.end();
+    this.#limitClose();
+  }
+
+  #leaveWhenIdle(): void {
+    if (this.#draining && this.#calls.size === 0) this.#end(GOING_AWAY, 'the gateway is stopping', { clientGone: true });
+  }
+
+  #reset(): void {
+    if (this.#why) return;
+    this.#stop({ clientGone: true });
+    this.#client.reset();
+    this.#upstream.reset();
+  }
+
+  #stop(why: WhyEnded): void {
+    this.#why = why;
+    this.#up.stop();
+    this.#down.stop();
+    void this.#calls.abort(why);
+    // What still comes is read away, so that the end is seen.
+    this.#client.resume();
+    this.#upstream.resume();
+  }
+
+  #limitClose(): void {
+    this.#cancelDeadline ??= this.#pipeline.clock.after(CLOSE_MS, () => {
+      this.#reset();
+      this.#client.reset();
+      this.#upstream.reset();
+    });
+  }
+
+  #closed(): void {
+    if (--this.#open > 0) return;
+    this.#cancelDeadline?.();
+    this.#onClosed();
+  }
+}
+
+function send(channel: ByteChannel, frames: readonly Uint8Array[]): boolean {
+  let more = true;
+  for (const part of frames) more = channel.write(part);
+  return more;
+}

@@ -1,0 +1,424 @@
+// WebSockets to AI hosts: every call on them is judged, metered and recorded (decision 3.12).
+import { once } from 'node:events';
+import t from 'tap';
+import type { WebSocket } from 'ws';
+import { createLogger } from '../../src/base/lib/log.ts';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
+import { openAiSocket } from '../support/openai-sockets.ts';
+import { connectPlain, connectThrough } from '../support/raw-clients.ts';
+import type { HasTeardown } from '../support/temp-dir.ts';
+import { towards } from '../support/upstreams.ts';
+import {
+  closing,
+  opened,
+  refused,
+  type SocketClientOptions,
+  type SocketUpstream,
+  type SocketUpstreamOptions,
+  startSocketUpstream,
+  webSocketOn,
+} from '../support/websockets.ts';
+
+const HOST = 'api.openai.com';
+const REALTIME = '/v1/realtime?model=gpt-4o-mini';
+const RESPONSES = '/v1/responses';
+
+type Json = Record<string, unknown>;
+
+interface Scene {
+  readonly gw: TestGateway;
+  readonly upstream: SocketUpstream;
+  /** Ids of the records so far, in order of commit. */
+  readonly recorded: () => readonly string[];
+  /** The records so far. */
+  readonly records: () => Promise<readonly Json[]>;
+  /** By CONNECT and TLS, accepted. */
+  readonly open: (path: string, options?: SocketClientOptions) => Promise<Talk>;
+}
+
+/** A socket and the events that came on it. */
+interface Talk {
+  readonly socket: WebSocket;
+  readonly headers: Awaited<ReturnType<typeof opened>>;
+  readonly events: readonly Json[];
+  /** Sends an event and resolves with the next one of this type. */
+  readonly say: (event: Json | string, until: string) => Promise<Json>;
+  readonly until: (type: string) => Promise<Json>;
+}
+
+function talk(socket: WebSocket): Omit<Talk, 'headers'> {
+  const events: Json[] = [];
+  const waiting: { type: string; resolve: (event: Json) => void }[] = [];
+  socket.on('message', (data: Buffer) => {
+    const event = JSON.parse(data.toString()) as Json;
+    events.push(event);
+    const at = waiting.findIndex(({ type }) => type === event['type']);
+    if (at !== -1) waiting.splice(at, 1)[0]?.resolve(event);
+  });
+  const until = (type: string): Promise<Json> => new Promise((resolve) => waiting.push({ type, resolve }));
+  return {
+    socket,
+    events,
+    until,
+    say: (event, type) => {
+      const next = until(type);
+      socket.send(typeof event === 'string' ? event : JSON.stringify(event));
+      return next;
+    },
+  };
+}
+
+async function scene(t: HasTeardown, options: TestGatewayOptions = {}, upstreamOptions: SocketUpstreamOptions = {}): Promise<Scene> {
+  const hosts = [HOST, 'api.mistral.ai', 'res.openai.azure.com'];
+  const upstream = await startSocketUpstream(t, { hosts, onSocket: openAiSocket, ...upstreamOptions });
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const gw = await startTestGateway(t, { bundle: ALLOW_ALL, log, ...options, env: { ...towards(t, upstream, hosts), ...options.env } });
+  const recorded = (): readonly string[] => lines.flatMap((line) => /"record_id":"([^"]+)"/.exec(line)?.[1] ?? []);
+  return {
+    gw,
+    upstream,
+    recorded,
+    records: () => Promise.all(recorded().map((id) => gw.record(id))),
+    open: async (path, more = {}) => {
+      const connection = await connectThrough(gw.port, `${HOST}:443`, gw.caPem);
+      const socket = webSocketOn(t, connection, HOST, path, { headers: { Authorization: 'Bearer sk-client' }, ...more });
+      const talking = talk(socket);
+      return { ...talking, headers: await opened(socket) };
+    },
+  };
+}
+
+t.test('a response on a responses socket is a call with a record of its own, stored before its end is told', async (t) => {
+  const { upstream, open, records, gw } = await scene(t);
+  const client = await open(RESPONSES, { protocols: ['one', 'two'], perMessageDeflate: true });
+  t.match(client.headers, { 'sec-websocket-protocol': 'two', 'x-gw-decision': 'allow', 'x-gw-record-id': /.+/, 'x-gw-record-hash': /.+/ });
+  t.equal(client.headers['sec-websocket-extensions'], undefined);
+  t.notOk(upstream.handshakes[0]?.headers['sec-websocket-extensions'], 'no compression is offered');
+  t.match(upstream.handshakes[0]?.headers, { authorization: 'Bearer sk-client', via: /gw-/ });
+  for (const input of ['a secret', 'another']) {
+    t.match(await client.say({ type: 'response.create', model: 'gpt-4o-mini', input }, 'response.completed'), {
+      response: { status: 'completed' },
+    });
+  }
+  const [handshake, first, second, ...more] = await records();
+  t.same(more, []);
+  t.match(handshake, {
+    record_tier: 'connection',
+    decision: 'allow',
+    action_type: 'ai.infer',
+    action_method: 'GET',
+    target_path: RESPONSES,
+    status_code: 101,
+    upstream_status: 101,
+  });
+  t.notOk(handshake?.['metering']);
+  for (const record of [first, second]) {
+    t.match(record, {
+      record_tier: 'action',
+      decision: 'allow',
+      action_type: 'ai.infer',
+      model: 'gpt-4o-mini',
+      stream: true,
+      stream_outcome: 'complete',
+      connection_type: 'connect_proxy',
+      metering: {
+        tokens_in: 36,
+        tokens_out: 87,
+        cached_tokens_in: 4,
+        reasoning_tokens_out: 9,
+        model: 'gpt-4o-mini-2024-07-18',
+        usage_reported: true,
+        // 36 × 0.15 + 87 × 0.60 USD per million
+        cost_usd: '0.0000576',
+      },
+      request_sha256: /^[0-9a-f]{64}$/,
+      response_sha256: /^[0-9a-f]{64}$/,
+    });
+  }
+  t.notMatch(JSON.stringify(await records()), /secret|Hello/);
+  t.match((await gw.admin('GET', '/metrics')).text, /gw_websockets_open\{kind="metered"\} 1/);
+  t.equal((await gw.admin('GET', `/v1/verify/${String(first?.['record_hash'])}`)).status, 200);
+});
+
+t.test('a response of a realtime session is metered by the model of its session', async (t) => {
+  const { open, records } = await scene(t);
+  const client = await open(REALTIME);
+  const done = await client.say({ type: 'response.create', response: { instructions: 'be brief' } }, 'response.done');
+  t.match(done, { response: { id: 'resp_1' } });
+  t.match((await records())[1], {
+    record_tier: 'action',
+    model: 'gpt-4o-mini',
+    target_path: '/v1/realtime?model',
+    stream_outcome: 'complete',
+    metering: { tokens_in: 100, tokens_out: 30, cached_tokens_in: 20, cost_usd: '0.000033', usage_reported: true },
+  });
+  t.same(
+    client.events.map(({ type }) => type),
+    ['session.created', 'response.created', 'response.output_text.delta', 'response.done'],
+  );
+});
+
+const DENY_MODEL = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: no-gpt-4, when: {field: action.params.model, equals: gpt-4}, effect: {decision: deny, reason: "gpt-4 is not for you"}}
+`);
+
+t.test('a response that policy refuses is told as an error event and never forwarded', async (t) => {
+  const { open, records, upstream } = await scene(t, { bundle: DENY_MODEL });
+  const client = await open(RESPONSES);
+  const seen: string[] = [];
+  upstream.sockets[0]?.on('message', (data: Buffer) => seen.push(data.toString()));
+  const error = await client.say({ type: 'response.create', model: 'gpt-4', input: 'x', event_id: 'mine', stream_id: 's' }, 'error');
+  t.match(error, {
+    status: 403,
+    stream_id: 's',
+    error: { message: /gpt-4 is not for you/, type: 'gateway_deny', event_id: 'mine' },
+    decision: 'deny',
+    record_id: /.+/,
+  });
+  t.same(seen, []);
+  t.match((await records())[1], { record_id: error['record_id'], decision: 'deny', model: 'gpt-4', record_tier: 'action' });
+  await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'x' }, 'response.completed');
+  t.equal(seen.length, 1, 'the socket goes on');
+});
+
+t.test('a handshake that policy or identity refuses never reaches the upstream', async (t) => {
+  const { gw, records, upstream } = await scene(t, { bundle: DENY_MODEL });
+  const ask = async (path: string, headers: Record<string, string> = {}) =>
+    refused(webSocketOn(t, await connectThrough(gw.port, `${HOST}:443`, gw.caPem), HOST, path, { headers }));
+  t.match(await ask('/v1/realtime?model=gpt-4'), { status: 403, body: /gpt-4 is not for you/ });
+  t.match(await ask(REALTIME, { 'X-GW-Workload-ID': 'stranger' }), { status: 403, body: /workload_not_registered/ });
+  t.match(await ask('/v1/live/sessions'), { status: 426, headers: { upgrade: /HTTP/ } });
+  t.match(await ask('/v1/chat/completions'), { status: 426 });
+  const misdirected = webSocketOn(t, await connectThrough(gw.port, `${HOST}:443`, gw.caPem), 'api.mistral.ai', REALTIME);
+  t.match(await refused(misdirected), { status: 421 });
+  t.equal(upstream.handshakes.length, 0);
+  t.match(await records(), [
+    { decision: 'deny', record_tier: 'action' },
+    { decision: 'deny', reason_codes: ['workload_not_registered'] },
+    { decision: 'deny', reason_codes: ['misdirected_request'] },
+  ]);
+});
+
+t.test('a refusal of the upstream is passed on and recorded', async (t) => {
+  const { gw, records } = await scene(
+    t,
+    {},
+    {
+      refuse: (_request, connection) => {
+        connection.end('HTTP/1.1 401 x\r\nContent-Type: application/json\r\nContent-Length: 23\r\n\r\n{"error":{"code":"no"}}');
+        return true;
+      },
+    },
+  );
+  const answer = await refused(webSocketOn(t, await connectThrough(gw.port, `${HOST}:443`, gw.caPem), HOST, REALTIME));
+  t.match(answer, { status: 401, headers: { 'x-gw-decision': 'allow' } });
+  t.match((await records())[0], { upstream_status: 401, status_code: 401, record_tier: 'connection' });
+});
+
+const DOWNGRADE = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  transforms:
+    - {id: cheaper, when: {field: action.params.model, equals: gpt-4}, effect: {decision: downgrade, mutations: [{key: action.params.model, value: gpt-4o-mini}]}}
+`);
+
+t.test('a downgrade rewrites the event, the address of the session and its settings, and nothing else', async (t) => {
+  const { open, records, upstream } = await scene(t, { bundle: DOWNGRADE });
+  const client = await open(RESPONSES);
+  const seen: string[] = [];
+  upstream.sockets[0]?.on('message', (data: Buffer) => seen.push(data.toString()));
+  await client.say('{"type":"response.create", "model":"gpt-4", "input":"x", "big":12345678901234567890}', 'response.completed');
+  t.same(seen, ['{"type":"response.create", "model":"gpt-4o-mini", "input":"x", "big":12345678901234567890}']);
+  t.match((await records())[1], { decision: 'downgrade', model: 'gpt-4o-mini', metering: { model: 'gpt-4o-mini-2024-07-18' } });
+
+  const session = await open('/v1/realtime?model=gpt-4');
+  t.equal(upstream.handshakes[1]?.url, REALTIME);
+  await session.say({ type: 'response.create' }, 'response.done');
+  t.match(await session.say({ type: 'session.update', session: { model: 'gpt-4' } }, 'session.updated'), {
+    session: { model: 'gpt-4o-mini' },
+  });
+  const all = await records();
+  t.match(all.slice(2), [
+    { decision: 'downgrade', record_tier: 'connection' },
+    { decision: 'allow', model: 'gpt-4o-mini' },
+  ]);
+});
+
+t.test('what policy changes and an event cannot say is refused', async (t) => {
+  const bundle = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  transforms:
+    - {id: header, when: {field: action.params.max_output_tokens, equals: 7}, effect: {mutations: [{key: action.headers.x-team, value: a}]}}
+`);
+  const { open } = await scene(t, { bundle });
+  const client = await open(RESPONSES);
+  t.match(await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'x', max_output_tokens: 7 }, 'error'), {
+    error: { message: /mutation_not_applicable/ },
+  });
+});
+
+t.test('a change of the session to a refused model, or of its transcription, is not forwarded', async (t) => {
+  const { open, records } = await scene(t, { bundle: DENY_MODEL });
+  const client = await open(REALTIME);
+  t.match(await client.say({ type: 'session.update', session: { model: 'gpt-4' } }, 'error'), { decision: 'deny' });
+  t.match(await client.say({ type: 'session.update', session: { audio: { input: { transcription: { model: 'gpt-4' } } } } }, 'error'), {
+    decision: 'deny',
+  });
+  await client.say({ type: 'session.update', session: { instructions: 'x' } }, 'session.updated');
+  t.match(await records(), [{}, { decision: 'deny', model: 'gpt-4' }, { decision: 'deny', model: 'gpt-4' }]);
+});
+
+t.test('what the server begins by itself is judged, and cancelled when it is refused', async (t) => {
+  const bundle = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: no-waiting, when: {field: action.params.instructions, equals: wait}, effect: {decision: deny, reason: "not while waiting"}}
+`);
+  const { open, records } = await scene(t, { bundle });
+  const client = await open(REALTIME);
+  await client.say({ type: 'input_audio_buffer.commit' }, 'response.done');
+  await client.say({ type: 'session.update', session: { instructions: 'wait' } }, 'session.updated');
+  const before = client.events.length;
+  t.match(await client.say({ type: 'input_audio_buffer.commit' }, 'error'), { error: { message: /not while waiting/ } });
+  t.same(
+    client.events.slice(before).map(({ type }) => type),
+    ['error'],
+    'nothing of it reaches the client',
+  );
+  t.match((await records()).slice(1), [
+    { decision: 'allow', metering: { tokens_in: 100 } },
+    { decision: 'deny', metering: { tokens_in: 100, tokens_out: 30 }, stream_outcome: 'aborted' },
+  ]);
+});
+
+t.test('transcription beside a session is a call of its model', async (t) => {
+  const { open, records } = await scene(t);
+  const client = await open(REALTIME);
+  const session = { audio: { input: { transcription: { model: 'gpt-4o-mini-transcribe' } } } };
+  await client.say({ type: 'session.update', session }, 'session.updated');
+  await client.say({ type: 'conversation.item.create', item: {} }, 'conversation.item.input_audio_transcription.completed');
+  const all = await records();
+  t.equal(all.length, 2);
+  t.match(all[1], { model: 'gpt-4o-mini-transcribe', metering: { tokens_in: 14, tokens_out: 5 }, decision: 'allow' });
+  t.notMatch(JSON.stringify(all), /secret words/);
+});
+
+t.test('an event that two readers could take differently is refused and recorded', async (t) => {
+  const { open, records, upstream } = await scene(t);
+  const client = await open(RESPONSES);
+  const seen: string[] = [];
+  upstream.sockets[0]?.on('message', (data: Buffer) => seen.push(data.toString()));
+  const events = [
+    '{"type":"x","type":"response.create"}',
+    '{"Type":"response.create","type":"x"}',
+    '{"type":"response.create","model":"a","Model":"b"}',
+    'not json',
+    '[]',
+    '{"model":"a"}',
+  ];
+  for (const event of events) t.match(await client.say(event, 'error'), { error: { message: /ambiguous_body/ }, status: 400 }, event);
+  t.same(seen, []);
+  const all = await records();
+  t.equal(all.length, 1 + events.length);
+  for (const record of all.slice(1)) t.match(record, { decision: 'deny', reason_codes: ['ambiguous_body'] });
+});
+
+t.test('an error of the server ends the call that caused it', async (t) => {
+  const { open, records } = await scene(t);
+  const client = await open(RESPONSES);
+  await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'bad' }, 'error');
+  await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'good' }, 'response.completed');
+  const session = await open(REALTIME);
+  t.match(await session.say({ type: 'response.create', response: { conversation: 'bad' } }, 'error'), { error: { event_id: /^gw_/ } });
+  await session.say({ type: 'response.create' }, 'response.done');
+  t.match(await records(), [
+    { record_tier: 'connection' },
+    { stream_outcome: 'error', metering: { usage_reported: false } },
+    { stream_outcome: 'complete' },
+    { record_tier: 'connection' },
+    { stream_outcome: 'error' },
+    { stream_outcome: 'complete' },
+  ]);
+});
+
+t.test('a socket that dies leaves aborted records, whichever side it was', async (t) => {
+  const { open, records, recorded, upstream } = await scene(t);
+  const first = await open(RESPONSES);
+  const told = closing(first.socket);
+  first.socket.send(JSON.stringify({ type: 'response.create', model: 'gpt-4o-mini', input: 'die' }));
+  t.match(await told, { code: 1006 });
+  const second = await open(RESPONSES);
+  const gone = closing(upstream.sockets[1] as WebSocket);
+  await second.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'hang' }, 'response.created');
+  const before = performance.now();
+  second.socket.terminate();
+  await gone;
+  t.ok(performance.now() - before < 1000);
+  while (recorded().length < 4) await new Promise((resolve) => setImmediate(resolve));
+  t.match(
+    (await records()).filter(({ record_tier }) => record_tier === 'action'),
+    [
+      { stream_outcome: 'aborted', error: { code: 'upstream_unreachable' } },
+      { stream_outcome: 'aborted', error: { code: 'client_gone' } },
+    ],
+  );
+});
+
+t.test('pings and close codes pass, broken frames and large messages end the socket', async (t) => {
+  const { open, upstream } = await scene(t, { env: { GW_MAX_BODY_BYTES: '100000' } });
+  const client = await open(RESPONSES);
+  client.socket.ping('x');
+  t.match(await once(client.socket, 'pong'), [Buffer.from('x')]);
+  const server = upstream.sockets[0] as WebSocket;
+  server.ping('y');
+  t.match(await once(server, 'pong'), [Buffer.from('y')]);
+  const seen = closing(server);
+  client.socket.close(4001, 'bye');
+  t.same(await seen, { code: 4001, reason: 'bye' });
+  const large = await open(RESPONSES);
+  const told = closing(large.socket);
+  large.socket.send(JSON.stringify({ type: 'response.create', model: 'gpt-4o-mini', input: 'x'.repeat(200_000) }));
+  t.match(await told, { code: 1009 });
+});
+
+t.test('messages in pieces are read whole, up to the limit of bodies', async (t) => {
+  const { open, records } = await scene(t);
+  const client = await open(RESPONSES);
+  const text = JSON.stringify({ type: 'response.create', model: 'gpt-4o-mini', input: 'x'.repeat(3_000_000) });
+  const done = client.until('response.completed');
+  client.socket.send(text.slice(0, 10), { fin: false });
+  client.socket.send(text.slice(10, 70_000), { fin: false });
+  client.socket.send(text.slice(70_000), { fin: true });
+  await done;
+  t.match((await records())[1], { request_bytes: text.length });
+});
+
+t.test('redirect mode, and the key of a browser in the subprotocol', async (t) => {
+  const { gw, upstream, records } = await scene(t);
+  const path = `/proxy/openai${REALTIME}`;
+  const protocols = ['realtime', 'openai-insecure-api-key.sk-browser'];
+  const socket = webSocketOn(t, await connectPlain(gw.port), `127.0.0.1:${gw.port}`, path, { protocols });
+  const client = talk(socket);
+  await opened(socket);
+  await client.say({ type: 'response.create' }, 'response.done');
+  t.equal(upstream.handshakes[0]?.headers['sec-websocket-protocol'], 'realtime,openai-insecure-api-key.sk-browser');
+  t.match((await records())[1], { connection_type: 'sdk_redirect', metering: { tokens_in: 100 } });
+  t.notMatch(JSON.stringify(await records()), /sk-browser/);
+  const own = webSocketOn(t, await connectPlain(gw.port), `127.0.0.1:${gw.port}`, path, { protocols: ['openai-insecure-api-key.gwt_abc'] });
+  await once(own, 'close').catch(() => undefined);
+  t.notOk(upstream.handshakes[1]?.headers['sec-websocket-protocol'], 'a token of the gateway never leaves');
+});
+
+t.test('a stop waits for the answer that is under way and then says that it goes away', async (t) => {
+  const { gw, open, upstream } = await scene(t, { env: { GW_DRAIN_TIMEOUT: '30s' } });
+  const client = await open(RESPONSES);
+  await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'hang' }, 'response.created');
+  const stopped = gw.gateway.stop();
+  const told = closing(client.socket);
+  const done = client.until('response.completed');
+  upstream.sockets[0]?.send(JSON.stringify({ type: 'response.completed', response: { id: 'resp_1', status: 'completed' } }));
+  await done;
+  t.match(await told, { code: 1001 });
+  await stopped;
+});
