@@ -101,7 +101,7 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
     const { lower, leavesRequest } = knownName(name);
     if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
-    if (holdsOwnSecret(value, adminToken) || (lower === 'sec-websocket-protocol' && offersOwnSecret(value, adminToken))) continue;
+    if (holdsOwnSecret(lower, value, adminToken)) continue;
     kept.push(name, value);
   }
   if (options.trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
@@ -169,8 +169,8 @@ function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined
 }
 
 /** True for a token of this gateway: bare, behind a scheme, or as user name or password of a Basic credential. */
-function holdsOwnSecret(value: string, adminToken: string | undefined): boolean {
-  if (isOwnSecret(value, adminToken)) return true;
+function holdsOwnSecret(lowerName: string, value: string, adminToken: string | undefined): boolean {
+  if (isOwnSecret(value, adminToken) || (lowerName === 'sec-websocket-protocol' && offersOwnSecret(value, adminToken))) return true;
   const space = value.indexOf(' ');
   if (space === -1) return false;
   const rest = value.slice(space + 1).trimStart();
