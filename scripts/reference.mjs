@@ -172,7 +172,7 @@ function policyLanguagePage(
   ]);
   return `# Policy language
 
-The words of the language.
+The words of the language. What they mean together is told by example in the [guide](../guides/policy.md).
 
 ## Decisions
 

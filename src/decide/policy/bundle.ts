@@ -203,11 +203,13 @@ function readInlineRules(node: YamlNode, place: Place, problems: Problems): read
   return layers;
 }
 
+/** An unknown name is a problem and is returned all the same, so that the mistakes in its rules are told too. */
 function readLayerName(node: YamlNode, place: Place, problems: Problems): string | undefined {
   const name = problems.scalar(node, place, 'a layer')?.source;
-  if (name === undefined || isLayer(name)) return name;
-  problems.unknown(place, node, 'unknown_layer', 'layer', name, [...STANDARD_LAYERS, 'custom.<name>']);
-  return undefined;
+  if (name !== undefined && !isLayer(name)) {
+    problems.unknown(place, node, 'unknown_layer', 'layer', name, [...STANDARD_LAYERS, 'custom.<name>']);
+  }
+  return name;
 }
 
 /** A layer without a value is present and empty, as one with an empty list. */
