@@ -50,6 +50,8 @@ export class FaultyFiles implements Files {
   failSync = false;
   /** Milliseconds every write takes on the clock. */
   writeTakes = 0;
+  /** Asynchronous writes are done before the event loop comes round. */
+  doneAtOnce = false;
   writes = 0;
   asynchronousWrites = 0;
   syncs = 0;
@@ -80,7 +82,7 @@ export class FaultyFiles implements Files {
     const fits = Math.min(length, this.room);
     if (fits <= 0) throw full();
     this.room -= fits;
-    return systemFiles.write(fd, bytes, from, fits, position);
+    return (this.doneAtOnce ? systemFiles.writeSync : systemFiles.write)(fd, bytes, from, fits, position);
   }
 
   truncate(fd: number, length: number): void {
