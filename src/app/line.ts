@@ -1,4 +1,5 @@
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
+import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
@@ -9,9 +10,10 @@ import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics } from '../surfaces/metrics/metrics.ts';
+import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes } from './routes.ts';
+import { gatewayRoutes, type RouteParts } from './routes.ts';
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
@@ -46,6 +48,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
+    credentials: resources.credentials,
     budgets,
     idempotency: resources.idempotency,
     store,
@@ -60,12 +63,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     shadow,
     workloads,
     rateLimits: resources.rateLimits,
-    budgets: {
-      service: budgets,
-      clock,
-      defaultOrg: config.orgId ?? 'default',
-      canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
-    },
+    ...moneyRoutes(config, resources, health),
     health: {
       clock,
       nodeId: config.nodeId,
@@ -80,7 +78,26 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   return { pipeline, router: new Router({ routes, adminToken: resources.adminToken.value, metricsToken: config.metricsToken, log }) };
 }
 
-function settingsOf(config: Config, { adminToken }: Resources): PipelineSettings {
+/** What the routes of budgets, credentials and connectors stand on. */
+function moneyRoutes(
+  config: Config,
+  { clock, catalogue, budgets, credentials }: Resources,
+  health: ConnectorHealth,
+): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
+  const context = credentialContext(catalogue);
+  return {
+    budgets: {
+      service: budgets,
+      clock,
+      defaultOrg: config.orgId ?? 'default',
+      canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
+    },
+    credentials: { ...context, service: credentials, reload: () => loadCredentialFiles(config.credentialsDir, credentials, context) },
+    connectors: { catalogue, hasCredential: (id) => credentials.covers(id), failing: (id) => health.failing(id) },
+  };
+}
+
+function settingsOf(config: Config, { adminToken, catalogue }: Resources): PipelineSettings {
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,
@@ -88,7 +105,14 @@ function settingsOf(config: Config, { adminToken }: Resources): PipelineSettings
     proxyAuth: config.proxyAuth,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
+    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name))),
   };
+}
+
+function knownConnector(catalogue: Catalogue, name: string): string {
+  const id = canonicalConnectorId(catalogue, name);
+  if (id === undefined) throw new Error(`GW_OAUTH_PASSTHROUGH: "${name}" is no connector`);
+  return id;
 }
 
 function shadowOf({ policiesShadow: path }: Config, { clock, log, language }: Resources, events: GatewayEvents): ShadowPolicy | undefined {

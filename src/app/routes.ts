@@ -6,6 +6,8 @@ import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
+import { type ConnectorRouteOptions, connectorRoutes } from '../surfaces/admin/connectors.ts';
+import { type CredentialRouteOptions, credentialRoutes } from '../surfaces/admin/credentials.ts';
 import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
 import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
@@ -24,6 +26,8 @@ export interface RouteParts {
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly budgets: BudgetRouteOptions;
+  readonly credentials: CredentialRouteOptions;
+  readonly connectors: ConnectorRouteOptions;
   readonly health: HealthOptions;
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
@@ -45,5 +49,7 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...rateLimitRoutes(parts.rateLimits),
     ...discoveryRoutes(parts.discovery),
     ...budgetRoutes(parts.budgets),
+    ...credentialRoutes(parts.credentials),
+    ...connectorRoutes(parts.connectors),
   ];
 }

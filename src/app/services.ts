@@ -1,12 +1,14 @@
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
+import { environmentSecret } from '../base/config/environment.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import { BudgetService } from '../services/budgets.ts';
+import { CredentialService } from '../services/credentials.ts';
 import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
@@ -15,6 +17,7 @@ import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 
 /** What services stand on. */
 export interface Ground {
@@ -34,6 +37,7 @@ export interface Services {
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
+  readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly idempotency: IdempotencyService;
   /** Called for each budget that reaches a threshold. */
@@ -49,6 +53,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, ...language });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
+  const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogue));
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequests.open({ store, clock, plan });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -62,7 +68,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   if (discovery) closers.push(() => discovery.close());
   const idempotency = new IdempotencyService({ store, clock, log, box });
   closers.push(() => idempotency.close());
-  return { policies, language, workloads, rateLimits, monthlyRequests, budgets, budgetAlerts, idempotency, discovery };
+  return { policies, language, workloads, rateLimits, credentials, monthlyRequests, budgets, budgetAlerts, idempotency, discovery };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

@@ -1,3 +1,4 @@
+import type { Credential } from '../base/model/credential.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -61,7 +62,7 @@ export class ExchangeFacts implements Facts {
     };
     this.connector_id = exchange.connectorId;
     this.credential_id = exchange.credentialId;
-    this.candidates = { connectors: exchange.candidates, credentials: NO_CREDENTIALS };
+    this.candidates = { connectors: exchange.candidates, credentials: idsOf(exchange.credentialCandidates) };
     this.#headers = exchange.headers;
   }
 
@@ -70,6 +71,10 @@ export class ExchangeFacts implements Facts {
     this.#headerNames ??= headerNames(this.#headers);
     return this.#headerNames;
   }
+}
+
+function idsOf(credentials: readonly Credential[]): readonly string[] {
+  return credentials.length === 0 ? NO_CREDENTIALS : credentials.map(({ credential_id: id }) => id);
 }
 
 function headerNames(flat: readonly string[]): ReadonlySet<string> {

@@ -10,6 +10,7 @@ import type { ArrivalHead, BodySource, ReplySink } from '../base/model/arrival.t
 import type { Attribution } from '../base/model/attribution.ts';
 import type { ByteChannel } from '../base/model/channel.ts';
 import type { ConnectionType, TrafficClass } from '../base/model/connection.ts';
+import type { Credential } from '../base/model/credential.ts';
 import type { Decision, RecordedDecision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ExecutionRecord, ShadowTrace } from '../base/model/execution-record.ts';
@@ -18,6 +19,7 @@ import type { Workload } from '../base/model/workload.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import type { Estimate } from '../decide/pricing/estimate.ts';
+import type { CredentialAnswer } from '../decide/routing/choose-credential.ts';
 import type { AiBody } from '../inbound/normalise/body.ts';
 import type { Form } from '../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
@@ -143,6 +145,12 @@ export class Exchange {
   attribution: Attribution = {};
   connectorId: string | undefined;
   credentialId: string | undefined;
+  /** Stored credentials that may go to this host. */
+  credentialCandidates: readonly Credential[] = [];
+  /** Undefined: none of ours, and the caller's own headers are nobody's business. */
+  credential: CredentialAnswer | undefined;
+  /** The caller's own Authorization goes ahead of a stored credential. */
+  oauthPassthrough = false;
   /** Connectors that could take the call. */
   candidates: readonly string[] = [];
   price: Price | undefined;

@@ -61,6 +61,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     response_sha256: delivery?.responseSha256,
     request_bytes: exchange.streamed?.bytes ?? exchange.requestBytes,
     response_bytes: delivery?.responseBytes ?? 0,
+    oauth_passthrough: exchange.oauthPassthrough ? true : undefined,
     risk_score: undefined,
     risk_signals: undefined,
     delegation_id: request?.delegation_id ?? exchange.identity?.delegationId,

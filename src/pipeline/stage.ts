@@ -5,6 +5,7 @@ import type { IpSet } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { BudgetService } from '../services/budgets.ts';
+import type { CredentialService } from '../services/credentials.ts';
 import type { IdempotencyService } from '../services/idempotency.ts';
 import type { MonthlyRequests } from '../services/monthly-requests.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -23,6 +24,8 @@ export interface PipelineSettings {
   readonly proxyAuth: 'optional' | 'required';
   readonly adminToken: string;
   readonly trustedProxies: IpSet;
+  /** Connectors whose callers' own Authorization goes ahead of a stored credential. */
+  readonly oauthPassthrough: ReadonlySet<string>;
 }
 
 /** What stages stand on. */
@@ -37,6 +40,7 @@ export interface Pipeline {
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
+  readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly idempotency: IdempotencyService;
   readonly store: Store;

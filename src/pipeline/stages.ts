@@ -7,6 +7,7 @@ import { authenticate } from './stages/authenticate.ts';
 import { caps } from './stages/caps.ts';
 import { checkAgain } from './stages/check-again.ts';
 import { connectorAndCredential } from './stages/connector-and-credential.ts';
+import { inject } from './stages/credential.ts';
 import { decidePolicy } from './stages/decide.ts';
 import { delegation } from './stages/delegation.ts';
 import { estimate } from './stages/estimate.ts';
@@ -41,7 +42,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [caps, rate, reserve, forward, meter];
+const CALL: readonly Stage[] = [inject, caps, rate, reserve, forward, meter];
 
 /**
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every

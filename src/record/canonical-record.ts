@@ -75,6 +75,7 @@ function inOrder(record: UnhashedRecord): RecordDraft {
     metering: meteringInOrder(record.metering),
     model: record.model,
     node_id: record.node_id,
+    oauth_passthrough: record.oauth_passthrough,
     org_id: record.org_id,
     policy_trace: traceInOrder(record.policy_trace),
     project_id: record.project_id,

@@ -20,6 +20,10 @@ export class ConnectorHealth {
     },
   };
 
+  failing(connectorId: string): boolean {
+    return this.#failing.has(connectorId);
+  }
+
   list(): readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[] {
     const all = [...this.#catalogue.providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
     return all.map(({ id, version }) => ({ id, version, healthy: !this.#failing.has(id) }));

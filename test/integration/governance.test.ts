@@ -164,8 +164,8 @@ t.test('decisions whose service does not exist are refused, on every door with 4
 
 t.test('what nothing enforces yet is refused', async (t) => {
   await t.rejects(
-    startTestGateway(t, { bundle: bundle(`${ALLOW_AI}  budgets:\n    - {id: cap, effect: {select_credential: {mode: alias}}}\n`) }),
-    /select_credential|not_supported_yet|not supported/,
+    startTestGateway(t, { bundle: bundle(`${ALLOW_AI}  budgets:\n    - {id: cap, effect: {select_connector: "custom:mine"}}\n`) }),
+    /select_connector|not_supported_yet|not supported/,
   );
   const { gw } = await governed(t, ALLOW_AI);
   const direct = async (extra: object) => {

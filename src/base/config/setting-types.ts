@@ -193,6 +193,12 @@ export const hostNames: SettingType<ReadonlySet<string>> = {
   parse: (text) => new Set(items(text).map((item) => canonicalHost(item) ?? refuse())),
 };
 
+export const names: SettingType<readonly string[]> = {
+  name: 'names',
+  allowed: 'comma-separated connector ids',
+  parse: (text) => [...new Set(items(text))],
+};
+
 export const origins: SettingType<ReadonlySet<string>> = {
   name: 'list of origins',
   allowed: 'comma-separated origins such as `https://app.example.com`, without a path',

@@ -85,6 +85,19 @@ export const SETTINGS = {
     'A second bundle, evaluated beside the active one and never enforced: a policies folder, or a file in the place of its `bundle.yaml`.',
   ),
 
+  credentialsDir: required(
+    'GW_CREDENTIALS_DIR',
+    type.folder,
+    './credentials',
+    'Folder of `*.yaml` credential files, read at start and on reload.',
+  ),
+  oauthPassthrough: required(
+    'GW_OAUTH_PASSTHROUGH',
+    type.names,
+    '',
+    'Connectors whose callers may bring their own `Authorization` (OAuth), which then goes ahead of a stored credential.',
+  ),
+
   orgId: optional(
     'GW_ORG_ID',
     type.identifier,

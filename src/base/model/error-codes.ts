@@ -4,6 +4,7 @@
  */
 export const ERROR_CODES = {
   invalid_request: { status: 400, meaning: 'The body, a header or a parameter is not valid; `details` names each bad member.' },
+  INVALID_ARGUMENT: { status: 400, meaning: 'A credential is assigned or changed in a way that its distribution does not permit.' },
   ambiguous_body: { status: 400, meaning: 'The body could be read in two ways, so policy and provider might not see the same request.' },
   invalid_policy: { status: 400, meaning: 'The policy bundle does not load; `details` has file, line and column of each mistake.' },
   not_supported_yet: { status: 400, meaning: 'A setting, an effect or a request member that nothing in this version enforces.' },

@@ -101,6 +101,8 @@ export interface ExecutionRecord {
   readonly response_sha256?: string;
   readonly request_bytes: number;
   readonly response_bytes: number;
+  /** The caller's own Authorization went ahead of a stored credential (specification, "Authentication" 5). */
+  readonly oauth_passthrough?: true;
   readonly risk_score?: number;
   readonly risk_signals?: readonly string[];
   readonly delegation_id?: string;

@@ -150,7 +150,6 @@ function readSelectConnector({ value }: YamlEntry, place: Place, effects: RuleEf
 
 function readSelectCredential(entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
   const { problems } = reader;
-  refuseUnsupported('select_credential', entry.key, place, reader);
   const choice: CredentialChoice = {};
   const keep =
     (name: keyof CredentialChoice, convert: (text: string) => string = (text) => text) =>

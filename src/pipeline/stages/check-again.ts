@@ -1,8 +1,8 @@
 import { recheck } from '../../decide/policy/recheck.ts';
+import type { Exchange } from '../exchange.ts';
 import { ExchangeFacts } from '../exchange-facts.ts';
-import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
-import { carriesKey } from './connector-and-credential.ts';
+import { takeCredential } from './credential.ts';
 import { refusalFrom } from './decide.ts';
 import { estimateCall } from './estimate.ts';
 import { takePrice, takeRoute } from './resolve.ts';
@@ -15,15 +15,16 @@ export const checkAgain: Stage = {
   name: 'check again',
   run(exchange, pipeline) {
     const { active, facts } = exchange;
-    const asItWas = facts?.connector_id === exchange.connectorId && facts?.target_host === exchange.host && !exchange.changedByPolicy;
-    if (asItWas || !active) return undefined;
+    if (!active || (isAsItWas(exchange) && !exchange.changedByPolicy)) return undefined;
     if (facts?.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
     takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
+    const refusal = takeCredential(exchange, pipeline);
     const verdict = recheck(active.policy, new ExchangeFacts(exchange));
-    if (verdict) return refusalFrom(verdict, exchange, pipeline);
-    // The only keys there are yet are the callers' own, and a key goes to no host but its connector's (decision 6.9).
-    if (facts?.connector_id === exchange.connectorId || !carriesKey(exchange)) return undefined;
-    return deny('no_credential_candidate', `Policy moves this call to ${exchange.connectorId}, where the key that it carries must not go.`);
+    return verdict ? refusalFrom(verdict, exchange, pipeline) : refusal;
   },
 };
+
+function isAsItWas({ facts, connectorId, host, credentialId }: Exchange): boolean {
+  return facts?.connector_id === connectorId && facts?.target_host === host && facts?.credential_id === credentialId;
+}

@@ -6,6 +6,7 @@ import { directCall, directPath } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
+import { takeCredential } from './credential.ts';
 
 /** Which connector, which operation, which price: what policy will be asked about. */
 export const resolve: Stage = {
@@ -14,6 +15,8 @@ export const resolve: Stage = {
     takeRoute(exchange, pipeline, {});
     if (exchange.request) shape(exchange, exchange.request);
     takePrice(exchange, pipeline);
+    // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
+    takeCredential(exchange, pipeline);
     return undefined;
   },
 };

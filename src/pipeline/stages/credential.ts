@@ -1,0 +1,101 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Credential } from '../../base/model/credential.ts';
+import { chooseCredential } from '../../decide/routing/choose-credential.ts';
+import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
+import type { Exchange, Refusal } from '../exchange.ts';
+import { byName } from '../flat-headers.ts';
+import { deny } from '../refusals.ts';
+import type { Pipeline, Stage } from '../stage.ts';
+
+/**
+ * Settles which credential the call takes, with what policy selected once it was asked (decisions 6.9, 6.10).
+ * @returns why there is none, when the call needs one or policy leaves none
+ */
+export function takeCredential(exchange: Exchange, pipeline: Pipeline): Refusal | undefined {
+  const { provider, request, facts } = exchange;
+  const { credentials, settings } = pipeline;
+  const connectorId = exchange.connectorId ?? '';
+  const select = exchange.verdict?.effects.select_credential;
+  const moved = facts !== undefined && facts.connector_id !== connectorId;
+  const candidates = forHost(credentials.usable(exchange.orgId, connectorId), exchange.host);
+  const passthrough = settings.oauthPassthrough.has(connectorId);
+  exchange.credentialCandidates = candidates;
+  exchange.credentialId = undefined;
+  // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
+  if (!request && candidates.length === 0 && !select && !moved && !passthrough) return undefined;
+  const hint = request?.credential_hint;
+  const answer = chooseCredential({
+    door: request ? 'direct' : 'proxied',
+    connectorId,
+    needsCredential: provider?.needsCredential === true,
+    candidates,
+    hint,
+    hintIsStored: hint !== undefined && credentials.isStored(exchange.orgId, hint),
+    select,
+    callerKey: carriesKey(exchange),
+    moved,
+    passthrough,
+  });
+  exchange.credential = answer;
+  if (answer.kind === 'stored') exchange.credentialId = answer.credentialId;
+  return answer.kind === 'refused' ? deny(answer.code, answer.reason) : undefined;
+}
+
+/** Without `target_hosts` a credential is good for every host of its connector. */
+function forHost(candidates: readonly Credential[], host: string): readonly Credential[] {
+  const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
+  return candidates.every(fits) ? candidates : candidates.filter(fits);
+}
+
+/** True when the call carries a key that its caller meant for the connector of this host and no other (decision 6.9). */
+function carriesKey(exchange: Exchange): boolean {
+  const headers = byName(exchange.headers);
+  return clientKey(undefined, headers) || clientKey(exchange.provider, headers, exchange.path);
+}
+
+/** Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was there goes (decision 8.4). */
+export const inject: Stage = {
+  name: 'inject',
+  run(exchange, pipeline) {
+    const answer = exchange.credential;
+    switch (answer?.kind) {
+      case 'stored': {
+        const secret = pipeline.credentials.secretOf(answer.credentialId);
+        if (secret === undefined) return deny('no_credential_candidate', 'The credential of this call has just been removed.');
+        replaceKey(exchange, pipeline, secret);
+        return undefined;
+      }
+      case 'hint':
+        replaceKey(exchange, pipeline, exchange.request?.credential_hint ?? '');
+        return undefined;
+      case 'caller':
+        if (answer.passthrough) notePassthrough(exchange, pipeline);
+        return undefined;
+      default:
+        return undefined;
+    }
+  },
+};
+
+function replaceKey(exchange: Exchange, { catalogue }: Pipeline, key: string): void {
+  const { provider, facts } = exchange;
+  if (!provider) {
+    const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
+    throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
+  }
+  const names = authHeaderNames(provider);
+  const kept: string[] = [];
+  for (let at = 0; at < exchange.headers.length; at += 2) {
+    const name = exchange.headers[at] ?? '';
+    if (!names.has(name.toLowerCase())) kept.push(name, exchange.headers[at + 1] ?? '');
+  }
+  const meant = facts?.connector_id === undefined ? undefined : catalogue.provider(facts.connector_id);
+  exchange.path = withoutAuthQuery(meant, withoutAuthQuery(provider, exchange.path));
+  exchange.headers = [...kept, ...injectAuth(provider, key, exchange.operation?.dialect)];
+}
+
+/** What the toggle lets through is always told, unlike elsewhere: in the log and in the record. */
+function notePassthrough(exchange: Exchange, { log }: Pipeline): void {
+  exchange.oauthPassthrough = true;
+  log.info({ record_id: exchange.recordId, connector_id: exchange.connectorId }, "the caller's own Authorization is passed through");
+}

@@ -1,0 +1,225 @@
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { Lru } from '../base/lib/lru.ts';
+import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
+import type { Credential } from '../base/model/credential.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+/** Entities of this space hold a credential and, sealed, its secret. */
+export const CREDENTIALS = 'credential';
+/** Lists by org and connector that are kept ready; orgs may be named by callers. */
+const LISTS = 1_000;
+const ENV = 'env:';
+
+/** What is written to a credential; members that are left out of an update keep their value. */
+export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'node_ids' | 'type' | 'distribution'> & {
+  readonly type?: Credential['type'];
+  readonly distribution?: Credential['distribution'];
+  /** The secret itself, or `env:NAME`. */
+  readonly secret_ref?: string;
+};
+
+interface StoredCredential {
+  readonly credential: Credential;
+  /** Name of the variable that holds the secret. */
+  readonly env?: string;
+  readonly sealed?: Sealed;
+}
+
+interface Entry extends StoredCredential {
+  /** Undefined: it has none, or it cannot be read. */
+  readonly secret: string | undefined;
+}
+
+/** A credential as it is shown: never its secret, only where that comes from. */
+export type ShownCredential = Credential & { readonly secret_source: 'stored' | 'environment' | 'none' };
+
+export interface CredentialServiceOptions {
+  readonly store: Store;
+  readonly box: SecretBox;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly nodeId: string;
+  /** Looks an environment variable up. */
+  readonly environment: (name: string) => string | undefined;
+}
+
+/** Where the sealed secret of a credential belongs. */
+export function secretContext(credentialId: string): string {
+  return `credential:${credentialId}`;
+}
+
+/**
+ * Stored credentials (specification, "Credential"; decisions 6.6, 6.9, 8.11). Secrets are sealed at rest and open in memory only; nothing returns them but
+ * {@link secretOf}, which the path of a call asks.
+ */
+export class CredentialService {
+  readonly #options: CredentialServiceOptions;
+  readonly #entries = new Map<string, Entry>();
+  readonly #lists = new Lru<string, readonly Credential[]>({ max: LISTS });
+
+  private constructor(options: CredentialServiceOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: CredentialServiceOptions): Promise<CredentialService> {
+    const service = new CredentialService(options);
+    for (const { key, value } of await options.store.list(CREDENTIALS))
+      service.#entries.set(key, service.#opened(value as StoredCredential));
+    return service;
+  }
+
+  /** In the order of their ids. */
+  list(): readonly ShownCredential[] {
+    return [...this.#entries.values()].map(shown).sort((a, b) => (a.credential_id < b.credential_id ? -1 : 1));
+  }
+
+  get(credentialId: string): ShownCredential | undefined {
+    const entry = this.#entries.get(credentialId);
+    return entry && shown(entry);
+  }
+
+  /** True when the id is one that this org may name. */
+  isStored(orgId: string, credentialId: string): boolean {
+    const entry = this.#entries.get(credentialId);
+    return entry !== undefined && isOf(entry.credential, orgId) && entry.credential.type === 'ai_provider';
+  }
+
+  /** Credentials of an org for a connector that have a secret and are on this node, in the order of their ids. The same list until something changes. */
+  usable(orgId: string, connectorId: string): readonly Credential[] {
+    if (this.#entries.size === 0) return NONE;
+    const key = `${connectorId}\n${orgId}`;
+    const known = this.#lists.get(key);
+    if (known) return known;
+    const found = [...this.#entries.values()].filter(
+      ({ credential, secret }) => secret !== undefined && this.#isFor(credential, orgId, connectorId),
+    );
+    const list = found.map(({ credential }) => credential).sort((a, b) => (a.credential_id < b.credential_id ? -1 : 1));
+    this.#lists.set(key, list);
+    return list;
+  }
+
+  /** True when any org has a usable credential for the connector. */
+  covers(connectorId: string): boolean {
+    for (const { credential, secret } of this.#entries.values()) {
+      if (secret !== undefined && credential.connector_id === connectorId && credential.type === 'ai_provider') return true;
+    }
+    return false;
+  }
+
+  /** For the header of a forwarded call and nothing else. */
+  secretOf(credentialId: string): string | undefined {
+    return this.#entries.get(credentialId)?.secret;
+  }
+
+  /**
+   * Creates or updates one.
+   * @throws GatewayError `invalid_request` for an alias without a secret, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
+   */
+  async put(change: CredentialChange): Promise<ShownCredential> {
+    const { clock, store } = this.#options;
+    const { secret_ref: secretRef, ...rest } = change;
+    const before = this.#entries.get(change.credential_id);
+    if (before && change.distribution !== undefined && change.distribution !== before.credential.distribution) {
+      throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
+    }
+    if (before && change.connector_id !== before.credential.connector_id && secretRef === undefined) {
+      throw invalid('secret_ref', 'is needed when the connector changes: a secret goes to its own connector only');
+    }
+    const secret = secretRef === undefined ? sourceOf(before) : this.#sourceFrom(change.credential_id, secretRef);
+    if (change.mode === 'alias' && secret.env === undefined && secret.sealed === undefined) {
+      throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
+    }
+    const now = timestamp(clock.now());
+    const credential: Credential = {
+      ...rest,
+      type: change.type ?? before?.credential.type ?? 'ai_provider',
+      distribution: change.distribution ?? before?.credential.distribution ?? 'org_wide',
+      ...(before?.credential.node_ids ? { node_ids: before.credential.node_ids } : {}),
+      created_at: before?.credential.created_at ?? now,
+      updated_at: now,
+    };
+    const value: StoredCredential = { credential, ...secret };
+    await store.commit(undefined, [{ op: 'put', space: CREDENTIALS, key: credential.credential_id, value }]);
+    return this.#keep(value);
+  }
+
+  /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
+  async assign(credentialId: string, nodeIds: readonly string[]): Promise<ShownCredential | undefined> {
+    const before = this.#entries.get(credentialId);
+    if (!before) return undefined;
+    if (before.credential.distribution === 'org_wide')
+      throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
+    const credential = { ...before.credential, node_ids: nodeIds, updated_at: timestamp(this.#options.clock.now()) };
+    const value: StoredCredential = { credential, ...sourceOf(before) };
+    await this.#options.store.commit(undefined, [{ op: 'put', space: CREDENTIALS, key: credentialId, value }]);
+    return this.#keep(value);
+  }
+
+  /** False when there is none. */
+  async remove(credentialId: string): Promise<boolean> {
+    if (!this.#entries.has(credentialId)) return false;
+    await this.#options.store.commit(undefined, [{ op: 'delete', space: CREDENTIALS, key: credentialId }]);
+    this.#entries.delete(credentialId);
+    this.#lists.clear();
+    return true;
+  }
+
+  #keep(value: StoredCredential): ShownCredential {
+    const entry = this.#opened(value);
+    this.#entries.set(value.credential.credential_id, entry);
+    this.#lists.clear();
+    return shown(entry);
+  }
+
+  #isFor(credential: Credential, orgId: string, connectorId: string): boolean {
+    if (credential.connector_id !== connectorId || credential.type !== 'ai_provider' || !isOf(credential, orgId)) return false;
+    return credential.distribution === 'org_wide' || credential.node_ids?.includes(this.#options.nodeId) === true;
+  }
+
+  #sourceFrom(credentialId: string, secretRef: string): { env?: string; sealed?: Sealed } {
+    if (secretRef.startsWith(ENV)) return { env: secretRef.slice(ENV.length) };
+    return { sealed: this.#options.box.seal(secretRef, secretContext(credentialId)) };
+  }
+
+  #opened(stored: StoredCredential): Entry {
+    return { ...stored, secret: this.#secret(stored) };
+  }
+
+  #secret({ credential, env, sealed }: StoredCredential): string | undefined {
+    const { environment, box, log } = this.#options;
+    const about = { credential_id: credential.credential_id };
+    if (env !== undefined) {
+      const value = environment(env);
+      if (value === undefined) log.warn({ ...about, variable: env }, 'the environment variable that holds a credential is not set');
+      return value;
+    }
+    if (sealed === undefined) return undefined;
+    try {
+      return box.open(sealed, secretContext(credential.credential_id)).toString();
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      log.error({ ...about, err: error }, 'a stored credential cannot be opened; was GW_SECRETS_KEY changed?');
+      return undefined;
+    }
+  }
+}
+
+const NONE: readonly Credential[] = [];
+
+function sourceOf(stored: StoredCredential | undefined): { env?: string; sealed?: Sealed } {
+  return { ...(stored?.env === undefined ? {} : { env: stored.env }), ...(stored?.sealed ? { sealed: stored.sealed } : {}) };
+}
+
+function isOf(credential: Credential, orgId: string): boolean {
+  return credential.org_id === undefined || credential.org_id === orgId;
+}
+
+function shown({ credential, env, sealed }: StoredCredential): ShownCredential {
+  return { ...credential, secret_source: env !== undefined ? 'environment' : sealed ? 'stored' : 'none' };
+}
+
+function invalid(path: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', 'The credential is not valid.', { details: [{ path, message }] });
+}

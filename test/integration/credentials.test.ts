@@ -1,0 +1,315 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import pino from 'pino';
+import t from 'tap';
+import type { Logger } from '../../src/base/lib/log.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+const SECRET = 'sk-stored-secret-1234567890';
+const AZURE = 'res.openai.azure.com';
+
+async function store(gw: TestGateway, credential: object): Promise<void> {
+  const answer = await gw.admin('PUT', '/v1/admin/credentials', { mode: 'alias', ...credential });
+  if (answer.status !== 200) throw new Error(answer.text);
+}
+
+/** The auth headers of the last call that reached the upstream. */
+function sent({ upstream }: Governed): Record<string, unknown> {
+  const { authorization, 'x-api-key': xApiKey, 'api-key': apiKey, 'x-goog-api-key': google } = upstream.requests.at(-1)?.headers ?? {};
+  return { authorization, xApiKey, apiKey, google };
+}
+
+const none = { authorization: undefined, xApiKey: undefined, apiKey: undefined, google: undefined };
+
+t.test('the admin API never shows a secret', async (t) => {
+  const lines: string[] = [];
+  const log = pino(
+    { level: 'trace' },
+    new Writable({ write: (line, _encoding, done) => {
+      lines.push(String(line));
+      done();
+    } }),
+  ) as unknown as Logger;
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, log });
+  const { gw } = governed;
+  const put = (body: unknown) => gw.admin('PUT', '/v1/admin/credentials', body);
+  const whole = {
+    credential_id: 'cred-a',
+    org_id: 'default',
+    connector_id: 'provider_a',
+    mode: 'alias',
+    secret_ref: SECRET,
+    name: 'Main',
+    billing_owner: 'ops',
+  };
+  const created = await put(whole);
+  t.match(created, {
+    status: 200,
+    body: { credential_id: 'cred-a', connector_id: 'openai', type: 'ai_provider', distribution: 'org_wide', secret_source: 'stored' },
+  });
+  await store(gw, { credential_id: 'cred-env', connector_id: 'anthropic', secret_ref: 'env:GW_TEST_NOT_SET' });
+  t.equal((await governed.execute({ credential_hint: 'cred-a' })).status, 200);
+  const listed = await gw.admin('GET', '/v1/admin/credentials');
+  t.match(listed.body, {
+    credentials: [
+      { credential_id: 'cred-a', name: 'Main' },
+      { credential_id: 'cred-env', secret_source: 'environment' },
+    ],
+  });
+  for (const text of [created.text, listed.text, lines.join('')]) t.notOk(text.includes(SECRET) || text.includes('secret_ref'));
+  t.match(lines.join(''), /GW_TEST_NOT_SET/, 'a variable that is not set is told by its name');
+
+  t.match(
+    await put({ ...whole, secret_ref: undefined, name: 'Renamed' }),
+    { status: 200, body: { name: 'Renamed' } },
+    'an update keeps the secret',
+  );
+  await governed.execute({ credential_hint: 'cred-a' });
+  t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` });
+
+  t.match(await put({ ...whole, distribution: 'node_scoped' }), { status: 400, body: { error: { code: 'INVALID_ARGUMENT' } } });
+  t.match(await gw.admin('PUT', '/v1/admin/credentials/cred-a/nodes', { node_ids: ['n'] }), {
+    status: 400,
+    body: { error: { code: 'INVALID_ARGUMENT' } },
+  });
+  for (const [change, path] of [
+    [{ credential_id: 'two words' }, 'credential_id'],
+    [{ connector_id: 'nowhere' }, 'connector_id'],
+    [{ connector_id: 'generic_http' }, 'connector_id'],
+    [{ connector_id: 'anthropic', secret_ref: undefined }, 'secret_ref'],
+    [{ credential_id: 'new', secret_ref: undefined }, 'secret_ref'],
+    [{ mode: 'oauth' }, 'mode'],
+    [{ mode: undefined }, 'mode'],
+    [{ type: 'other' }, 'type'],
+    [{ secret_ref: 'two\nlines' }, 'secret_ref'],
+    [{ secret_ref: 'env:not a name' }, 'secret_ref'],
+    [{ target_hosts: ['api.mistral.ai'] }, 'target_hosts[0]'],
+    [{ target_hosts: [] }, 'target_hosts'],
+    [{ secret: SECRET }, 'secret'],
+  ] as const) {
+    const answer = await put({ ...whole, ...change });
+    t.equal(answer.status, 400, path);
+    t.match(answer.text, `"path":"${path}"`);
+    t.notOk(answer.text.includes(SECRET));
+  }
+  t.match(await gw.admin('GET', '/v1/admin/connectors'), { status: 200 });
+  t.equal((await gw.admin('DELETE', '/v1/admin/credentials/cred-a')).status, 200);
+  t.equal((await gw.admin('DELETE', '/v1/admin/credentials/cred-a')).status, 404);
+  t.equal((await fetch(`${gw.url}/v1/admin/credentials`)).status, 401);
+});
+
+t.test('each kind of provider gets the stored key in its own way, and what the client sent is gone', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL });
+  const { gw, execute, send } = governed;
+  for (const connector of ['openai', 'anthropic', 'gemini', 'azure_openai', 'cohere', 'mistral']) {
+    await store(gw, { credential_id: `key-${connector}`, connector_id: connector, secret_ref: `stored-${connector}` });
+  }
+  const direct = (host: string, params: object) => execute({ credential_hint: undefined }, { target_host: host, params });
+  await direct('api.openai.com', CHAT);
+  t.same(sent(governed), { ...none, authorization: 'Bearer stored-openai' });
+  await direct('api.anthropic.com', { model: 'claude-3-5-haiku-20241022', max_tokens: 5, messages: [] });
+  t.same(sent(governed), { ...none, xApiKey: 'stored-anthropic' });
+  await direct('generativelanguage.googleapis.com', { model: 'gemini-2.5-flash', contents: [] });
+  t.same(sent(governed), { ...none, google: 'stored-gemini' });
+  await direct(AZURE, CHAT);
+  t.same(sent(governed), { ...none, apiKey: 'stored-azure_openai' });
+
+  const body = { model: 'claude-3-5-haiku-20241022', max_tokens: 5, messages: [] };
+  const bare = (headers: string[], path: string, of: unknown) =>
+    send({ method: 'POST', path, headers: ['Content-Type', 'application/json', ...headers], body: JSON.stringify(of) });
+  const answer = await bare([], '/proxy/anthropic/v1/messages', body);
+  t.same(sent(governed), { ...none, xApiKey: 'stored-anthropic' }, 'a client without a key');
+  t.match(await governed.recordOf(answer), { credential_id: 'key-anthropic' });
+  await bare(['Authorization', 'Bearer '], '/proxy/anthropic/v1/messages', body);
+  t.same(sent(governed), { ...none, xApiKey: 'stored-anthropic' }, 'an empty scheme is no key');
+  await bare(['x-api-key', 'mine'], '/proxy/anthropic/v1/messages', body);
+  t.same(sent(governed), { ...none, xApiKey: 'mine' }, "the client's own key comes before the first candidate");
+  await bare(['x-goog-api-key', ''], '/proxy/gemini/v1beta/models/gemini-2.5-flash:generateContent?key=', { contents: [] });
+  t.same(sent(governed), { ...none, google: 'stored-gemini' });
+});
+
+t.test('policy selects among stored credentials', async (t) => {
+  const rules = `  connectors:
+    - {id: all, effect: {decision: allow}}
+  credentials:
+    - {id: team, when: {field: context.attribution.project_id, equals: team}, effect: {decision: allow, select_credential: {credential_id: cred-team}}}
+    - {id: bill, when: {field: context.attribution.project_id, equals: bill}, effect: {decision: allow, select_credential: {billing_owner: finance}}}
+    - {id: mine, when: {field: context.attribution.project_id, equals: mine}, effect: {decision: allow, select_credential: {mode: byok}}}
+    - {id: lost, when: {field: context.attribution.project_id, equals: lost}, effect: {decision: allow, select_credential: {provider: anthropic}}}
+    - {id: other, priority: -1, effect: {decision: allow}}
+    - {id: never, priority: 5, when: {field: context.credential.id, equals: cred-forbidden}, effect: {decision: deny, reason: not this key}}
+    - {id: listed, priority: 9, when: {all: [{field: context.attribution.project_id, equals: listed}, {field: context.candidates.credentials, in: [cred-team]}]}, effect: {decision: deny}}
+`;
+  const governed = await startGoverned(t, { bundle: bundleOf(rules) });
+  const { gw, execute, send } = governed;
+  for (const [id, more] of [
+    ['cred-a', {}],
+    ['cred-team', {}],
+    ['cred-fin', { billing_owner: 'finance' }],
+    ['cred-forbidden', {}],
+    ['cred-own', { mode: 'byok' }],
+  ] as const) {
+    await store(gw, { credential_id: id, connector_id: 'openai', secret_ref: `secret-${id}`, ...more });
+  }
+  await store(gw, { credential_id: 'cred-elsewhere', connector_id: 'mistral', secret_ref: 'secret-mistral' });
+  const call = (project: string, hint?: string) => execute({ credential_hint: hint, attribution: { project_id: project } });
+  const took = async (project: string, hint?: string) => {
+    const { status, body } = await call(project, hint);
+    return status === 200 ? sent(governed)['authorization'] : body['reason_codes'];
+  };
+  t.equal(await took('any'), 'Bearer secret-cred-a', 'the first by id');
+  t.equal(await took('team'), 'Bearer secret-cred-team');
+  t.equal(await took('bill'), 'Bearer secret-cred-fin');
+  t.equal(await took('mine'), 'Bearer secret-cred-own');
+  t.same(await took('lost'), ['no_credential_candidate']);
+  t.equal(await took('any', 'cred-team'), 'Bearer secret-cred-team', 'a hint');
+  t.same(await took('bill', 'cred-team'), ['credential_not_allowed'], 'that policy did not leave');
+  t.same(await took('any', 'cred-elsewhere'), ['credential_not_allowed'], 'for another connector');
+  t.same(await took('any', 'cred-nobody'), ['credential_not_found']);
+  t.equal(await took('any', 'sk-raw-key'), 'Bearer sk-raw-key');
+  t.same(await took('bill', 'sk-raw-key'), ['credential_not_allowed'], 'a raw key is no credential of finance');
+  t.same(await took('any', 'cred-forbidden'), ['credential_not_allowed'], 'rules see the credential of the hint');
+  t.same(await took('listed'), ['credential_not_allowed'], 'and the candidates');
+  const proxied = await send(chat(['X-GW-Project-ID', 'team']));
+  t.equal(proxied.status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-cred-team' }, "what policy selects comes before the client's own header");
+});
+
+t.test('a credential goes to no host but its own', async (t) => {
+  const rules = `  connectors:
+    - {id: all, effect: {decision: allow}}
+    - {id: move, when: {field: context.attribution.project_id, equals: move}, effect: {select_connector: mistral}}
+  transforms:
+    - {id: host, when: {field: context.attribution.project_id, equals: host}, effect: {mutations: [{key: action.target_host, value: api.mistral.ai}]}}
+`;
+  const governed = await startGoverned(t, { bundle: bundleOf(rules) });
+  const { gw, execute, send } = governed;
+  await store(gw, { credential_id: 'k-openai', connector_id: 'openai', secret_ref: 'secret-openai' });
+  await store(gw, {
+    credential_id: 'k-azure',
+    connector_id: 'azure_openai',
+    secret_ref: 'secret-azure',
+    target_hosts: ['other.openai.azure.com'],
+  });
+  const call = (project: string, action: object = {}, hint?: string) =>
+    execute({ credential_hint: hint, attribution: { project_id: project } }, action);
+  t.match(await call('', { target_host: AZURE }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } }, 'target_hosts');
+  for (const project of ['move', 'host']) {
+    t.match(
+      await call(project),
+      { status: 403, body: { reason_codes: ['no_credential_candidate'] } },
+      `${project}: no key for the new connector`,
+    );
+    t.match(await call(project, {}, 'k-openai'), { status: 403, body: { reason_codes: ['credential_not_allowed'] } });
+    t.match(await call(project, {}, 'sk-raw'), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
+  }
+  t.equal((await send(chat(['X-GW-Project-ID', 'host']))).status, 403, "nor does the client's own header");
+  t.equal(governed.upstream.requests.length, 0);
+  await store(gw, { credential_id: 'k-mistral', connector_id: 'mistral', secret_ref: 'secret-mistral' });
+  for (const project of ['move', 'host']) {
+    const { status, body } = await call(project);
+    t.equal(status, 200, project);
+    t.same(sent(governed), { ...none, authorization: 'Bearer secret-mistral' });
+    t.match(await gw.record(String(body['record_id'])), {
+      connector_id: 'mistral',
+      credential_id: 'k-mistral',
+      target_host: 'api.mistral.ai',
+    });
+  }
+  t.equal((await send(chat(['X-GW-Project-ID', 'host']))).status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-mistral' });
+});
+
+t.test('orgs, nodes and types', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_NODE_ID: 'node-1' } });
+  const { gw, execute } = governed;
+  await store(gw, { credential_id: 'a-acme', org_id: 'acme', connector_id: 'openai', secret_ref: 'secret-acme' });
+  await store(gw, { credential_id: 'b-export', type: 'export_auth', connector_id: 'openai', secret_ref: 'secret-export' });
+  await store(gw, { credential_id: 'c-node', distribution: 'node_scoped', connector_id: 'openai', secret_ref: 'secret-node' });
+  const call = (org: string, hint?: string) => execute({ org_id: org, credential_hint: hint });
+  t.equal((await call('acme')).status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-acme' });
+  t.match(
+    await call('default'),
+    { status: 403, body: { reason_codes: ['no_credential_candidate'] } },
+    "neither another org's, nor one for exports, nor one of other nodes",
+  );
+  t.match(await call('default', 'b-export'), { status: 200 }, 'an id that this org may not name is a raw key');
+  t.same(sent(governed), { ...none, authorization: 'Bearer b-export' });
+  t.equal((await gw.admin('PUT', '/v1/admin/credentials/c-node/nodes', { node_ids: ['node-1', 'node-2'] })).status, 200);
+  t.equal((await call('default')).status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-node' });
+  t.equal((await gw.admin('PUT', '/v1/admin/credentials/c-node/nodes', { node_ids: 'node-1' })).status, 400);
+  t.equal((await gw.admin('PUT', '/v1/admin/credentials/none/nodes', { node_ids: [] })).status, 404);
+});
+
+t.test('the passthrough toggle', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_OAUTH_PASSTHROUGH: 'claude, openai' } });
+  const rules = bundleOf('  credentials:\n    - {id: all, effect: {decision: allow, select_credential: {mode: alias}}}\n');
+  await governed.gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: rules });
+  await store(governed.gw, { credential_id: 'k', connector_id: 'openai', secret_ref: 'secret' });
+  const passed = await governed.send(chat());
+  t.same(sent(governed), { ...none, authorization: 'Bearer sk-client' }, 'goes ahead of what policy selects');
+  t.match(await governed.recordOf(passed), { oauth_passthrough: true });
+  t.notOk('credential_id' in (await governed.recordOf(passed)));
+  const bare = await governed.send({ method: 'POST', path: '/proxy/openai/v1/chat/completions', headers: [], body: JSON.stringify(CHAT) });
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret' });
+  t.notOk('oauth_passthrough' in (await governed.recordOf(bare)));
+  await t.rejects(startTestGateway(t, { env: { GW_OAUTH_PASSTHROUGH: 'nobody' } }), /GW_OAUTH_PASSTHROUGH/);
+});
+
+t.test('files, restarts, keys and the status of connectors', async (t) => {
+  const dir = tempDir(t);
+  mkdirSync(join(dir, 'c'));
+  process.env['GW_TEST_PROVIDER_KEY'] = 'secret-from-environment';
+  writeFileSync(join(dir, 'c', 'a.yaml'), `credential_id: "007"\nconnector_id: openai\nmode: alias\nsecret_ref: ${SECRET}\n`);
+  writeFileSync(
+    join(dir, 'c', 'b.yaml'),
+    'credentials:\n  - {credential_id: b1, connector_id: mistral, mode: alias, secret_ref: "env:GW_TEST_PROVIDER_KEY"}\n',
+  );
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_CREDENTIALS_DIR: join(dir, 'c') } });
+  const { gw, execute } = governed;
+  t.equal((await execute({ credential_hint: undefined })).status, 200);
+  t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` });
+  t.equal((await execute({ credential_hint: undefined }, { target_host: 'api.mistral.ai' })).status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-from-environment' });
+  const connectors = (await gw.admin('GET', '/v1/admin/connectors')).body as {
+    connectors: { connector_id: string; status: string; target_host: string }[];
+  };
+  const statusOf = (id: string) => connectors.connectors.find(({ connector_id }) => connector_id === id);
+  t.match(
+    [statusOf('openai'), statusOf('cohere'), statusOf('generic_http')],
+    [{ status: 'ok', target_host: 'api.openai.com' }, { status: 'no_credential' }, { status: 'ok' }],
+  );
+
+  writeFileSync(join(dir, 'c', 'a.yaml'), 'credential_id: "007"\nconnector_id: openai\nmode: alias\nsecret_ref: sk-new\n');
+  writeFileSync(join(dir, 'c', 'z.yaml'), `- x\n`);
+  const broken = await gw.admin('POST', '/v1/admin/credentials/reload');
+  t.match(broken, { status: 400, body: { error: { details: [{ file: 'z.yaml', line: 1 }] } } });
+  await execute({ credential_hint: undefined });
+  t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` }, 'a mistake in one file changes nothing');
+  writeFileSync(join(dir, 'c', 'z.yaml'), 'credentials: []\n');
+  t.match(await gw.admin('POST', '/v1/admin/credentials/reload'), { status: 200, body: { credentials: ['007', 'b1'] } });
+  await execute({ credential_hint: undefined });
+  t.same(sent(governed), { ...none, authorization: 'Bearer sk-new' });
+
+  await store(gw, { credential_id: 'kept', connector_id: 'cohere', secret_ref: SECRET });
+  await gw.gateway.stop();
+  for (const file of await readdir(gw.dataDir, { recursive: true, withFileTypes: true })) {
+    if (file.isFile()) t.notOk(readFileSync(join(file.parentPath, file.name)).includes(SECRET), file.name);
+  }
+  const again = await startTestGateway(t, { env: { GW_DATA_DIR: gw.dataDir } });
+  t.match((await again.admin('GET', '/v1/admin/credentials')).body, {
+    credentials: [{ credential_id: '007' }, { credential_id: 'b1' }, { credential_id: 'kept', secret_source: 'stored' }],
+  });
+  const list = (await again.admin('GET', '/v1/admin/connectors')).body as typeof connectors;
+  t.match(
+    list.connectors.find(({ connector_id }) => connector_id === 'cohere'),
+    { status: 'ok' },
+    'the secret opens after a restart',
+  );
+});
