@@ -29,10 +29,12 @@ t.test('the admin API never shows a secret', async (t) => {
   const lines: string[] = [];
   const log = pino(
     { level: 'trace' },
-    new Writable({ write: (line, _encoding, done) => {
-      lines.push(String(line));
-      done();
-    } }),
+    new Writable({
+      write: (line, _encoding, done) => {
+        lines.push(String(line));
+        done();
+      },
+    }),
   ) as unknown as Logger;
   const governed = await startGoverned(t, { bundle: ALLOW_ALL, log });
   const { gw } = governed;
