@@ -23,13 +23,28 @@ function times(count: number, call: (at: number) => void): { p50: number; p99: n
   return { p50: took[Math.floor(count / 2)] ?? 0, p99: took[Math.floor(count * 0.99)] ?? 0 };
 }
 
+/** Rules that a request does not match, each with this condition, beside one that allows. */
+function conditionsOf(count: number, condition: (at: number) => string): string {
+  const rules = Array.from({ length: count }, (_, at) => `    - {id: r.${at}, when: {${condition(at)}}, effect: {decision: deny}}`);
+  return `schema: gw.policy_bundle.v1\ninline_rules:\n  transforms: [{id: ok, effect: {decision: allow}}]\n  risk:\n${rules.join('\n')}\n`;
+}
+
+/** By how the rules ask: equalities are found by an index, every other condition is tested. */
+const POLICIES: readonly (readonly [name: string, rules: number, text: string])[] = [
+  ...[10, 100, 1_000, 10_000].map((rules) => ['equality', rules, bundleOf(rules)] as const),
+  ['gt on the estimate', 1_000, conditionsOf(1_000, (at) => `field: context.estimates.tokens_in, gt: ${1_000_000 + at}`)],
+  ['glob on the path', 1_000, conditionsOf(1_000, (at) => `field: context.action.target_path, glob: "/v1/*/x-${at}"`)],
+  ['cidr', 1_000, conditionsOf(1_000, (at) => `field: context.caller_ip, cidr: [192.168.${at % 256}.0/24]`)],
+  ['matches on the model', 100, conditionsOf(100, (at) => `field: context.action.params.model, matches: "^claude-(3|4)-x${at}$"`)],
+];
+
 function policyRows(): string[][] {
-  return [10, 100, 1_000, 10_000].map((rules) => {
-    const { policy } = compilePolicy({ bundle: { text: bundleOf(rules), file: 'bundle.yaml' }, tier: 'enterprise' });
-    if (!policy) throw new Error('the benchmark bundle does not compile');
+  return POLICIES.map(([name, rules, text]) => {
+    const { policy } = compilePolicy({ bundle: { text, file: 'bundle.yaml' }, tier: 'enterprise' });
+    if (!policy) throw new Error(`the benchmark bundle "${name}" does not compile`);
     for (let at = 0; at < 20_000; at += 1) decide(policy, FACTS);
     const { p50, p99 } = times(20_000, () => decide(policy, FACTS));
-    return [`policy evaluation, ${rules} rules`, p50.toFixed(1), p99.toFixed(1)];
+    return [`policy evaluation, ${rules} rules, ${name}`, p50.toFixed(1), p99.toFixed(1)];
   });
 }
 

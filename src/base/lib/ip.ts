@@ -73,14 +73,16 @@ export class IpSet {
   /** A text that is no address is in no set. */
   has(ip: Ip | string): boolean {
     const address = typeof ip === 'string' ? parseIp(ip) : ip;
-    return address !== undefined && this.#ranges.some((range) => isIn(address, range));
+    if (address === undefined) return false;
+    for (const range of this.#ranges) if (isIn(address, range)) return true;
+    return false;
   }
 }
 
 function isIn(ip: Ip, range: Range): boolean {
   if (ip.version !== range.version) return false;
   for (let i = 0; i < range.words.length; i++) {
-    if (((ip.words[i] ?? 0) & (range.masks[i] ?? 0)) >>> 0 !== range.words[i]) return false;
+    if ((((ip.words[i] ?? 0) ^ (range.words[i] ?? 0)) & (range.masks[i] ?? 0)) !== 0) return false;
   }
   return true;
 }

@@ -9,7 +9,13 @@ export function compileGlob(pattern: string): (text: string) => boolean {
   if (stars === 1 && tokens[0] === STARS) return endsWith(pattern.replace(/^\*+/, ''));
   if (stars === 1 && tokens.at(-1) === STARS) return startsWith(pattern.replace(/\*+$/, ''));
   if (stars === 1 && tokens[0] === STAR) return oneSegmentThen(pattern.slice(1));
-  return (text) => simulate(tokens, text);
+  // One pair of position sets for all evaluations: they run to their end one after the other.
+  const first = new Uint8Array(tokens.length + 1);
+  const second = new Uint8Array(tokens.length + 1);
+  const head = pattern.slice(0, pattern.indexOf('*'));
+  const tail = pattern.slice(pattern.lastIndexOf('*') + 1);
+  const length = head.length + tail.length;
+  return (text) => text.length >= length && text.startsWith(head) && text.endsWith(tail) && simulate(tokens, text, first, second);
 }
 
 /** Outside of the code units. */
@@ -47,14 +53,17 @@ function hasSeparator(text: string, end: number): boolean {
 }
 
 /** All positions of the pattern that the text read so far can have reached, one step per character: no backtracking. */
-function simulate(tokens: readonly number[], text: string): boolean {
-  let now = new Uint8Array(tokens.length + 1);
-  let next = new Uint8Array(tokens.length + 1);
+function simulate(tokens: readonly number[], text: string, first: Uint8Array, second: Uint8Array): boolean {
+  let now = first;
+  let next = second;
+  now.fill(0);
   reach(tokens, now, 0);
   for (let i = 0; i < text.length; i++) {
     next.fill(0);
     if (!step(tokens, now, next, text.charCodeAt(i))) return false;
-    [now, next] = [next, now];
+    const read = now;
+    now = next;
+    next = read;
   }
   return now[tokens.length] === 1;
 }

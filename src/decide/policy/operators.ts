@@ -233,10 +233,22 @@ function compileCidr(node: YamlNode, { place, problems }: LiteralContext): Compi
   const set = IpSet.parse(ranges);
   return {
     check: (value) => {
-      const ip = typeof value === 'string' ? parseIp(value) : undefined;
+      const ip = typeof value === 'string' ? addressOf(value) : undefined;
       return ip === undefined ? OTHER_TYPE : yes(set.has(ip));
     },
   };
+}
+
+let lastText = '';
+let lastAddress: ReturnType<typeof parseIp>;
+
+/** All rules look at the address of one caller, so the last one that was parsed is kept. */
+function addressOf(text: string): ReturnType<typeof parseIp> {
+  if (text !== lastText) {
+    lastAddress = parseIp(text);
+    lastText = text;
+  }
+  return lastAddress;
 }
 
 function rangeMistake(range: string): string | undefined {
