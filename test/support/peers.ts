@@ -24,6 +24,8 @@ export type PeerName =
   | 'openssl'
   | 'curl'
   | 'git'
+  | 'npm'
+  | 'pip'
   | 'systemd-analyze'
   | 'promtool'
   | 'node24';
