@@ -120,6 +120,8 @@ export interface Provider {
   /** The first scheme is the one the gateway injects; every listed header is an auth header of this provider. */
   readonly auth: readonly AuthScheme[];
   readonly authQueryNames: readonly string[];
+  /** Prefix of the subprotocol that carries a key, for WebSockets of browsers, which can set no header. */
+  readonly authSubprotocol: string | undefined;
   readonly versionHeader: { readonly name: string; readonly fallback: string } | undefined;
   readonly idempotencyHeader: string | undefined;
   readonly needsCredential: boolean;

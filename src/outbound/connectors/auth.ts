@@ -42,6 +42,9 @@ export function clientKey(provider: Provider | undefined, headers: Readonly<Reco
     const value = headers[name];
     if (value !== undefined && !EMPTY_SCHEME.test(value)) return true;
   }
+  const prefix = provider?.authSubprotocol;
+  if (prefix !== undefined && headers['sec-websocket-protocol']?.split(',').some((offered) => offered.trim().startsWith(prefix)))
+    return true;
   const names = provider?.authQueryNames ?? [];
   return names.length > 0 && queryParts(path).some((part) => isAuthPart(part, names) && part.indexOf('=') < part.length - 1);
 }

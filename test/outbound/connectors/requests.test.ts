@@ -79,6 +79,12 @@ t.test("the client's own key is seen in every header and query that takes one", 
   t.equal(clientKey(openai, { authorization: 'Bearer ' }), false);
   t.equal(clientKey(openai, { authorization: '' }), false);
   t.equal(clientKey(openai, {}), false);
+  t.equal(
+    clientKey(openai, { 'sec-websocket-protocol': 'realtime, openai-insecure-api-key.sk-1' }),
+    true,
+    'a browser can send it nowhere else',
+  );
+  t.equal(clientKey(openai, { 'sec-websocket-protocol': 'realtime' }), false);
   t.equal(clientKey(catalogue.provider('anthropic'), { 'x-api-key': 'k' }), true);
   t.equal(clientKey(catalogue.provider('anthropic'), { authorization: 'Bearer t' }), true);
   t.equal(clientKey(gemini, {}, '/v1beta/models/m:generateContent?key=abc'), true);
