@@ -9,6 +9,8 @@ import type { PassingBody, StreamedForm } from './passing-body.ts';
 import type { Pipeline } from './stage.ts';
 
 const NOTHING = new Uint8Array(0);
+/** What is held must arrive within this; what passes may take as long as it needs. */
+const HEAD_LIMIT_MS = 300_000;
 /** More than the head of a part and the delimiter before it: a form is not refused because its limit lies just there. */
 const BETWEEN_PARTS = 16_384;
 
@@ -26,6 +28,7 @@ export class FormUpload implements StreamedForm {
   #head: Uint8Array | undefined;
   #headGrowth = 0;
   #ended = false;
+  #late = false;
   #decided: { readonly params: Readonly<Record<string, unknown>>; readonly operation: Operation; known: number } | undefined;
 
   constructor(exchange: Exchange, pipeline: Pipeline, source: PassingBody, reader: MultipartReader) {
@@ -63,14 +66,27 @@ export class FormUpload implements StreamedForm {
   /**
    * Reads what policy needs.
    * @returns true when that was the whole body
-   * @throws GatewayError `ambiguous_body`, `body_too_large`, `overloaded`, `client_gone`
+   * @throws GatewayError `ambiguous_body`, `body_too_large`, `overloaded`, `client_gone`, `request_timeout`
    */
   async readHead(): Promise<boolean> {
+    const cancel = this.#pipeline.clock.after(HEAD_LIMIT_MS, () => {
+      this.#late = true;
+      void this.return();
+    });
+    try {
+      return await this.#hold();
+    } finally {
+      cancel();
+    }
+  }
+
+  async #hold(): Promise<boolean> {
     const { buffers } = this.#pipeline;
     const pieces: Uint8Array[] = [];
     let whole = false;
     while (!whole && !this.#mayGoOn()) {
       const chunk = await this.#source.take();
+      if (this.#late) throw new GatewayError('request_timeout', 'The fields of the form did not arrive in time.');
       whole = chunk === undefined;
       buffers.take(chunk?.length ?? 0);
       this.#exchange.buffered += chunk?.length ?? 0;

@@ -1,63 +1,10 @@
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import t from 'tap';
 import { eventually } from '../support/child.ts';
-import { ALLOW_ALL, bundleOf, type Governed, startGoverned } from '../support/governed.ts';
-import { connectPlain, connectThrough, h2Request, h2Session, type RawResponse, readResponse } from '../support/raw-clients.ts';
-import type { HasTeardown } from '../support/temp-dir.ts';
-
-const LIMIT = 100_000;
-const SMALL = { GW_MAX_BODY_BYTES: String(LIMIT) };
-const TYPE = 'multipart/form-data; boundary=BB';
-const AUDIO = '/proxy/openai/v1/audio/transcriptions';
-const AZURE = '/proxy/azure_openai/openai/deployments/ears/audio/transcriptions?api-version=1';
-/** Ten times of what is held; with every byte that a delimiter is made of. */
-const SOUND = Buffer.alloc(10 * LIMIT, 'sound\r\n--B\r\n-');
-
-type Part = readonly [disposition: string, value: string | Buffer];
-const model = (value: string): Part => ['name="model"', value];
-const file = (value: Buffer = SOUND, name = 'file'): Part => [`name="${name}"; filename="a.wav"`, value];
-
-function form(...parts: readonly Part[]): Buffer {
-  const pieces = parts.flatMap(([disposition, value]) => [
-    Buffer.from(`--BB\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n`),
-    Buffer.from(value),
-    Buffer.from('\r\n'),
-  ]);
-  return Buffer.concat([...pieces, Buffer.from('--BB--\r\n')]);
-}
-
-const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
-const chunk = (bytes: Buffer) => Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
-
-/** The head of an upload, with its length or chunked. */
-function head(path: string, length: number | undefined, extra = ''): string {
-  const framing = length === undefined ? 'Transfer-Encoding: chunked' : `Content-Length: ${length}`;
-  return `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer sk-client\r\nContent-Type: ${TYPE}\r\n${extra}${framing}\r\n\r\n`;
-}
-
-async function connected(t: HasTeardown, { gw }: Governed): Promise<Socket> {
-  const socket = await connectPlain(gw.port);
-  t.teardown(() => socket.destroy());
-  return socket;
-}
-
-async function upload(
-  t: HasTeardown,
-  on: Governed,
-  body: Buffer,
-  { path = AUDIO, chunked = false, extra = '' } = {},
-): Promise<RawResponse> {
-  const socket = await connected(t, on);
-  socket.on('error', () => undefined);
-  socket.write(head(path, chunked ? undefined : body.length, extra));
-  const answer = readResponse(socket, 'POST');
-  if (!chunked) socket.write(body);
-  for (let at = 0; chunked && at < body.length; at += 7919) socket.write(chunk(body.subarray(at, at + 7919)));
-  if (chunked) socket.write('0\r\n\r\n');
-  return answer;
-}
+import { AUDIO, AZURE, chunk, connected, file, form, head, LIMIT, model, SMALL, SOUND, sha256, TYPE, upload } from '../support/forms.ts';
+import { ALLOW_ALL, bundleOf, startGoverned } from '../support/governed.ts';
+import { connectThrough, h2Request, h2Session, readResponse } from '../support/raw-clients.ts';
 
 t.test('a form of any size passes while it arrives when its fields come first', async (t) => {
   const on = await startGoverned(t, { bundle: ALLOW_ALL, env: SMALL });
@@ -194,48 +141,6 @@ t.test('a mutation rewrites the field and the length of a form that passes', asy
   t.equal((await upload(t, on, twice)).status, 400, 'a field that policy added does not come a second time');
 });
 
-t.test('an answer that comes before the upload is through reaches the client, and the record says what was read', async (t) => {
-  const on = await startGoverned(t, {
-    bundle: ALLOW_ALL,
-    env: SMALL,
-    handler: (request, response) =>
-      void request.once('data', () => {
-        if (request.headers['x-long']) response.writeHead(409, { 'content-type': 'text/plain' }).end('no '.repeat(50_000));
-        else response.writeHead(409, { 'content-type': 'application/json' }).end('{"error":{"message":"no"}}');
-      }),
-  });
-  for (const path of [AUDIO, '/proxy/openai/v1/files']) {
-    for (const extra of ['', 'X-Long: 1\r\n']) {
-      for (const chunked of [false, true]) {
-        const socket = await connected(t, on);
-        const body = form(model('a'), file());
-        const part = body.subarray(0, 2 * LIMIT);
-        socket.write(head(path, chunked ? undefined : body.length, extra));
-        socket.write(chunked ? chunk(part) : part);
-        const answer = await readResponse(socket, 'POST');
-        t.equal(answer.status, 409);
-        await once(socket.resume(), 'end');
-        const record = await on.recordOf(answer);
-        t.match(record, { status_code: 409, decision: 'allow', request_sha256: undefined });
-        const read = Number(record['request_bytes']);
-        t.ok(read > 0 && read <= part.length, `${read} bytes were read`);
-      }
-    }
-  }
-});
-
-t.test('a body without a length is hashed although its upstream answers at its first byte', async (t) => {
-  const on = await startGoverned(t, {
-    bundle: ALLOW_ALL,
-    handler: (request, response) => void request.once('data', () => response.end('{}')),
-  });
-  const body = Buffer.from('a small file');
-  for (let round = 0; round < 20; round += 1) {
-    const answer = await upload(t, on, body, { path: '/proxy/openai/v1/files', chunked: true });
-    t.match(await on.recordOf(answer), { request_bytes: body.length, request_sha256: sha256(body) });
-  }
-});
-
 t.test('what is held of a form counts for GW_MAX_BUFFERED_BYTES and is given back when it has been sent', async (t) => {
   const on = await startGoverned(t, { bundle: ALLOW_ALL, env: { ...SMALL, GW_MAX_BUFFERED_BYTES: String(LIMIT + 70_000) } });
   const holder = await connected(t, on);
@@ -262,15 +167,4 @@ t.test('what is held of a form counts for GW_MAX_BUFFERED_BYTES and is given bac
     socket.write(passing.subarray(60_000));
     t.equal((await readResponse(socket, 'POST')).status, 200, 'more pass at once than could be held');
   }
-});
-
-t.test('a client that leaves in the middle stops the call at the provider', async (t) => {
-  const on = await startGoverned(t, { bundle: ALLOW_ALL, env: SMALL });
-  const socket = await connected(t, on);
-  const body = form(model('a'), file());
-  socket.write(head(AUDIO, body.length));
-  socket.write(body.subarray(0, 50_000));
-  const seen = await eventually('the upload at the provider', () => on.upstream.requests[0]);
-  socket.destroy();
-  t.equal(await seen.complete, false);
 });

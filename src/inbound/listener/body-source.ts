@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
 import { ChunkReader } from './chunk-reader.ts';
+import type { ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -10,6 +11,8 @@ export interface RequestBodyOptions {
   /** An HTTP/1 message or an h2 stream. */
   readonly source: Readable;
   readonly declaredLength: number | undefined;
+  /** Monotonic milliseconds at which the head was complete. */
+  readonly startedAt: number;
   /** Asked when the source has ended: whether all of the body came, as opposed to a client that broke off. */
   isComplete(): boolean;
   /** What stands behind the body; asked for when the source has ended. */
@@ -24,6 +27,9 @@ export class RequestBody implements BodySource {
   readonly #options: RequestBodyOptions;
   #started = false;
   #abandoned = false;
+  #passing: ChunkReader | undefined;
+  /** What was taken of a passing body when it was last seen to move, and when that was. */
+  #seen = { chunks: -1, at: 0 };
 
   constructor(options: RequestBodyOptions) {
     this.declaredLength = options.declaredLength;
@@ -47,6 +53,16 @@ export class RequestBody implements BodySource {
     return !this.#abandoned && sendContinue === undefined && this.declaredLength !== undefined && this.declaredLength <= limit;
   }
 
+  /** Asked every now and then, with monotonic milliseconds: true when the client has kept the rest of the body back for too long. */
+  isOverdue(now: number, { requestMs, bodyIdleMs }: ListenerLimits): boolean {
+    if (this.declaredLength === 0 || this.#abandoned || this.#options.isComplete()) return false;
+    const reader = this.#passing;
+    if (reader === undefined) return now - this.#options.startedAt > requestMs;
+    // Nobody waits for the client while the upstream takes nothing.
+    if (!reader.waits || reader.chunks !== this.#seen.chunks) this.#seen = { chunks: reader.chunks, at: now };
+    return now - this.#seen.at > bodyIdleMs;
+  }
+
   async readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array> {
     this.#begin();
     if (this.declaredLength === 0) return NO_BYTES;
@@ -57,7 +73,7 @@ export class RequestBody implements BodySource {
 
   stream(): AsyncIterableIterator<Uint8Array> {
     const { source, sendContinue, isComplete } = this.#options;
-    return new ChunkReader({
+    this.#passing = new ChunkReader({
       source,
       onStart: () => {
         this.#begin();
@@ -72,6 +88,7 @@ export class RequestBody implements BodySource {
         this.#abandoned = true;
       },
     });
+    return this.#passing;
   }
 
   #begin(): void {

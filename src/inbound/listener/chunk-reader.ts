@@ -17,6 +17,7 @@ export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
   readonly #options: ChunkReaderOptions;
   #state: 'unread' | 'reading' | 'ended' | 'failed' | 'abandoned' = 'unread';
   #failure: Error | undefined;
+  #chunks = 0;
   /** Looks again for what the pending `next` waits for. */
   #waiting: (() => void) | undefined;
   readonly #look = (): void => this.#waiting?.();
@@ -24,6 +25,16 @@ export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
 
   constructor(options: ChunkReaderOptions) {
     this.#options = options;
+  }
+
+  /** Chunks that were taken. */
+  get chunks(): number {
+    return this.#chunks;
+  }
+
+  /** A chunk was asked for and has not come. */
+  get waits(): boolean {
+    return this.#waiting !== undefined;
   }
 
   [Symbol.asyncIterator](): this {
@@ -35,8 +46,10 @@ export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
     return await new Promise((resolve, reject) => {
       this.#waiting = () => {
         const chunk = this.#state === 'reading' ? (this.#options.source.read() as Uint8Array | null) : null;
-        if (chunk !== null) resolve({ done: false, value: chunk });
-        else if (this.#state === 'failed' && this.#failure) reject(this.#failure);
+        if (chunk !== null) {
+          this.#chunks += 1;
+          resolve({ done: false, value: chunk });
+        } else if (this.#state === 'failed' && this.#failure) reject(this.#failure);
         else if (this.#state !== 'reading') resolve(DONE);
         else return;
         this.#waiting = undefined;

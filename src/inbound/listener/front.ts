@@ -74,7 +74,8 @@ function prepare(server: Server, options: FrontOptions): Server {
   const { limits } = options;
   server.timeout = 0;
   server.headersTimeout = limits.headersMs;
-  server.requestTimeout = limits.requestMs;
+  // Of bodies the connection keeps the deadlines.
+  server.requestTimeout = 0;
   server.keepAliveTimeout = limits.keepAliveMs;
   server.maxHeadersCount = limits.maxHeaderFields;
   // Options of the constructor, read again for each connection and request; the interval when a server begins to listen.

@@ -43,6 +43,8 @@ export class Http1Connection implements Activity, Http1Owner {
   #draining = false;
   /** Monotonic milliseconds until which a client whose WebSocket was refused may take to read why. */
   #lingersUntil = Number.POSITIVE_INFINITY;
+  /** The body of the request that came last: a later one cannot begin before it is complete. */
+  #arriving: RequestBody | undefined;
   /** A request was refused for its framing: nobody can say where the next one begins. */
   #lost = false;
 
@@ -80,10 +82,12 @@ export class Http1Connection implements Activity, Http1Owner {
     const body = new RequestBody({
       source: request,
       declaredLength: refused ? undefined : framing.declaredLength,
+      startedAt: clock.monotonic(),
       isComplete: () => request.complete,
       trailers: () => request.rawTrailers,
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
+    this.#arriving = body;
     const reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits });
     this.#open.add(reply);
     if (refused) {
@@ -114,7 +118,7 @@ export class Http1Connection implements Activity, Http1Owner {
     response.assignSocket(transport);
     response.shouldKeepAlive = false;
     transport.on('drain', () => response.emit('drain'));
-    const body = new RequestBody({ source: request, declaredLength: 0, isComplete: () => true, trailers: () => [] });
+    const body = new RequestBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
     const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits, takeOver });
     this.#open.add(reply);
@@ -159,7 +163,8 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   sweep(now: number): void {
-    if (now > this.#lingersUntil) this.#options.transport.destroy();
+    const { transport, arrivals } = this.#options;
+    if (now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits)) transport.destroy();
   }
 
   #refusalOfUpgrade(request: IncomingMessage): GatewayError | undefined {

@@ -20,8 +20,8 @@ export interface Http2ConnectionOptions {
  */
 export class Http2Connection implements Activity {
   readonly #options: Http2ConnectionOptions;
-  /** Streams whose request has not arrived in full, with the monotonic time at which it began. */
-  readonly #arriving = new Map<ServerHttp2Stream, number>();
+  /** Streams whose request has not arrived in full. */
+  readonly #arriving = new Map<ServerHttp2Stream, RequestBody>();
   #open = 0;
   #idleSince: number;
 
@@ -43,10 +43,10 @@ export class Http2Connection implements Activity {
 
   sweep(now: number): void {
     const { session, arrivals } = this.#options;
-    const { keepAliveMs, requestMs } = arrivals.limits;
-    if (this.#open === 0 && now - this.#idleSince > keepAliveMs) session.close();
-    for (const [stream, since] of this.#arriving) {
-      if (now - since > requestMs) stream.close(constants.NGHTTP2_CANCEL);
+    const { limits } = arrivals;
+    if (this.#open === 0 && now - this.#idleSince > limits.keepAliveMs) session.close();
+    for (const [stream, body] of this.#arriving) {
+      if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }
   }
 
@@ -62,23 +62,24 @@ export class Http2Connection implements Activity {
       this.#arriving.delete(stream);
     });
     let trailers: readonly string[] = [];
-    if (hasBody) {
-      // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
-      if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, startedAt);
-      stream.once('end', () => this.#arriving.delete(stream));
-      stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
-        trailers = withoutPseudo(more[0]);
-      });
-    }
     const method = headers[':method'] ?? '';
     const body = new RequestBody({
       source: stream,
       declaredLength: hasBody ? declaredLength(headers['content-length']) : 0,
+      startedAt,
       // A stream that the client reset ends as well, but then it is closed.
       isComplete: () => stream.readableEnded && !stream.aborted && !stream.closed && !stream.destroyed,
       trailers: () => trailers,
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
+    if (hasBody) {
+      // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
+      if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, body);
+      stream.once('end', () => this.#arriving.delete(stream));
+      stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
+        trailers = withoutPseudo(more[0]);
+      });
+    }
     const reply = new Http2Reply(stream, method, body);
     const refusal = refusalOf(method, headers);
     if (refusal === undefined) arrivals.onArrival({ head: this.#head(method, headers, rawHeaders, startedAt), body, reply });

@@ -84,7 +84,7 @@ export class InnerServers {
     const server = createServer({
       maxHeaderSize: limits.maxHeaderBytes,
       headersTimeout: limits.headersMs,
-      requestTimeout: limits.requestMs,
+      requestTimeout: 0,
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: deadlineCheckMs(limits),
       requireHostHeader: false,

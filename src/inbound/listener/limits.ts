@@ -10,8 +10,10 @@ export interface ListenerLimits {
   readonly helloMs: number;
   /** For a whole request head. */
   readonly headersMs: number;
-  /** For a whole request with its body. */
+  /** For a whole request with its body, unless the body passes through while it arrives. */
   readonly requestMs: number;
+  /** A body that passes through may take as long as it needs, but the client may not fall silent for longer than this. */
+  readonly bodyIdleMs: number;
   /** A connection without requests is closed after this long. */
   readonly keepAliveMs: number;
   /** Of a request head; also the HPACK limit of h2. */
@@ -40,6 +42,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   helloMs: 3_000,
   headersMs: 30_000,
   requestMs: 300_000,
+  bodyIdleMs: 60_000,
   keepAliveMs: 75_000,
   maxHeaderBytes: 65_536,
   maxHeaderFields: 500,
