@@ -123,6 +123,8 @@ t.test('a suite with mistakes runs nothing and shows them as a compiler does', a
 t.test('wrong use is exit code 2', async (t) => {
   const dir = folder(t, { 'policies/tests/models.yaml': suite(PASSES), 'policies/none/x.txt': '' });
   const file = join(dir, 'tests', 'models.yaml');
+  const none = { GW_POLICIES_DIR: join(dir, 'none') };
+  t.match(await gw(['policy', 'test'], { env: none }), { code: 2, err: /name a suite; there is no folder/ });
   for (const argv of [
     ['nope.yaml'],
     [join(dir, 'none')],

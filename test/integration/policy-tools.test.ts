@@ -266,3 +266,23 @@ t.test('wrong use of diff is exit code 2', async (t) => {
     t.match(await gw(['policy', 'diff', ...argv]), { code: 2, err }, argv.join(' '));
   }
 });
+
+t.test('what check says of a bundle is what the gateway answers to a PUT of it', async (t) => {
+  const governed = await startGoverned(t, { bundle: bundleOf(RULES) });
+  const file = join(tempDir(t), 'bundle.yaml');
+  const broken = bundleOf(RULES.replace('decision: deny', 'decision: deni').replace('glob:', 'like:').replace('budgets', 'budget'));
+  writeFileSync(file, broken);
+  const { problems } = JSON.parse((await gw(['policy', 'check', '--json', file])).out);
+  t.equal(problems.length, 3);
+  const answer = await fetch(`${governed.gw.url}/v1/admin/policies`, {
+    method: 'PUT',
+    headers: { 'GW-Admin-Token': ADMIN_TOKEN, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ bundle_yaml: broken }),
+  });
+  t.equal(answer.status, 400);
+  const { error } = (await answer.json()) as { readonly error: { readonly details: readonly object[] } };
+  t.strictSame(
+    error.details.map((detail) => ({ severity: 'error', ...detail, file })),
+    problems,
+  );
+});

@@ -11,7 +11,7 @@ export const check: Command = {
   name: 'policy check',
   usage: '[PATH…] [--strict] [--json] [--tier starter|pro|enterprise]',
   summary:
-    'Checks policies folders, bundles or rule files (default GW_POLICIES_DIR) and shows all errors and warnings at once; exit code 1 for errors, with --strict for warnings too.',
+    'Shows every error and warning of policies (default GW_POLICIES_DIR) at once; exit code 1 for errors, with --strict for warnings too.',
   run: checkPaths,
 };
 

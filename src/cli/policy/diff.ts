@@ -14,7 +14,7 @@ export const diffPolicies: Command = {
   name: 'policy diff',
   usage: '<OLD> <NEW> <--records FILE | --data FOLDER> [--last N] [--json]',
   summary:
-    'Replays recorded calls against two policies and lists what would change, with counts and examples: from a file with one record a line, or from the data folder of a gateway that is not running; exit code 1 when something would change.',
+    'Replays records (a file with one a line, or the data folder of a stopped gateway) against two policies; exit code 1 when something would change.',
   run: runDiff,
 };
 

@@ -1,4 +1,5 @@
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
+import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
@@ -20,7 +21,7 @@ export const explainDecision: Command = {
   name: 'policy explain',
   usage: '<REQUEST | SUITE --case NAME | --record ID [--url URL]> [--policies PATH] [--json]',
   summary:
-    'Shows every rule with the test that failed and the value it met, for a request (fields or an ActionRequest in YAML or JSON, - for standard input), a case of a suite, a record file or a record of a running gateway. Content and secrets are never shown.',
+    'Says of every rule why it took part in a decision or not: for a request (fields or an ActionRequest, - for standard input), a case, or a record.',
   run: runExplain,
 };
 
@@ -46,6 +47,9 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
   const given = parseMap(document);
   if (isExecutionRecord(given)) return explainRecord(given, values, io);
   if (given['schema'] === SUITE_SCHEMA) return explainCase(document, values);
+  if (given['schema'] === BUNDLE_SCHEMA || given['schema'] === RULE_FILE_SCHEMA) {
+    throw new UsageError(`${document.name} is a policy: give it with --policies, and a request to decide`);
+  }
   const { facts, mistakes } = factsOfRequest(given, loadCatalogue());
   if (mistakes.length > 0) {
     const lines = mistakes.map(({ path: at, message, hint }) => `  ${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`);

@@ -13,7 +13,7 @@ export const format: Command = {
   name: 'policy fmt',
   usage: '[--check] <PATH… | ->',
   summary:
-    'Rewrites bundles, rule files and suites (in folders: all of them) in one canonical layout; comments stay, the meaning never changes. With --check nothing is written and exit code 1 says that a file is not formatted.',
+    'Lays out bundles, rule files and suites in one way; comments and meaning stay. --check writes nothing; exit code 1 when a file is not formatted.',
   run: runFormat,
 };
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { paintFor } from '../../policy-tools/paint.ts';
@@ -5,7 +6,7 @@ import { renderProblem } from '../../policy-tools/render-problem.ts';
 import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
 import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
-import { policySettings, readOptions } from './options.ts';
+import { policySettings, readOptions, UsageError } from './options.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
 import { connectorFor, policyOptions, unreadable } from './target.ts';
 
@@ -14,14 +15,13 @@ export const testSuites: Command = {
   name: 'policy test',
   usage: '[SUITE…] [--policies PATH] [--junit FILE] [--strict] [--json]',
   summary:
-    'Runs suites of policy test cases, or all in a folder (default tests/ of the policies folder), and names the rules that never matched; exit code 1 for a failed case, with --strict for such a rule too.',
+    'Runs suites of test cases (default tests/ of the policies folder); exit code 1 for a failed case, with --strict also for a rule that never matched.',
   run: runTests,
 };
 
 async function runTests(args: readonly string[], io: CliIo): Promise<number> {
   const { values, paths } = readOptions(args, { policies: 'string', junit: 'string', strict: 'boolean', json: 'boolean' });
-  const folder = paths.length === 0 ? [join(policySettings(io, undefined).dir, 'tests')] : paths;
-  const suites = await loadSuites(folder, values.policies, connectorFor());
+  const suites = await loadSuites(paths.length === 0 ? [defaultFolder(io)] : paths, values.policies, connectorFor());
   const mistakes = suites.filter(({ errors }) => errors.length > 0);
   if (mistakes.length > 0) return showMistakes(mistakes, io);
   const options = policyOptions();
@@ -31,6 +31,12 @@ async function runTests(args: readonly string[], io: CliIo): Promise<number> {
   const failed = reports.some(({ results }) => results.some(({ mismatches }) => mismatches.length > 0));
   const unused = reports.some(({ coverage }) => coverage.neverMatched.length > 0);
   return failed || (values.strict === true && unused) ? EXIT_NO : EXIT_OK;
+}
+
+function defaultFolder(io: CliIo): string {
+  const folder = join(policySettings(io, undefined).dir, 'tests');
+  if (!existsSync(folder)) throw new UsageError(`name a suite; there is no folder ${folder}, where they are looked for by default`);
+  return folder;
 }
 
 /** A suite that cannot be read proves nothing, so no case of any runs. */

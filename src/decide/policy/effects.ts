@@ -66,7 +66,9 @@ const MAX_ID = 128;
 export function readEffects(node: YamlNode, place: Place, reader: EffectReader): RuleEffects {
   const { problems } = reader;
   const effects: RuleEffects = {};
-  const map = problems.map(node, place, 'effect');
+  const bare = node.kind === 'scalar' && DECISIONS.some((decision) => decision === node.source) ? node.source : undefined;
+  if (bare !== undefined) problems.add(place, node, 'bad_type', 'effect must be a map', `write {decision: ${bare}}`);
+  const map = bare === undefined ? problems.map(node, place, 'effect') : undefined;
   if (map === undefined) return effects;
   if (map.entries.length === 0) problems.add(place, node, 'empty', 'the effect is empty: the rule would do nothing');
   for (const entry of map.entries) {
