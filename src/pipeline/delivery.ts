@@ -44,9 +44,9 @@ export class Delivery implements UpstreamEvents, Delivered {
   #trailers: readonly string[] = [];
   #tailTimer: (() => void) | undefined;
   #decoding: Promise<void> | undefined;
-  #settle: () => void = () => undefined;
+  #settle: (nothing: undefined) => void = () => undefined;
   /** Resolves, never rejects, when nothing more will come from upstream. */
-  readonly over: Promise<void>;
+  readonly over: Promise<undefined>;
 
   responseBytes = 0;
   responseSha256: string | undefined;
@@ -255,7 +255,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#tailTimer?.();
     if (!this.clientGone && !this.failure) this.#meter?.end();
     if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.heldBody());
-    this.#settle();
+    this.#settle(undefined);
   }
 
   #giveBack(): void {

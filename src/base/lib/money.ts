@@ -28,8 +28,18 @@ export function picoFromUsd(text: string): bigint {
   return pico;
 }
 
-/** As {@link picoFromUsd}, but undefined instead of an exception. */
+let lastText = '';
+let lastPico: bigint | undefined;
+
+/** As {@link picoFromUsd}, but undefined instead of an exception. Several ask for the cost of one call, so the last answer is kept. */
 export function parseUsd(text: string): bigint | undefined {
+  if (text === lastText) return lastPico;
+  lastPico = readUsd(text);
+  lastText = text;
+  return lastPico;
+}
+
+function readUsd(text: string): bigint | undefined {
   const match = USD.exec(text);
   if (match === null) return undefined;
   const fraction = (match[2] ?? '').replace(/0+$/, '');

@@ -42,12 +42,15 @@ const HEADERS = {
 } as const satisfies Record<string, readonly [lower: string, shown: string, kind: Kind]>;
 
 const NO_ATTRIBUTION: Attribution = {};
+/** Nearly every request of an application that was not changed for this gateway. */
+const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIBUTION };
 
 /**
  * Reads who sent a proxied request. An empty header counts as absent.
  * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
+  if (saysNothing(head)) return NOBODY;
   const problems = new Problems();
   const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
   const proxy = proxyCredentials(head);
@@ -69,6 +72,12 @@ export function readIdentity(head: ArrivalHead): ProxiedIdentity {
     ...member('proxyUser', proxy?.user),
     ...member('proxyPassword', proxy?.password),
   };
+}
+
+function saysNothing({ headers, tunnel }: ArrivalHead): boolean {
+  if (tunnel?.fixedWorkload !== undefined || tunnel?.proxyUser !== undefined || tunnel?.proxyPassword !== undefined) return false;
+  for (const name in headers) if (name.startsWith('x-gw-') || name === 'proxy-authorization') return false;
+  return true;
 }
 
 /** First that is present: the header, the user name of the proxy (decision 4.4). */

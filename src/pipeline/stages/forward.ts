@@ -1,6 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
-import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
 import { Delivery } from '../delivery.ts';
 import type { Exchange } from '../exchange.ts';
 import { outboundHeaders } from '../outbound-headers.ts';
@@ -8,22 +7,17 @@ import { openSocket } from '../socket/open-socket.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 import { bodyTrailers, dialledFor } from '../tunnel-call.ts';
 
-/** Sends the call and carries the answer, all of it but what must wait for the record. */
+/** Sends the call and carries the answer, all of it but what must wait for the record. How it went is the next stage's question. */
 export const forward: Stage = {
   name: 'forward',
-  async run(exchange, pipeline) {
+  run(exchange, pipeline) {
     const { reply } = exchange;
     if (!reply || reply.gone) throw new GatewayError('client_gone', 'The client left before its call was forwarded.');
     const delivery = new Delivery(exchange, pipeline, reply);
     exchange.delivery = delivery;
     if (reply.switchProtocols) return openSocket(exchange, pipeline, delivery);
     delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
-    await delivery.over;
-    const { failure } = delivery;
-    if (failure instanceof ClientCertificateWanted) pipeline.events.clientCertificateWanted(exchange.host);
-    // A form that goes on otherwise than was decided is a denial, however far its answer had come.
-    if (failure && (!delivery.started || failure.code === 'ambiguous_body')) throw failure;
-    return undefined;
+    return delivery.over;
   },
 };
 

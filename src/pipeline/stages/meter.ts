@@ -1,12 +1,21 @@
-import type { Stage } from '../stage.ts';
+import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
+import type { Delivered } from '../exchange.ts';
+import type { Pipeline, Stage } from '../stage.ts';
 
-/** Takes tokens and model from what the answer's meter saw. */
+/** Ends the line when the call failed; else takes tokens and model from what the answer's meter saw. */
 export const meter: Stage = {
   name: 'meter',
-  run(exchange) {
-    const seen = exchange.delivery?.meter;
-    exchange.usage = seen?.usage;
-    exchange.answeredModel = seen?.model;
+  run(exchange, pipeline) {
+    const { delivery } = exchange;
+    if (delivery?.failure) refuseFailed(delivery, exchange.host, pipeline);
+    exchange.usage = delivery?.meter?.usage;
+    exchange.answeredModel = delivery?.meter?.model;
     return undefined;
   },
 };
+
+function refuseFailed({ failure, started }: Delivered, host: string, { events }: Pipeline): void {
+  if (failure instanceof ClientCertificateWanted) events.clientCertificateWanted(host);
+  // A form that goes on otherwise than was decided is a denial, however far its answer had come.
+  if (failure && (!started || failure.code === 'ambiguous_body')) throw failure;
+}
