@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
+import t from 'tap';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../support/openai-stream.ts';
 import { connectPlain, connectThrough, h1Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
@@ -65,10 +66,10 @@ function open(socket: Socket, body: string): { text: () => string; until: (part:
   };
 }
 
-eachClient('events leave as they come, and what an application acts on waits for the record', async (t, _open, client) => {
+t.test('events leave as they come, and what an application acts on waits for the record', async (t) => {
   let finish: () => void = () => undefined;
   let next: () => void = () => undefined;
-  const { gw } = await gatewayTo(t, client, (_request, response, body) => {
+  const { gw } = await gatewayTo(t, 'direct', (_request, response, body) => {
     void body.then(() => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(openaiStreamEvent(0));
@@ -94,8 +95,8 @@ eachClient('events leave as they come, and what an application acts on waits for
   );
 });
 
-eachClient('a stream whose upstream does not end after its terminal event is ended all the same', async (t, _open, client) => {
-  const { gw } = await gatewayTo(t, client, (_request, response, body) => {
+t.test('a stream whose upstream does not end after its terminal event is ended all the same', async (t) => {
+  const { gw } = await gatewayTo(t, 'direct', (_request, response, body) => {
     void body.then(() => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(openaiStreamEvent(0) + openaiStreamTail());
@@ -141,7 +142,7 @@ eachClient('a client that leaves stops the upstream call, and the record says ab
   });
 });
 
-eachClient('large answers that are no stream pass untouched and are metered', async (t, _open, client) => {
+t.test('large answers that are no stream pass untouched and are metered', async (t) => {
   const embeddings = JSON.stringify({
     object: 'list',
     data: Array.from({ length: 4000 }, (_, index) => ({ index, embedding: [0.123456789, -0.987654321, 0.5] })),
@@ -150,7 +151,7 @@ eachClient('large answers that are no stream pass untouched and are metered', as
   });
   for (const framing of ['content-length', 'chunked'] as const) {
     await t.test(framing, async (t) => {
-      const { gw } = await gatewayTo(t, client, (_request, response, body) => {
+      const { gw } = await gatewayTo(t, 'direct', (_request, response, body) => {
         void body.then(() => {
           response.setHeader('content-type', 'application/json');
           if (framing === 'content-length') response.setHeader('content-length', Buffer.byteLength(embeddings));
@@ -170,7 +171,7 @@ eachClient('large answers that are no stream pass untouched and are metered', as
   }
 });
 
-eachClient('an answer that is encoded in spite of identity passes untouched and is decoded for metering', async (t, _open, client) => {
+t.test('an answer that is encoded in spite of identity passes untouched and is decoded for metering', async (t) => {
   const json = JSON.stringify({ model: 'gpt-4o-mini', choices: [], usage: { prompt_tokens: 11, completion_tokens: 7 } });
   const events = openaiStreamEvent(0) + openaiStreamTail();
   const cases = [
@@ -180,7 +181,7 @@ eachClient('an answer that is encoded in spite of identity passes untouched and 
   for (const { name, encode } of cases) {
     for (const kind of ['json', 'stream'] as const) {
       await t.test(`${name} ${kind}`, async (t) => {
-        const { gw, upstream } = await gatewayTo(t, client, (_request, response, body) => {
+        const { gw, upstream } = await gatewayTo(t, 'direct', (_request, response, body) => {
           void body.then(() => {
             response.setHeader('content-encoding', name);
             response.setHeader('content-type', kind === 'json' ? 'application/json' : 'text/event-stream');
@@ -280,7 +281,7 @@ eachClient('answers without a body, trailers and odd statuses pass', async (t, _
   t.equal(teapot.headers['x-gw-decision'], 'allow');
 });
 
-eachClient('a body that policy does not parse streams through and is hashed', async (t, _open, client) => {
+t.test('a body that policy does not parse streams through and is hashed', async (t) => {
   const { gw, upstream } = await gatewayTo(
     t,
     client,
