@@ -284,7 +284,7 @@ eachClient('answers without a body, trailers and odd statuses pass', async (t, _
 t.test('a body that policy does not parse streams through and is hashed', async (t) => {
   const { gw, upstream } = await gatewayTo(
     t,
-    client,
+    'direct',
     (_request, response, body) => void body.then((bytes) => response.end(String(bytes.length))),
   );
   const file = 'f'.repeat(3_000_000);

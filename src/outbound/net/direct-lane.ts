@@ -191,21 +191,23 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     const { call } = this;
     const socket = this.#socket;
     if (call === undefined || socket === undefined || call.done) {
+      this.expiresAt ??= this.#clock.monotonic() + KEEP_ALIVE_MS;
       this.#release(socket !== undefined);
       return;
     }
     const { method, body, bodyLength } = call.request;
+    const held = body instanceof Uint8Array && body.length > 0 ? body : undefined;
     const head = this.#head;
     this.#head = '';
     // Some send a body in answer to HEAD, or read the body of a GET as the next request.
-    this.#lastCall = method === 'HEAD' || (!expectsBody(method) && body !== undefined && bodyLength !== 0);
+    this.#lastCall = method === 'HEAD' || (!expectsBody(method) && (call.stream ?? held) !== undefined);
     call.sent();
     this.#parser.begin(method === 'HEAD');
     if (call.stream !== undefined) {
       this.#writer = new BodyWriter(socket, head, call.stream, bodyLength, this);
       this.#writer.pull();
-    } else if (body instanceof Uint8Array && body.length > 0) {
-      writeWhole(socket, `${head}content-length: ${body.length}\r\n\r\n`, body);
+    } else if (held !== undefined) {
+      writeWhole(socket, `${head}content-length: ${held.length}\r\n\r\n`, held);
     } else {
       socket.write(expectsBody(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`, 'latin1');
     }

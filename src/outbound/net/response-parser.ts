@@ -119,14 +119,12 @@ export class ResponseParser {
     this.#sink.onEnd(this.#trailers);
   }
 
-  /** The connection has ended. @returns true when that is, or was before, the end of the answer */
+  /** The connection has ended. @returns true when that is the end of the answer */
   finish(): boolean {
-    if (this.#state === BODY_CLOSE) {
-      this.#state = ENDED;
-      this.#sink.onEnd(NO_FIELDS);
-      return true;
-    }
-    return this.#state === ENDED;
+    if (this.#state !== BODY_CLOSE) return false;
+    this.#state = ENDED;
+    this.#sink.onEnd(NO_FIELDS);
+    return true;
   }
 
   /** Takes the next bytes of the connection. They are the parser's from now on: pieces of a body are moved together in them. */

@@ -46,6 +46,7 @@ eachClient('a connection ends with HEAD, and with a body on a method that has no
     [{ method: 'PATCH', body: stream() }, 5],
     [{ method: 'DELETE' }, 5],
     [{ method: 'OPTIONS', body: new Uint8Array(0) }, 5],
+    [{ method: 'GET' }, 5],
   ] as const) {
     t.match(await collect(upstream, { authority: at(server), ...call }), { status: 200, error: undefined }, call.method);
     t.equal(server.connections, connections, JSON.stringify(call));
@@ -61,6 +62,7 @@ eachClient('a connection ends with HEAD, and with a body on a method that has no
       ['PATCH', undefined, 'chunked', 3],
       ['DELETE', undefined, undefined, 0],
       ['OPTIONS', undefined, undefined, 0],
+      ['GET', undefined, undefined, 0],
     ],
   );
 });
@@ -186,6 +188,33 @@ eachClient('the end of an answer waits for a reader that holds back', async (t, 
   t.equal((await collect(upstream, { authority: at(server) })).body, 'ok');
   t.equal(server.connections, 1, 'the connection is kept');
 });
+
+eachClient('our own client takes no answer for whole that only a reset ends', async (t, openUpstream, client) => {
+  if (client === 'undici') return;
+  const server = await startRawUpstream(
+    (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\nup to', () => setTimeout(() => socket.resetAndDestroy(), 20)),
+  );
+  t.teardown(() => server.close());
+  const { status, error } = await collect(openUpstream(t), { authority: at(server) });
+  t.match({ status, error }, { status: 200, error: { code: 'upstream_unreachable', message: /in the middle of its answer/ } });
+});
+
+eachClient(
+  'a call that is given up before it was sent leaves its connection to the next, for as long as any',
+  async (t, openUpstream, client) => {
+    if (client === 'undici') return;
+    const clock = fakeClock();
+    const server = await startRawUpstream((socket) => void socket.write(OK));
+    t.teardown(() => server.close());
+    const upstream = openUpstream(t, { clock });
+    upstream.call(fill({ authority: at(server) }), events({ onHead: () => t.fail('was sent') })).abort();
+    await until(() => server.open === 1);
+    // The connection is free once our side has heard of it.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    clock.advance(31_000);
+    await until(() => server.open === 0);
+  },
+);
 
 eachClient('our own client closes a kept connection after thirty seconds, and takes none that is due', async (t, openUpstream, client) => {
   if (client === 'undici') return;
