@@ -35,7 +35,7 @@ const POLICIES: readonly (readonly [name: string, rules: number, text: string])[
   ['gt on the estimate', 1_000, conditionsOf(1_000, (at) => `field: context.estimates.tokens_in, gt: ${1_000_000 + at}`)],
   ['glob on the path', 1_000, conditionsOf(1_000, (at) => `field: context.action.target_path, glob: "/v1/*/x-${at}"`)],
   ['cidr', 1_000, conditionsOf(1_000, (at) => `field: context.caller_ip, cidr: [192.168.${at % 256}.0/24]`)],
-  ['matches on the model', 100, conditionsOf(100, (at) => `field: context.action.params.model, matches: "^claude-(3|4)-x${at}$"`)],
+  ['matches on the model', 100, conditionsOf(100, (at) => `field: context.action.params.model, matches: "(mini|nano)-x${at}$"`)],
 ];
 
 function policyRows(): string[][] {

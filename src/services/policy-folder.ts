@@ -23,9 +23,10 @@ const OVERLAYS = { org: 'overlays/org.yaml', node: 'overlays/node.yaml' };
 /**
  * Reads `bundle.yaml`, the rule files it names, `addons/*.yaml`, `overlays/org.yaml` and `overlays/node.yaml` (decisions, section 2 and 5.6).
  * @param path the folder, or a file in the place of its `bundle.yaml`
+ * @param setting what a person sets to name another one
  * @throws GatewayError `invalid_policy` when the folder or the bundle is not there or a file cannot be read
  */
-export async function readPolicyFolder(path: string): Promise<PolicyFolder> {
+export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'): Promise<PolicyFolder> {
   const isFile = await stat(path).then(
     (found) => found.isFile(),
     () => false,
@@ -35,7 +36,7 @@ export async function readPolicyFolder(path: string): Promise<PolicyFolder> {
   if (bundleText === undefined) {
     throw new GatewayError(
       'invalid_policy',
-      `There is no policy bundle: ${join(dir, bundleFile)} does not exist (GW_POLICIES_DIR names the folder).`,
+      `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`,
       {
         details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
       },

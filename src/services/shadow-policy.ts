@@ -58,7 +58,7 @@ export class ShadowPolicy {
   async load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
     const { path, log, clock, events } = this.#options;
     try {
-      const folder = await readPolicyFolder(path);
+      const folder = await readPolicyFolder(path, 'GW_POLICIES_SHADOW');
       if (trigger === 'watch' && folder.hash === this.#folder?.hash) return;
       this.#folder = folder;
       this.#policy = loadPolicy(folder, this.#options, `The shadow bundle ${path} does not load`);

@@ -390,7 +390,7 @@ t.test('a shadow bundle is read from a folder or as a file beside bundle.yaml, a
   t.ok(judge());
   rmSync(join(place.dir, 'next.yaml'));
   await shadow.load('reload');
-  t.match(shadow.state(), { error: /does not exist/ });
+  t.match(shadow.state(), { error: /does not exist \(GW_POLICIES_SHADOW/ });
   const broken = { ...plainCall() };
   Object.defineProperty(broken, 'params', {
     get: () => {
