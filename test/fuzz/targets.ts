@@ -1,6 +1,7 @@
 import { BODY_TARGETS } from './body-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
+import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
 import type { FuzzTarget } from './target.ts';
 import { UPSTREAM_TARGETS } from './upstream-targets.ts';
@@ -12,4 +13,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...STREAM_TARGETS,
   ...POLICY_TARGETS,
   ...UPSTREAM_TARGETS,
+  ...SOCKET_TARGETS,
 ];

@@ -394,6 +394,23 @@ t.test('messages in pieces are read whole, up to the limit of bodies', async (t)
   t.match((await records())[1], { request_bytes: text.length });
 });
 
+t.test('a client that does not read holds the upstream back, and loses nothing', async (t) => {
+  const { open, upstream } = await scene(t);
+  const client = await open(RESPONSES);
+  const other = await open(RESPONSES);
+  client.socket.pause();
+  const piece = JSON.stringify({ type: 'response.output_text.delta', delta: 'x'.repeat(64 * 1024) });
+  const server = upstream.sockets[0] as WebSocket;
+  for (let i = 0; i < 1000; i++) server.send(piece);
+  for (let i = 0; i < 100; i++) await other.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'x' }, 'response.completed');
+  t.ok(server.bufferedAmount > 30_000_000, 'most of it waits at the upstream, while others are served');
+  const told = closing(client.socket);
+  client.socket.resume();
+  server.close(1000);
+  t.match(await told, { code: 1000 });
+  t.equal(client.events.length, 1000);
+});
+
 t.test('redirect mode, and the key of a browser in the subprotocol', async (t) => {
   const { gw, upstream, records } = await scene(t);
   const path = `/proxy/openai${REALTIME}`;
