@@ -159,3 +159,25 @@ t.test('__proto__ is a name like any other', async (t) => {
   t.ok(verifyRecord(JSON.parse(text)).ok);
   t.notOk('x' in {});
 });
+
+t.test('a download that broke off is resumed: ranges pass both ways', async (t) => {
+  const file = Buffer.alloc(200_000, 'range ');
+  const { send, recordOf, upstream } = await startGoverned(t, {
+    handler: (request, response) => {
+      const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1]);
+      if (from >= file.length) return void response.writeHead(416, { 'content-range': `bytes */${file.length}` }).end();
+      const head = { 'accept-ranges': 'bytes', etag: '"1"', 'content-range': `bytes ${from}-${file.length - 1}/${file.length}` };
+      response.writeHead(206, { ...head, 'content-length': file.length - from }).end(file.subarray(from));
+    },
+  });
+  const part = (range: string) =>
+    send({ path: '/proxy/openai/v1/files/f/content', headers: ['Authorization', 'Bearer k', 'Range', range, 'If-Range', '"1"'] });
+  for (const from of [100, 150_000]) {
+    const rest = await part(`bytes=${from}-`);
+    t.match(rest, { status: 206, headers: { 'content-range': `bytes ${from}-199999/200000`, 'accept-ranges': 'bytes', etag: '"1"' } });
+    t.ok(rest.body.equals(file.subarray(from)));
+    t.match(upstream.requests.at(-1)?.headers, { range: `bytes=${from}-`, 'if-range': '"1"' });
+    t.match(await recordOf(rest), { status_code: 206, response_bytes: file.length - from });
+  }
+  t.match(await part('bytes=200000-'), { status: 416, headers: { 'content-range': 'bytes */200000' } });
+});

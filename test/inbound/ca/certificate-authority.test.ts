@@ -28,9 +28,14 @@ import { tempDir } from '../../support/temp-dir.ts';
 
 const DAY = 86_400_000;
 const LONG_NAME = `${'a'.repeat(40)}.${'b'.repeat(40)}.example`;
+/** One character more than a common name can hold. */
+const NAME_OF_64 = `${'c'.repeat(56)}.example`;
 /** Host as asked for, and the option and value with which openssl checks that the leaf is for it. */
 const HOSTS: readonly (readonly [string, string, string])[] = [
   ['api.openai.com', '-verify_hostname', 'api.openai.com'],
+  ['api.openai.com.', '-verify_hostname', 'api.openai.com'],
+  ['gateway', '-verify_hostname', 'gateway'],
+  [NAME_OF_64, '-verify_hostname', NAME_OF_64],
   ['192.0.2.7', '-verify_ip', '192.0.2.7'],
   ['2001:db8::1', '-verify_ip', '2001:db8::1'],
   ['[::ffff:1:2]', '-verify_ip', '::ffff:1:2'],

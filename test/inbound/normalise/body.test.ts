@@ -4,6 +4,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { type AiBody, readAiBody } from '../../../src/inbound/normalise/body.ts';
 import { pathOnly } from '../../../src/inbound/normalise/path.ts';
+import { readPlace } from '../../../src/inbound/normalise/places.ts';
 import { codeOr } from './heads.ts';
 
 const catalogue = loadCatalogue();
@@ -255,4 +256,13 @@ t.test('a part that is accepted is the part that the platform’s own parser see
     return JSON.stringify({ ...params }) === JSON.stringify(expected);
   });
   await t.resolves(fc.assert(property, { numRuns: 500 }));
+});
+
+t.test('a place in the query is read once, and no two readers can take another value', async (t) => {
+  const place = { in: 'query', name: 'model' } as const;
+  t.equal(readPlace(place, {}, '/v1/realtime?a=b&model=gpt%2Drealtime'), 'gpt-realtime');
+  t.equal(readPlace(place, {}, '/v1/realtime?mod%65l=m+1'), 'm 1', 'escapes count in the name too');
+  for (const query of ['model=a&model=b', 'model=a&model=a', 'model=a&mod%65l=b', 'model&model=b', 'model=%ff']) {
+    t.throws(() => readPlace(place, {}, `/v1/realtime?${query}`), { code: 'ambiguous_body' }, query);
+  }
 });
