@@ -1,4 +1,4 @@
-import { readdir, rename, stat, writeFile } from 'node:fs/promises';
+import { readdir, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
@@ -80,10 +80,11 @@ async function policyFiles(path: string): Promise<readonly string[]> {
 
 /** A reader, or a power cut, sees the old text or the new one. */
 async function replace(path: string, text: string): Promise<void> {
-  const temporary = `${path}.gw-fmt`;
   try {
-    await writeFile(temporary, text, { mode: (await stat(path)).mode });
-    await rename(temporary, path);
+    const target = await realpath(path);
+    const temporary = `${target}.gw-fmt`;
+    await writeFile(temporary, text, { mode: (await stat(target)).mode });
+    await rename(temporary, target);
   } catch (error) {
     throw unreadable(path, error);
   }

@@ -13,17 +13,26 @@ export function neverHolds(condition: Condition): boolean {
   return parts.some(neverHolds) || parts.some((a, i) => parts.slice(i + 1).some((b) => exclude(a, b)));
 }
 
+/** The tests of which all must hold, by keys that are equal for tests that are written alike. */
+export interface Conjunction {
+  readonly keys: ReadonlySet<string>;
+  /** Whether one of the tests negates. */
+  readonly negates: boolean;
+}
+
+export function conjunctionOf(condition: Condition): Conjunction {
+  const parts = condition.kind === 'all' ? condition.parts : [condition];
+  return { keys: new Set(parts.map(keyOf)), negates: parts.some(negates) };
+}
+
 /**
  * Whether every request of which `stronger` holds is one of which `weaker` holds.
  * @param sameSide whether both rules refuse or neither does: only then do their negations agree on missing fields (policy.md 13)
  */
-export function implies(stronger: Condition, weaker: Condition, sameSide: boolean): boolean {
-  const held = new Set(conjuncts(stronger).map(keyOf));
-  return conjuncts(weaker).every((part) => (sameSide || !negates(part)) && held.has(keyOf(part)));
-}
-
-function conjuncts(condition: Condition): readonly Condition[] {
-  return condition.kind === 'all' ? condition.parts : [condition];
+export function implies(stronger: Conjunction, weaker: Conjunction, sameSide: boolean): boolean {
+  if (weaker.negates && !sameSide) return false;
+  for (const key of weaker.keys) if (!stronger.keys.has(key)) return false;
+  return true;
 }
 
 function negates(condition: Condition): boolean {

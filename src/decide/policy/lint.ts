@@ -4,7 +4,7 @@ import { type Decision, permits } from '../../base/model/decision.ts';
 import { type Layers, type PolicyInput, type PolicyOptions, readPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
-import { implies, neverHolds } from './condition-logic.ts';
+import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
 import type { Facts } from './facts.ts';
 import type { Field } from './fields.ts';
 import { GATE_CODES } from './layers.ts';
@@ -100,28 +100,38 @@ function moneyAsNumber(rule: Rule): readonly ErrorDetail[] {
   });
 }
 
+/** A rule that ends its layer for every request that it matches. */
+interface Ender {
+  readonly rule: CompiledRule;
+  readonly tests: Conjunction;
+}
+
 /** Rules that can never match, and rules whose requests an earlier rule of the layer always takes (policy.md 7). */
 function findShadowed(layer: CompiledLayer, unreachable: Map<CompiledRule, string>): void {
-  const enders: CompiledRule[] = [];
+  // Each stands under one of its tests, which a rule that it takes all requests from must have too.
+  const enders = new Map<string | undefined, Ender[]>();
   for (const rule of layer.rules) {
     if (neverHolds(rule.condition)) {
       unreachable.set(rule, 'the condition can never hold: two of its tests exclude each other');
       continue;
     }
-    const ender = enders.find((earlier) => takesAll(earlier, rule));
+    const tests = conjunctionOf(rule.condition);
+    const ender = [undefined, ...tests.keys].flatMap((key) => enders.get(key) ?? []).find((earlier) => takesAll(earlier, rule, tests));
     if (ender !== undefined) {
-      unreachable.set(
-        rule,
-        `the rule "${ender.id}" (${ender.file}:${ender.line}) comes first and decides every request that this one matches`,
-      );
-    } else if (alwaysDecides(rule)) enders.push(rule);
+      const { id, file, line } = ender.rule;
+      unreachable.set(rule, `the rule "${id}" (${file}:${line}) comes first and decides every request that this one matches`);
+    } else if (alwaysDecides(rule)) {
+      const [key] = tests.keys;
+      enders.set(key, [...(enders.get(key) ?? []), { rule, tests }]);
+    }
   }
 }
 
-function takesAll(earlier: CompiledRule, rule: CompiledRule): boolean {
+function takesAll(earlier: Ender, rule: CompiledRule, tests: Conjunction): boolean {
+  const { decision } = earlier.rule;
   // A rule without a decision contributes below one that allows.
-  if (rule.decision === undefined && earlier.decision !== undefined && permits(earlier.decision)) return false;
-  return implies(rule.condition, earlier.condition, refuses(rule) === refuses(earlier));
+  if (rule.decision === undefined && decision !== undefined && permits(decision)) return false;
+  return implies(tests, earlier.tests, refuses(rule) === refuses(earlier.rule));
 }
 
 /** A rule that decides `rate_limit` or `require_attribution` can have no opinion (policy.md 2, decision 6.11). */
