@@ -49,7 +49,7 @@ t.test('ResponsesWS by base URL and by CONNECT', async (t) => {
   ];
   for (const connect of clients) {
     const client = await connect();
-    const completed = next(client as unknown as Emitter, 'response.completed');
+    const completed = next(client, 'response.completed');
     client.send({ type: 'response.create', model: 'gpt-4o-mini', input: 'hello' });
     t.match(JSON.stringify(await completed), new RegExp(MOCK_TEXT));
     client.close();
@@ -71,15 +71,15 @@ t.test('OpenAIRealtimeWS by CONNECT, and what policy refuses', async (t) => {
     { model: 'gpt-4o-mini', options: await tunnelled(gw) },
     new OpenAI({ apiKey: KEY, baseURL: 'https://api.openai.com/v1' }),
   );
-  await next(client as unknown as Emitter, 'session.created');
+  await next(client, 'session.created');
   client.send({
     type: 'conversation.item.create',
     item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hello' }] },
   });
-  const done = next(client as unknown as Emitter, 'response.done');
+  const done = next(client, 'response.done');
   client.send({ type: 'response.create' });
   t.match(await done, { response: { status: 'completed' } });
-  const failed = next(client as unknown as Emitter, 'error');
+  const failed = next(client, 'error');
   client.send({ type: 'response.create', response: { max_output_tokens: 7 } });
   t.match(await failed, { message: /not seven/ });
   client.close();
@@ -89,7 +89,7 @@ t.test('OpenAIRealtimeWS by CONNECT, and what policy refuses', async (t) => {
 t.test('a key that the provider does not take is its refusal, passed on', async (t) => {
   const { gw, records } = await scene(t);
   const client = new ResponsesWS(new OpenAI({ apiKey: 'sk-wrong', baseURL: `${gw.url}/proxy/openai/v1` }));
-  t.match(await next(client as unknown as Emitter, 'error'), { message: /401/ });
+  t.match(await next(client, 'error'), { message: /401/ });
   client.close();
   t.match((await records())[0], { upstream_status: 401 });
 });

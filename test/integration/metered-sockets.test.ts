@@ -165,6 +165,21 @@ const DENY_MODEL = bundleOf(`  targets:
     - {id: no-gpt-4, when: {field: action.params.model, equals: gpt-4}, effect: {decision: deny, reason: "gpt-4 is not for you"}}
 `);
 
+t.test('the shipped policy lets both kinds of socket through', async (t) => {
+  const upstream = await startSocketUpstream(t, { hosts: [HOST], onSocket: openAiSocket });
+  const gw = await startTestGateway(t, { env: towards(t, upstream, [HOST]) });
+  for (const [path, until] of [
+    [REALTIME, 'response.done'],
+    [RESPONSES, 'response.completed'],
+  ] as const) {
+    const socket = webSocketOn(t, await connectThrough(gw.port, `${HOST}:443`, gw.caPem), HOST, path);
+    const client = talk(socket);
+    await opened(socket);
+    await client.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'x' }, until);
+    t.notOk(client.events.some(({ type }) => type === 'error'));
+  }
+});
+
 t.test('a response that policy refuses is told as an error event and never forwarded', async (t) => {
   const { open, records, upstream } = await scene(t, { bundle: DENY_MODEL });
   const client = await open(RESPONSES);
