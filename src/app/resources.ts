@@ -5,12 +5,13 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
+import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
-import { type AdminToken, openAdminToken, openSecretBox } from './secrets.ts';
+import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openServices, type Services } from './services.ts';
 
 /** What tests put in the place of the real thing. */
@@ -40,7 +41,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
-  const box = await openSecretBox(config.dataDir, config.secretsKey);
+  const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;

@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SecretBox } from '../base/lib/secret-box.ts';
 
 /** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
 async function onceMade(file: string, make: () => string): Promise<string> {
@@ -40,15 +39,18 @@ export async function openAdminToken(dataDir: string, configured: string | undef
   return { value: await onceMade(file, () => randomBytes(32).toString('base64url')), file };
 }
 
+/** In the data folder. */
+export const SECRETS_KEY_FILE = 'secrets-key';
+
 /**
- * The key that encrypts stored secrets (`GW_SECRETS_KEY`): configured, or made on the first start and kept in the data folder with mode 0600. The file may hold
- * older keys, one a line after the current one, which only open what was sealed with them.
+ * The keys that encrypt stored secrets (`GW_SECRETS_KEY`), the current one first: configured, or made on the first start and kept in the data folder with mode
+ * 0600. The file may hold older keys, one a line, which only open what was sealed with them.
  */
-export async function openSecretBox(dataDir: string, configured: Uint8Array | undefined): Promise<SecretBox> {
-  if (configured !== undefined) return new SecretBox([configured]);
-  const file = join(dataDir, 'secrets-key');
+export async function openSecretKeys(dataDir: string, configured: Uint8Array | undefined): Promise<readonly Uint8Array[]> {
+  if (configured !== undefined) return [configured];
+  const file = join(dataDir, SECRETS_KEY_FILE);
   const text = await onceMade(file, () => randomBytes(32).toString('base64'));
   const keys = text.split(/\s+/).map((line) => Buffer.from(line, 'base64'));
   if (keys.some((key) => key.length !== 32)) throw new Error(`${file} must hold one base64 key of 32 bytes a line.`);
-  return new SecretBox(keys);
+  return keys;
 }

@@ -9,12 +9,14 @@ import { format as policyFormat } from './policy/fmt.ts';
 import { UsageError } from './policy/options.ts';
 import { UnreadablePath } from './policy/target.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
+import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { verify } from './verify.ts';
 
 /** Every command but `start`, which is the program itself (main.ts). */
 export const COMMANDS: readonly Command[] = [
   env,
   verify,
+  secretsRotate,
   policyCheck,
   policyTest,
   policyExplain,

@@ -5,7 +5,8 @@ import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.t
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const CALLS = 'idempotent_call';
-const RESULTS = 'idempotent_result';
+/** Entities of this space are sealed texts. */
+export const RESULTS = 'idempotent_result';
 const EXPIRY = 'idempotent_expiry';
 /** How long a key is remembered (decision 6.7). */
 const KEEP_MS = 24 * 3_600_000;
@@ -69,7 +70,7 @@ export class IdempotencyService {
     const sealed = (await this.#store.get(RESULTS, at)) as Sealed | undefined;
     if (sealed === undefined) return undefined;
     try {
-      return this.#box.open(sealed, contextOf(at));
+      return this.#box.open(sealed, resultContext(at));
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       this.#log.warn({ err: error }, 'the kept result of an idempotent call cannot be read');
@@ -89,7 +90,7 @@ export class IdempotencyService {
       { op: 'put', space: CALLS, key: at, value: { ...call, expires_at: expiresAt } },
       { op: 'put', space: EXPIRY, key: `${String(expiresAt).padStart(TIME_DIGITS, '0')}|${at}`, value: true },
     ];
-    if (result) effects.push({ op: 'put', space: RESULTS, key: at, value: this.#box.seal(result, contextOf(at)) });
+    if (result) effects.push({ op: 'put', space: RESULTS, key: at, value: this.#box.seal(result, resultContext(at)) });
     return effects;
   }
 
@@ -130,6 +131,7 @@ function entityKey(orgId: string, key: string): string {
   return `${encodeURIComponent(orgId)}|${encodeURIComponent(key)}`;
 }
 
-function contextOf(entity: string): string {
+/** Where a sealed result belongs. */
+export function resultContext(entity: string): string {
   return `idempotent:${entity}`;
 }

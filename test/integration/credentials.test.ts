@@ -7,7 +7,9 @@ import t from 'tap';
 import type { Logger } from '../../src/base/lib/log.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { gw as command } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
+import { towards } from '../support/upstreams.ts';
 
 const SECRET = 'sk-stored-secret-1234567890';
 const AZURE = 'res.openai.azure.com';
@@ -314,4 +316,39 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
     { status: 'ok' },
     'the secret opens after a restart',
   );
+});
+
+t.test('gw secrets rotate', async (t) => {
+  const first = await startGoverned(t, { bundle: ALLOW_ALL });
+  await store(first.gw, { credential_id: 'k', connector_id: 'openai', secret_ref: SECRET });
+  const answer = await first.execute({ credential_hint: 'k', idempotency_key: 'i' });
+  const env = { GW_DATA_DIR: first.gw.dataDir };
+  const key = () => readFileSync(join(first.gw.dataDir, 'secrets-key'), 'utf8');
+  t.match(await command(['secrets', 'rotate'], { env }), { code: 1, err: /stop it first/ });
+  await first.gw.gateway.stop();
+  const before = key();
+  t.match(await command(['secrets', 'rotate'], { env }), { code: 0, out: '2 secret(s) have a new key.\n' });
+  t.not(key(), before);
+  t.equal(key().trim().split('\n').length, 1, 'the older key is gone');
+  const statusAfter = async (more: Record<string, string>) => {
+    const next = await startTestGateway(t, { env: { ...env, ...more, ...towards(t, first.upstream, ['api.openai.com']) } });
+    const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default' };
+    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT };
+    const post = async (extra: object) =>
+      (await fetch(`${next.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify({ ...body, action, ...extra }) })).json();
+    t.match(await post({ credential_hint: 'k' }), { decision: 'allow' });
+    t.same(sent(first)['authorization'], `Bearer ${SECRET}`);
+    t.same(await post({ credential_hint: 'k', idempotency_key: 'i' }), answer.body);
+    await next.gateway.stop();
+  };
+  await statusAfter({});
+  const configured = key().trim();
+  const file = join(tempDir(t), 'next');
+  writeFileSync(file, Buffer.alloc(32, 7).toString('base64'));
+  t.match(await command(['secrets', 'rotate'], { env: { ...env, GW_SECRETS_KEY: configured } }), { code: 2, err: /--new-key-file/ });
+  t.match(await command(['secrets', 'rotate', '--new-key-file', file], { env: { ...env, GW_SECRETS_KEY: configured } }), {
+    code: 0,
+    out: /Set GW_SECRETS_KEY/,
+  });
+  await statusAfter({ GW_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64') });
 });

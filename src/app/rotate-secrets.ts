@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto';
+import { open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../base/config/config.ts';
+import { systemClock } from '../base/lib/clock.ts';
+import { silentLogger } from '../base/lib/log.ts';
+import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
+import { CREDENTIALS, secretContext } from '../services/credentials.ts';
+import { RESULTS, resultContext } from '../services/idempotency.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
+import { openSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
+
+const AT_ONCE = 100;
+
+/**
+ * Gives the stored secrets a new key: only their data keys are encrypted again. A key that is kept in the data folder is replaced there; one that is configured is
+ * the operator's to replace with `newKey`. Interrupted at any moment, a second run finishes the work: until the end both keys are in the file.
+ * @returns how many secrets have the new key now
+ * @throws StoreError `in_use` while a gateway runs on the folder
+ */
+export async function rotateSecrets(config: Config, newKey: Uint8Array = randomBytes(32)): Promise<number> {
+  const store = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: 'always', clock: systemClock, log: silentLogger });
+  try {
+    const known = await openSecretKeys(config.dataDir, config.secretsKey);
+    const inFile = config.secretsKey === undefined;
+    if (inFile) await writeKeys(config.dataDir, [newKey, ...known]);
+    const box = new SecretBox([newKey, ...known]);
+    const count = (await rewrapCredentials(store, box)) + (await rewrapResults(store, box));
+    await store.sync();
+    if (inFile) await writeKeys(config.dataDir, [newKey]);
+    return count;
+  } finally {
+    await store.close();
+  }
+}
+
+/** Reads a key as `GW_SECRETS_KEY` takes it. @throws Error when the file holds none */
+export async function readKeyFile(file: string): Promise<Uint8Array> {
+  const key = Buffer.from((await readFile(file, 'utf8')).trim(), 'base64');
+  if (key.length !== 32) throw new Error(`${file} must hold 32 bytes in base64`);
+  return key;
+}
+
+async function rewrapCredentials(store: Store, box: SecretBox): Promise<number> {
+  const changed = (await store.list(CREDENTIALS)).flatMap(({ key, value }): Effect[] => {
+    const { sealed } = value as { sealed?: Sealed };
+    const next = sealed && box.rewrap(sealed, secretContext(key));
+    return next ? [{ op: 'put', space: CREDENTIALS, key, value: { ...(value as object), sealed: next } }] : [];
+  });
+  if (changed.length > 0) await store.commit(undefined, changed);
+  return changed.length;
+}
+
+async function rewrapResults(store: Store, box: SecretBox): Promise<number> {
+  let count = 0;
+  let after: string | undefined;
+  for (;;) {
+    const page = await store.list(RESULTS, { limit: AT_ONCE, ...(after === undefined ? {} : { after }) });
+    const changed = page.flatMap(({ key, value }): Effect[] => {
+      const next = box.rewrap(value as Sealed, resultContext(key));
+      return next ? [{ op: 'put', space: RESULTS, key, value: next }] : [];
+    });
+    if (changed.length > 0) await store.commit(undefined, changed);
+    count += changed.length;
+    after = page.at(-1)?.key;
+    if (page.length < AT_ONCE) return count;
+  }
+}
+
+/** Replaces the file in one step, so that there is never a moment without a key. */
+async function writeKeys(dataDir: string, keys: readonly Uint8Array[]): Promise<void> {
+  const file = join(dataDir, SECRETS_KEY_FILE);
+  const next = `${file}.new`;
+  const handle = await open(next, 'w', 0o600);
+  try {
+    await handle.writeFile(`${keys.map((key) => Buffer.from(key).toString('base64')).join('\n')}\n`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(next, file);
+}
