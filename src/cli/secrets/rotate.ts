@@ -27,9 +27,12 @@ export const rotate: Command = {
       return EXIT_OK;
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      const inUse = error instanceof StoreError && error.code === 'in_use';
-      io.stderr(`gw secrets rotate: ${inUse ? 'a gateway runs on this data folder; stop it first' : error.message}\n`);
+      io.stderr(`gw secrets rotate: ${isInUse(error) ? 'a gateway runs on this data folder; stop it first' : error.message}\n`);
       return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
     }
   },
 };
+
+function isInUse(error: Error): boolean {
+  return error instanceof StoreError && error.code === 'in_use';
+}
