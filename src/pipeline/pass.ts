@@ -5,13 +5,12 @@ import { resolveTarget } from '../inbound/normalise/target.ts';
 import { readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, via } from '../outbound/net/header-filter.ts';
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../outbound/net/upstream.ts';
-import { ClientCertificateWanted } from '../outbound/net/upstream-error.ts';
 import { sendError } from '../surfaces/http/router.ts';
 import { runProxied } from './enter.ts';
 import { refuseLoop } from './refusals.ts';
 import { relay } from './relay.ts';
 import type { Pipeline } from './stage.ts';
-import { bodyTrailers } from './tunnel-call.ts';
+import { bodyTrailers, tellOfClientCertificate } from './tunnel-call.ts';
 
 /**
  * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
@@ -93,8 +92,8 @@ class Passage implements UpgradeEvents {
   }
 
   onError(error: GatewayError, h2Code?: number): void {
-    const { head } = this.#arrival;
-    if (error instanceof ClientCertificateWanted && head.tunnel) this.#pipeline.events.clientCertificateWanted(head.tunnel.authority.host);
+    const { tunnel } = this.#arrival.head;
+    if (tunnel) tellOfClientCertificate(error, tunnel.authority.host, this.#pipeline.events);
     refuse(this.#arrival, this.#pipeline, error, h2Code);
   }
 

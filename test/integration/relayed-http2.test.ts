@@ -5,12 +5,14 @@ import { constants, createSecureServer, type Http2Session, type ServerHttp2Strea
 import { pipeline, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
+import { WebSocket } from 'ws';
 import { ALLOW_ALL } from '../support/governed.ts';
 import { grpcCall, grpcChat, grpcClient, grpcHang, startGrpcUpstream } from '../support/grpc.ts';
 import { domains, gatewayFor, HOSTS, h2Through, scene, through } from '../support/non-ai.ts';
 import { h1Request, h2Request, h2Session } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
+import { startSocketUpstream } from '../support/websockets.ts';
 
 // A hundred megabytes in each direction, twice.
 t.setTimeout(120_000);
@@ -81,6 +83,22 @@ for (const mode of ['inspect', 'govern']) {
     for (const path of ['/1', '/2', '/3'])
       t.match(await h1Request(socket, 'www.example.com', { path }), { status: 200, body: Buffer.from(path) });
     t.equal(upstream.connections, 3);
+  });
+
+  t.test(`${mode}: a WebSocket is relayed on the connection that was dialled`, async (t) => {
+    const site = await startSocketUpstream(t, {
+      hosts: HOSTS,
+      onSocket: (socket) => socket.on('message', (text) => socket.send(`echo ${String(text)}`)),
+    });
+    const { gw, recorded } = await gatewayFor(t, site, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    const transport = await through(t, gw, 'www.example.com', ['http/1.1']);
+    t.equal(site.open, 1, 'the origin came first');
+    const socket = new WebSocket('wss://www.example.com/chat', { createConnection: () => transport });
+    socket.once('open', () => socket.send('hello'));
+    t.equal(String((await once(socket, 'message'))[0]), 'echo hello');
+    t.equal(site.open, 1, 'and is the only connection');
+    t.equal(recorded().length, mode === 'govern' ? 1 : 0);
+    socket.terminate();
   });
 
   t.test(`${mode}: trailers, interim answers and lengths pass both ways`, async (t) => {

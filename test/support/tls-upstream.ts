@@ -35,6 +35,8 @@ export interface TestUpstream {
   readonly open: number;
   /** Handshakes that resumed an earlier session. */
   readonly resumed: number;
+  /** Ends every connection, as a server does with idle ones. */
+  endConnections(): void;
   close(): Promise<void>;
 }
 
@@ -129,6 +131,9 @@ async function listen(server: Server, connectionEvent: string, handler: Upstream
     },
     get resumed() {
       return resumed;
+    },
+    endConnections: () => {
+      for (const socket of sockets) socket.end();
     },
     close: () => closeServer(server, sockets),
   };

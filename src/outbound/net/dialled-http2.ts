@@ -1,4 +1,4 @@
-import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -89,10 +89,8 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   }
 
   close(): void {
-    // With a word to the origin about each stream; what is under way has no client any more.
     for (const call of this.#calls) call.abort();
-    if (!this.session.destroyed) this.session.close(() => this.session.destroy());
-    if (this.#calls.size === 0) this.session.destroy(undefined, constants.NGHTTP2_NO_ERROR);
+    this.session.destroy();
   }
 
   #probe(): void {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
@@ -170,7 +169,7 @@ export class Http2Call implements UpstreamHandle {
         this.seen();
         if (stream.write(chunk)) continue;
         // A stream that is reset meanwhile stops the body, which ends the loop.
-        await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+        await drained(stream);
       }
       stream.end();
     } catch (error) {
@@ -205,6 +204,17 @@ export class Http2Call implements UpstreamHandle {
     const reason = error instanceof Error ? error.message : String(error);
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${reason}.`, { cause: error });
   }
+}
+
+/** Resolves when the stream takes more, or never will. */
+function drained(stream: ClientHttp2Stream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done).off('close', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done);
+  });
 }
 
 /** Repeated fields become lists, which node:http2 sends as repeated fields. */

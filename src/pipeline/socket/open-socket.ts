@@ -10,6 +10,7 @@ import { outboundHeaders } from '../outbound-headers.ts';
 import { webSocketRefusal } from '../refusals.ts';
 import { markOf } from '../send.ts';
 import type { Pipeline } from '../stage.ts';
+import { dialledFor, tellOfClientCertificate } from '../tunnel-call.ts';
 import { SWITCHED } from './socket-answer.ts';
 
 /** Compression is for the two ends to agree on, and a metered socket has the gateway as one of them. */
@@ -40,11 +41,13 @@ export async function openSocket(exchange: Exchange, pipeline: Pipeline, deliver
       onUpgrade: (rawHeaders, channel) => resolve({ rawHeaders, channel }),
     };
     const { host, port, tls, path } = exchange;
+    const authority = { host, port };
     const headers = outboundHeaders(exchange, pipeline, metered ? EXTENSIONS : undefined);
-    delivery.attach(pipeline.upstream.upgrade({ authority: { host, port }, tls, path, headers }, events));
+    delivery.attach(pipeline.upstream.upgrade({ authority, on: dialledFor(exchange.head, authority), tls, path, headers }, events));
   });
   const opened = await Promise.race([accepted, delivery.over.then(() => undefined)]);
   if (opened === undefined) {
+    tellOfClientCertificate(delivery.failure, exchange.host, pipeline.events);
     if (delivery.failure && !delivery.started) throw delivery.failure;
     return undefined;
   }

@@ -1,6 +1,6 @@
-import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
 import type { Delivered } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
+import { tellOfClientCertificate } from '../tunnel-call.ts';
 
 /** Ends the line when the call failed; else takes tokens and model from what the answer's meter saw. */
 export const meter: Stage = {
@@ -15,7 +15,7 @@ export const meter: Stage = {
 };
 
 function refuseFailed({ failure, started }: Delivered, host: string, { events }: Pipeline): void {
-  if (failure instanceof ClientCertificateWanted) events.clientCertificateWanted(host);
+  tellOfClientCertificate(failure, host, events);
   // A form that goes on otherwise than was decided is a denial, however far its answer had come.
   if (failure && (!started || failure.code === 'ambiguous_body')) throw failure;
 }

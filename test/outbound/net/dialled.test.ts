@@ -1,0 +1,141 @@
+// Connections that belong to one tunnel: what silence means on them, and what becomes of them.
+import { once } from 'node:events';
+import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
+import t from 'tap';
+import { systemClock } from '../../../src/base/lib/clock.ts';
+import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
+import type { UpstreamEvents } from '../../../src/outbound/net/upstream.ts';
+import type { HasTeardown } from '../../support/temp-dir.ts';
+import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../../support/tls-upstream.ts';
+
+const AUTHORITY = { host: 'origin.example', port: 443 };
+
+function upstreamTo(t: HasTeardown, port: number, caPem: string) {
+  const upstream = createUpstream({
+    clock: systemClock,
+    connectTo: [{ ...AUTHORITY, toHost: '127.0.0.1', toPort: port }],
+    caFile: caPem,
+    headersTimeoutMs: 10_000,
+    idleTimeoutMs: 200,
+  });
+  t.teardown(() => upstream.close());
+  return upstream;
+}
+
+/** An h2 origin that says one thing, and the next when it is told to. */
+async function quietOrigin(t: HasTeardown) {
+  const { caPem, certPem, keyPem } = certificateOf('good', [AUTHORITY.host]);
+  const server = createSecureServer({ cert: certPem, key: keyPem });
+  const streams: ServerHttp2Stream[] = [];
+  let pings = 0;
+  let onPing: () => void = () => undefined;
+  server.on('session', (session) => {
+    session.on('error', () => undefined);
+    session.on('ping', () => {
+      pings++;
+      onPing();
+    });
+  });
+  server.on('stream', (stream) => {
+    stream.on('error', () => undefined);
+    stream.respond({ ':status': 200 });
+    stream.write('first');
+    streams.push(stream);
+  });
+  const sockets = trackSockets(server);
+  t.teardown(() => closeServer(server, sockets));
+  const port = await listenOnFreePort(server);
+  const pinged = (times: number): Promise<void> =>
+    new Promise((resolve) => {
+      onPing = () => pings >= times && resolve();
+    });
+  return { port, caPem, streams, sockets, pinged };
+}
+
+interface Ended {
+  readonly text: string;
+  readonly error?: GatewayError;
+}
+
+function collect(): { readonly events: UpstreamEvents; readonly ended: Promise<Ended>; readonly first: Promise<void> } {
+  let text = '';
+  let end: (ended: Ended) => void = () => undefined;
+  let begin: () => void = () => undefined;
+  const first = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  const ended = new Promise<Ended>((resolve) => {
+    end = resolve;
+  });
+  const events: UpstreamEvents = {
+    onHead: () => undefined,
+    onData: (chunk) => {
+      text += Buffer.from(chunk).toString();
+      begin();
+      return true;
+    },
+    onEnd: () => end({ text }),
+    onError: (error) => end({ text, error }),
+  };
+  return { events, ended, first };
+}
+
+const GET = { authority: AUTHORITY, tls: true, method: 'GET', path: '/', headers: [], body: undefined };
+
+t.test('an h2 stream may be silent for longer than the limit while its connection answers', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2', 'http/1.1']);
+  t.equal(on.protocol, 'h2');
+  const { events, ended } = collect();
+  upstream.call({ ...GET, on }, events);
+  await origin.pinged(3);
+  origin.streams[0]?.end(' last');
+  t.same(await ended, { text: 'first last' });
+  on.close();
+});
+
+t.test('a connection that answers nothing any more is given up', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  const { events, ended, first } = collect();
+  upstream.call({ ...GET, on }, events);
+  await first;
+  for (const socket of origin.sockets) socket.pause();
+  const raw = [...origin.sockets] as (Socket & { _handle?: { readStop(): void } })[];
+  for (const socket of raw) socket._handle?.readStop();
+  t.match(await ended, { error: { code: 'upstream_timeout' } });
+});
+
+t.test('closing it lets go of the origin, whatever is under way', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  const { events, first } = collect();
+  upstream.call({ ...GET, on }, events);
+  await first;
+  const gone = once(origin.streams[0] as ServerHttp2Stream, 'close');
+  on.close();
+  await gone;
+  const [socket] = origin.sockets;
+  if (socket !== undefined && !socket.destroyed) await once(socket, 'close');
+  t.equal(origin.sockets.size, 0);
+});
+
+t.test('an http/1.1 connection that the origin closes before it is used is made anew', async (t) => {
+  const origin = await startTlsUpstream({ hosts: [AUTHORITY.host], handler: (_request, response) => response.end('answer') });
+  t.teardown(() => origin.close());
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2', 'http/1.1']);
+  t.equal(on.protocol, 'http/1.1');
+  origin.endConnections();
+  while (origin.open > 0) await new Promise(setImmediate);
+  const { events, ended } = collect();
+  upstream.call({ ...GET, on }, events);
+  t.same(await ended, { text: 'answer' });
+  t.equal(origin.connections, 2);
+  on.close();
+});
