@@ -1,6 +1,6 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { JsonPicker } from './json-picker.ts';
-import { type AnswerFacts, compilePath, modelName, usageReader } from './usage.ts';
+import { type AnswerFacts, compilePath, modelName, type Path, type UsageReader, usageReader } from './usage.ts';
 
 /** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
 export interface AnswerReader {
@@ -11,13 +11,30 @@ export interface AnswerReader {
 
 const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
 
+interface Plan {
+  readonly reader: UsageReader | undefined;
+  /** The usage object, when there is a reader, then the model. */
+  readonly paths: readonly Path[];
+}
+
+const plans = new WeakMap<Dialect, Plan>();
+
+/** What to pick from answers of a dialect, made once. */
+function planOf(dialect: Dialect): Plan {
+  let plan = plans.get(dialect);
+  if (plan === undefined) {
+    const { usage, modelEcho } = dialect;
+    const reader = usage && usageReader(usage);
+    plan = { reader, paths: [...(reader ? [reader.root] : []), ...(modelEcho === undefined ? [] : [compilePath(modelEcho)])] };
+    plans.set(dialect, plan);
+  }
+  return plan;
+}
+
 /** A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work when the answer is large. */
 export function createAnswerReader(dialect: Dialect | undefined): AnswerReader {
-  const rule = dialect?.usage;
-  const echo = dialect?.modelEcho;
-  if (rule === undefined && echo === undefined) return NOTHING;
-  const reader = rule === undefined ? undefined : usageReader(rule);
-  const paths = [...(reader ? [reader.root] : []), ...(echo === undefined ? [] : [compilePath(echo)])];
+  if (dialect === undefined || (dialect.usage === undefined && dialect.modelEcho === undefined)) return NOTHING;
+  const { reader, paths } = planOf(dialect);
   let usage: unknown;
   let model: string | undefined;
   const picker = new JsonPicker(paths, (path, value) => {
