@@ -19,6 +19,8 @@ export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
 export const MAX_YAML_DEPTH = 64;
 /** Nodes when all aliases are written out: what stops "billion laughs". */
 export const MAX_YAML_NODES = 500_000;
+/** Characters of one mistake's description. */
+const MAX_MESSAGE = 500;
 
 interface Positioned {
   /** From 1. */
@@ -176,7 +178,9 @@ class Reader {
   }
 
   error(code: string, message: string, offset: number): ErrorDetail {
-    return { path: '', message, code, file: this.#file, ...this.#at(offset) };
+    // The parser quotes what it stumbled over, which may be the whole file.
+    const told = message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message;
+    return { path: '', message: told, code, file: this.#file, ...this.#at(offset) };
   }
 
   #add(code: string, message: string, offset: number): void {

@@ -55,6 +55,17 @@ t.test('every mistake is reported with its place', async (t) => {
   t.equal(parseYaml('a: 1\na: 2\nb: 1\nb: 2\n', 'f').errors.length, 2, 'all at once');
 });
 
+t.test('a mistake is told in few words, however long the text is that it is about', async (t) => {
+  for (const text of [
+    `a: {b: [x], ${'c'.repeat(50_000)}\n`,
+    `*${'d'.repeat(50_000)}`,
+    `"${'e'.repeat(50_000)}": 1\n"${'e'.repeat(50_000)}": 2`,
+  ]) {
+    const { errors } = parseYaml(text, 'f.yaml');
+    t.ok(errors.length > 0 && errors.every(({ message }) => message.length <= 501), `${text.slice(0, 20)} ...`);
+  }
+});
+
 t.test('aliases work, and a bomb of them is refused at once', async (t) => {
   t.same(toPlain(parseYaml('a: &x [1, 2]\nb: *x\n', 'f').root), { a: [1, 2], b: [1, 2] });
   t.ok(parseYaml('a: &x [1, *x]\n', 'f').errors.length > 0, 'no cycles');
