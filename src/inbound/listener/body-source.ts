@@ -42,6 +42,11 @@ export class RequestBody implements BodySource {
     return this.#options.trailers();
   }
 
+  /** True as long as bytes of the body may still arrive. */
+  get isArriving(): boolean {
+    return this.declaredLength !== 0 && !this.#options.isComplete();
+  }
+
   /** True when bytes of the body may still arrive that nobody is going to read. */
   get isUnread(): boolean {
     return this.declaredLength !== 0 && (!this.#started || this.#abandoned) && !this.#options.isComplete();

@@ -9,7 +9,7 @@ import { sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
-import type { Activity, Link } from './links.ts';
+import { type Activity, isBroken, type Link } from './links.ts';
 import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import { ClientChannel } from './upgrade.ts';
 
@@ -140,7 +140,8 @@ export class Http1Connection implements Activity, Http1Owner {
     if (answers.length > 0 && answers.every((reply) => reply.ended)) {
       this.#closing = true;
       for (const reply of answers) reply.bodyLost();
-    } else if (answers.length > 0 || message === undefined || !transport.writable) {
+    } else if (answers.length > 0 || message === undefined || !transport.writable || this.#arriving?.isArriving === true) {
+      // The last case: a request that was answered before its body came. Another answer would be taken for that of the next request.
       transport.destroy();
     } else {
       transport.end(message, () => transport.destroy());
@@ -163,8 +164,9 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   sweep(now: number): void {
-    const { transport, arrivals } = this.#options;
-    if (now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits)) transport.destroy();
+    const { link, transport, arrivals } = this.#options;
+    const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
+    if (over || (transport.isPaused() && isBroken(link.socket))) transport.destroy();
   }
 
   #refusalOfUpgrade(request: IncomingMessage): GatewayError | undefined {

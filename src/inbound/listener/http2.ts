@@ -5,7 +5,7 @@ import { RequestBody } from './body-source.ts';
 import { sendError } from './error-reply.ts';
 import type { Arrivals } from './http1.ts';
 import { Http2Reply } from './http2-reply.ts';
-import { type Activity, ignore, type Link } from './links.ts';
+import { type Activity, ignore, isBroken, type Link } from './links.ts';
 
 export interface Http2ConnectionOptions {
   readonly link: Link;
@@ -42,8 +42,12 @@ export class Http2Connection implements Activity {
   }
 
   sweep(now: number): void {
-    const { session, arrivals } = this.#options;
+    const { link, session, arrivals } = this.#options;
     const { limits } = arrivals;
+    if (isBroken(link.socket)) {
+      link.socket.destroy();
+      return;
+    }
     if (this.#open === 0 && now - this.#idleSince > limits.keepAliveMs) session.close();
     for (const [stream, body] of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);

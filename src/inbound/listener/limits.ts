@@ -31,7 +31,7 @@ export interface ListenerLimits {
   readonly halfOpenMs: number;
   /** While draining, a tunnel without traffic for this long counts as idle. */
   readonly idleTunnelMs: number;
-  /** How often deadlines are looked at. */
+  /** How often deadlines, and connections that nobody reads, are looked at. */
   readonly sweepMs: number;
 }
 
@@ -52,7 +52,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   lingerMs: 2_000,
   halfOpenMs: 120_000,
   idleTunnelMs: 2_000,
-  sweepMs: 1_000,
+  sweepMs: 500,
 };
 
 /** How often node:http looks at the deadlines of heads and bodies, milliseconds. */

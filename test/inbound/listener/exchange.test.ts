@@ -487,6 +487,20 @@ function h2Post(path: string, length: string | undefined): Buffer {
   return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), h2Frame(4, 0, 0, Buffer.alloc(0)), head]);
 }
 
+t.test('a request that was answered before its body broke off gets no second answer', async (t) => {
+  const onArrival = ({ reply }: Arrival): void => reply.sendWhole(403, ['content-type', 'text/plain'], Buffer.from('no'));
+  const { listener } = await startListener(t, { onArrival });
+  const broken = ['Content-Length: 100\r\n\r\nten bytes.', 'Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n'];
+  for (const rest of broken) {
+    const client = await rawClient(t, listener.port);
+    client.socket.write('POST / HTTP/1.1\r\nHost: a\r\n');
+    client.socket.end(rest);
+    const { text } = await client.closed;
+    t.match(text, /^HTTP\/1\.1 403 [\s\S]*no$/, rest);
+    t.equal(text.split('HTTP/1.1').length, 2, rest);
+  }
+});
+
 t.test('a body counts only when all of it came', async (t) => {
   const outcomes: unknown[] = [];
   let reading = 0;

@@ -1,0 +1,93 @@
+// A client that breaks its connection while nobody reads from it: node:net does not tell, so sweeps have to ask.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import t from 'tap';
+import type { Arrival } from '../../../src/base/model/arrival.ts';
+import type { TunnelSummary } from '../../../src/inbound/listener/tunnel.ts';
+import { type HasTeardown, openTunnel, startListener, tcpServer, tlsInside } from './harness.ts';
+
+const OPTIONS = { skip: process.platform === 'win32' ? 'the system answers otherwise' : false };
+const LIMITS = { sweepMs: 20 };
+const BLOCK = Buffer.alloc(262_144, 'x');
+
+/** Writes until the other side has taken nothing for a while: all that is in between is full. */
+async function fill(socket: Socket): Promise<void> {
+  for (;;) {
+    socket.write(BLOCK);
+    const before = socket.writableLength;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    if (socket.writableLength >= before && before > 0) return;
+  }
+}
+
+/** A client of its own, since one that holds back would not hear either. */
+async function plainClient(t: HasTeardown, port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  return socket;
+}
+
+t.test('a client that resets in the middle of an upload that waits is gone within a moment', OPTIONS, async (t) => {
+  for (const secure of [false, true]) {
+    let arrived: (arrival: Arrival) => void = () => undefined;
+    const arrival = new Promise<Arrival>((resolve) => {
+      arrived = resolve;
+    });
+    const harness = await startListener(t, { limits: LIMITS, onArrival: (one) => arrived(one) });
+    const tcp = secure ? await openTunnel(t, harness.listener.port) : await plainClient(t, harness.listener.port);
+    const client = secure ? await tlsInside(t, harness, tcp) : tcp;
+    client.write('POST / HTTP/1.1\r\nHost: api.openai.com\r\nContent-Length: 900000000\r\n\r\n');
+    client.write(BLOCK);
+    const { body, reply } = await arrival;
+    const reading = body.stream()[Symbol.asyncIterator]();
+    await reading.next();
+    const gone = new Promise<void>((resolve) => reply.onGone(resolve));
+    await fill(client);
+    tcp.resetAndDestroy();
+    await gone;
+    t.pass(secure ? 'inside TLS' : 'plain');
+  }
+});
+
+t.test('so is one whose passed tunnel waits for its upstream', OPTIONS, async (t) => {
+  const far = await tcpServer(t, (socket) => socket.pause());
+  const closed = new Promise<TunnelSummary>((resolve) => {
+    void startListener(t, {
+      limits: LIMITS,
+      onTunnel: () => Promise.resolve({ kind: 'tunnel' }),
+      dial: () => plainClient(t, far.port),
+      onTunnelClosed: resolve,
+    }).then(async ({ listener }) => {
+      const client = await openTunnel(t, listener.port, 'stub.example:443');
+      await fill(client);
+      client.resetAndDestroy();
+    });
+  });
+  t.ok((await closed).bytesUp > 0);
+});
+
+t.test('so is one that had said all it had to say, and resets before the answer', OPTIONS, async (t) => {
+  let hear: () => void = () => undefined;
+  const allSaid = new Promise<void>((resolve) => {
+    hear = resolve;
+  });
+  const far = await tcpServer(t, (socket) => socket.resume().once('end', hear));
+  let ended: () => void = () => undefined;
+  const closed = new Promise<void>((resolve) => {
+    ended = resolve;
+  });
+  const { listener } = await startListener(t, {
+    limits: LIMITS,
+    onTunnel: () => Promise.resolve({ kind: 'tunnel' }),
+    dial: () => plainClient(t, far.port),
+    onTunnelClosed: () => ended(),
+  });
+  const client = await openTunnel(t, listener.port, 'stub.example:443');
+  client.end('all of it');
+  await allSaid;
+  t.equal(listener.openTunnels, 1, 'half a tunnel is open');
+  client.resetAndDestroy();
+  await closed;
+});
