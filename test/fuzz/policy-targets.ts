@@ -7,7 +7,8 @@ const FACTS = someFacts();
 /** A bundle's text, compiled and, when it loads, asked. */
 const bundle: FuzzTarget = {
   name: 'policy-bundle',
-  inputs: 100_000,
+  inputs: 1_000_000,
+  dear: true,
   // Behind the admin token, and the time is that of the YAML parser.
   stallMs: 1_000,
   headLines: 0,

@@ -144,7 +144,8 @@ const SYNC: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
 /** Encoded answers. The first line is the Content-Encoding. */
 const encoded: FuzzTarget = {
   name: 'encoded-answer',
-  inputs: 100_000,
+  inputs: MILLION,
+  dear: true,
   headLines: 1,
   dictionary: ['\x28\xb5\x2f\xfd', '\x1f\x8b\x08', '\x00\x00\xff\xff', '\x78\x9c', '\x03', '\x00'],
   async run(input) {

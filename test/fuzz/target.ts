@@ -9,8 +9,10 @@ import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 export interface FuzzTarget {
   /** Names the folder of its corpus. */
   readonly name: string;
-  /** Inputs of a full run; fewer than a million only where one input is dear. */
+  /** Inputs of a full run. */
   readonly inputs: number;
+  /** One input takes most of a millisecond. */
+  readonly dear?: true;
   /** An input of at most 64 KiB that takes longer, in milliseconds, is a stall. Default 250; more for what strangers cannot send. */
   readonly stallMs?: number;
   /** Leading lines that choose a reader (a dialect, a Content-Type) and are seldom mutated. */

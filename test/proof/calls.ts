@@ -116,6 +116,7 @@ export class CallResult {
   localPort = 0;
   /** The whole request was given to the connection. */
   sent = false;
+  readonly startedAt = performance.now();
   overAt = 0;
   /** SHA-256 of the request body. */
   bodySent: string | undefined;

@@ -7,6 +7,10 @@ import { type CallPlan, CallResult, type Door, type Sending, wireCall } from './
 import { sleep } from './checks.ts';
 import { H1Answer } from './h1-answer.ts';
 
+const H2_PING_MS = 1_000;
+/** Half of the time after which the upstream closes what is idle. */
+const KEEP_PASSED_MS = 1_000;
+
 export interface Gateway {
   /** Where clients connect, which may be before the gateway. */
   readonly port: number;
@@ -23,7 +27,7 @@ export interface Gateway {
  */
 export class Clients {
   readonly #gateway: Gateway;
-  readonly #sockets = new Map<string, Socket>();
+  readonly #sockets = new Map<string, Kept>();
   readonly #all = new Set<Socket>();
   #session: Promise<Session> | undefined;
   /** Calls that have no end yet. */
@@ -58,18 +62,28 @@ export class Clients {
   async #overH1(result: CallResult, lane: number | undefined): Promise<void> {
     const { door, host } = result.plan;
     const key = `${lane}/${WAY[door]}/${host}`;
-    const kept = lane === undefined ? undefined : this.#sockets.get(key);
+    const kept = lane === undefined ? undefined : this.#keptFor(key, door);
     const socket = kept ?? this.#track(await this.#connect(door, host));
-    if (kept === undefined && lane !== undefined) {
-      this.#sockets.set(key, socket);
-      socket.once('close', () => this.#sockets.delete(key));
-    }
+    const forget = (): void => {
+      if (this.#sockets.get(key)?.socket === socket) this.#sockets.delete(key);
+    };
+    if (kept === undefined) socket.once('close', forget);
     result.localPort = socket.localPort ?? 0;
     await exchange(socket, result, this.#gateway);
-    if (lane === undefined || !result.complete || !result.sent) {
-      this.#sockets.delete(key);
+    if (lane !== undefined && result.complete && result.sent && !socket.destroyed) {
+      this.#sockets.set(key, { socket, usedAt: performance.now() });
+    } else {
+      forget();
       socket.destroy();
     }
+  }
+
+  /** Whoever speaks to the upstream itself must not use a connection that the upstream is about to close. */
+  #keptFor(key: string, door: Door): Socket | undefined {
+    const kept = this.#sockets.get(key);
+    if (kept === undefined || WAY[door] !== 'passed' || performance.now() - kept.usedAt < KEEP_PASSED_MS) return kept?.socket;
+    kept.socket.destroy();
+    return undefined;
   }
 
   #connect(door: Door, host: string): Promise<Socket> {
@@ -131,7 +145,11 @@ export class Clients {
   async #openSession(host: string): Promise<Session> {
     const { port, caPem } = this.#gateway;
     const socket = this.#track(await connectThrough(port, `${host}:443`, caPem, { alpn: ['h2'] }));
-    return { session: h2Session(socket, host), localPort: socket.localPort ?? 0 };
+    const session = h2Session(socket, host);
+    // Of a connection that is broken node:http2 hears only when it writes.
+    const ping = setInterval(() => session.destroyed || session.ping(() => undefined), H2_PING_MS);
+    session.once('close', () => clearInterval(ping));
+    return { session, localPort: socket.localPort ?? 0 };
   }
 
   #track<T extends Socket>(socket: T): T {
@@ -140,6 +158,11 @@ export class Clients {
     socket.once('close', () => this.#all.delete(socket));
     return socket;
   }
+}
+
+interface Kept {
+  readonly socket: Socket;
+  readonly usedAt: number;
 }
 
 interface Session {
@@ -225,7 +248,8 @@ async function give(to: Writable, body: Buffer, { pieces, gap }: Sending, framed
   return to.writable;
 }
 
-function drained(to: Writable): Promise<void> {
+/** Resolves when `to` takes more, or will never again. */
+export function drained(to: Writable): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {
       to.off('drain', over).off('close', over);

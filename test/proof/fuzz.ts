@@ -27,7 +27,7 @@ await prove(async (checks, cleanUp) => {
   const workers = availableParallelism();
   const end = length === 'tenth' && rounds === undefined ? performance.now() + TENTH_LIMIT_MS : Number.POSITIVE_INFINITY;
   // The dear ones first, so that none of them runs alone at the end.
-  const waiting = [...FUZZ_TARGETS].sort((a, b) => a.inputs - b.inputs);
+  const waiting = [...FUZZ_TARGETS.filter(({ dear }) => dear), ...FUZZ_TARGETS.filter(({ dear }) => !dear)];
   const work = async (): Promise<void> => {
     const lane = new Lane(cleanUp);
     for (let target = waiting.shift(); target !== undefined; target = waiting.shift()) {
@@ -43,7 +43,8 @@ await prove(async (checks, cleanUp) => {
 
 function report({ job, inputs, findings, labels, ms, slowestMs }: FuzzResult, checks: Checks): void {
   const ofAll = inputs === job.inputs ? `${inputs}` : `${inputs} of ${job.inputs}`;
-  checks.check(`${job.target}: ${ofAll} inputs, ${(ms / 1_000).toFixed(0)} s, ${labels} outcomes, slowest ${slowestMs.toFixed(0)} ms`, [
+  const perSecond = ((inputs * 1_000) / Math.max(1, ms)).toFixed(0);
+  checks.check(`${job.target}: ${ofAll} inputs, ${perSecond} a second, ${labels} outcomes, the slowest took ${slowestMs.toFixed(0)} ms`, [
     ...findings.map((finding) => `${save(job.target, finding)}: ${finding.what.slice(0, 600)}`),
     ...(labels > 1 ? [] : ['all of its inputs ended the same: nothing was tried']),
   ]);

@@ -1,14 +1,13 @@
 /*
  * Many hosts that nobody asked for before, at once: making their certificates must not hold up anybody else, must not open a port, must not write a file.
  */
-import { type ChildProcess, fork } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { connectThrough } from '../support/raw-clients.ts';
-import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
+import { type Checks, prove, sleep } from './checks.ts';
 import type { Phase } from './health-prober.ts';
 import { startPacedUpstream } from './paced-upstream.ts';
+import { Prober } from './prober.ts';
 import { cpuMs, listening } from './process-state.ts';
 import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { proofSettings } from './settings.ts';
@@ -23,7 +22,6 @@ const QUIET_MS = 2_000;
 const STALL_MS = 100;
 /** CPU time that a new host may cost over a known one. */
 const CPU_MS_PER_HOST = 10;
-const PROBER = fileURLToPath(new URL('./health-prober.js', import.meta.url));
 
 interface Pass {
   readonly batches: readonly Phase[];
@@ -31,32 +29,6 @@ interface Pass {
   readonly lagMs: number;
   readonly cpuMs: number;
   readonly ms: number;
-}
-
-class Prober {
-  readonly #child: ChildProcess;
-
-  constructor(port: number, cleanUp: CleanUp) {
-    this.#child = fork(PROBER, [String(port)]);
-    cleanUp.teardown(() => this.stop());
-  }
-
-  stop(): void {
-    this.#child.removeAllListeners('exit');
-    this.#child.kill('SIGKILL');
-  }
-
-  /** Ends a phase. */
-  phase(): Promise<Phase> {
-    return new Promise((resolve, reject) => {
-      this.#child.once('exit', () => reject(new Error('the prober ended')));
-      this.#child.once('message', (phase) => {
-        this.#child.removeAllListeners('exit');
-        resolve(phase as Phase);
-      });
-      this.#child.send('end');
-    });
-  }
 }
 
 await prove(async (checks, cleanUp) => {

@@ -36,6 +36,14 @@ export function listening(pid: number): string[] {
     .sort();
 }
 
+/** Its connections as the kernel writes them: local address, remote one, state (RFC 9293 in the kernel's numbering), bytes unsent and unread. */
+export function connections(pid: number): string[] {
+  const own = new Set(targets(pid));
+  return tcpTable(pid)
+    .filter(({ state, inode }) => state !== LISTEN && own.has(inode))
+    .map(({ local, remote, state, queues }) => `${local} ${remote} state ${state} queues ${queues}`);
+}
+
 export function residentMb(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) / 1024;
 }
@@ -72,13 +80,19 @@ function targets(pid: number): string[] {
 }
 
 /** Every TCP socket of the machine; `inode` in the form that a descriptor leads to. */
-function tcpTable(pid: number): readonly { readonly local: string; readonly state: string; readonly inode: string }[] {
+function tcpTable(pid: number): readonly Readonly<Record<'local' | 'remote' | 'state' | 'queues' | 'inode', string>>[] {
   return ['tcp', 'tcp6'].flatMap((table) =>
     readFileSync(`/proc/${pid}/net/${table}`, 'latin1')
       .split('\n')
       .slice(1)
       .map((line) => line.trim().split(/\s+/))
       .filter((fields) => fields.length > 9)
-      .map((fields) => ({ local: fields[1] ?? '', state: fields[3] ?? '', inode: `socket:[${fields[9]}]` })),
+      .map(([, local = '', remote = '', state = '', queues = '', , , , , inode = '']) => ({
+        local,
+        remote,
+        state,
+        queues,
+        inode: `socket:[${inode}]`,
+      })),
   );
 }

@@ -11,8 +11,8 @@ import { waitedForCoreMs } from './process-state.ts';
 
 /** A gateway that still runs after a day is killed. */
 const LIMIT_MS = 86_400_000;
-/** Lets a collection be asked for from outside; the product itself is started as it is. */
-const COLLECT_ON_SIGNAL = ['--expose-gc', '--import', "data:text/javascript,process.on('SIGUSR2',()=>gc())"];
+/** Options of Node that let a collection be asked for from outside; the product itself is started as it is. */
+export const COLLECT_ON_SIGNAL = ['--expose-gc', '--import', "data:text/javascript,process.on('SIGUSR2',()=>gc())"];
 
 /** Folders of one proof. `work`, `home` and `temporary` are where a program writes that does not keep to its own folders. */
 export interface Folders {

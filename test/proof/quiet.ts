@@ -1,10 +1,11 @@
 import { type Checks, sleep } from './checks.ts';
-import { descriptors, residentMb } from './process-state.ts';
+import { connections, descriptors, residentMb } from './process-state.ts';
 import type { ProofGateway } from './proof-gateway.ts';
 
 /* What a gateway holds once its load has gone: nothing may be left of it. */
 
-const QUIET_LIMIT_MS = 30_000;
+/** Longer than it takes to give up a connection that is being made, and then to close an idle one. */
+const QUIET_LIMIT_MS = 60_000;
 /** What a heap may grow by beyond the measurement after the warm-up: fragmentation, and compiled code that arrives late. */
 const HEAP_GROWTH_MB = 6;
 /** The same outside the JavaScript heap's own buffers. */
@@ -16,6 +17,8 @@ export interface Quiet {
   /** How long it took until no connection was left, milliseconds. */
   readonly quietAfter: number;
   readonly tcp: number;
+  /** Connections that are left. */
+  readonly connections: readonly string[];
   readonly filesElsewhere: readonly string[];
   readonly others: number;
   readonly heapMb: number;
@@ -48,6 +51,7 @@ export async function quiet(gateway: ProofGateway, listeners: number): Promise<Q
   return {
     quietAfter,
     tcp,
+    connections: connections(pid),
     // The store's own grow with its files; the index and the journal bound them.
     filesElsewhere: files.filter((file) => !file.includes('/data/store/')).sort(),
     others,
@@ -72,6 +76,8 @@ export function checkQuiet(checks: Checks, before: Quiet, after: Quiet, listener
   checks.check('no socket but the listening ones is left open, no tunnel, no buffer', [
     ...same('after the warm-up', listeners, before.tcp),
     ...same('after the load', listeners, after.tcp),
+    ...before.connections,
+    ...after.connections,
     ...same('gw_tunnels_open', 0, after.tunnels),
     ...same('gw_buffered_bytes', 0, after.buffered),
   ]);

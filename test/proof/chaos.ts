@@ -1,0 +1,245 @@
+/*
+ * Both sides of the gateway break, stall and fall silent at random moments, on every door, for as long as the proof runs: nothing of it may stay behind,
+ * nothing that is not whole may look whole to anybody, and whoever is not concerned must not notice.
+ */
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { type CallPlan, type CallResult, DOORS, type Door, drawCall, isGoverned, PASSED_DOORS } from './calls.ts';
+import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
+import { Clients } from './clients.ts';
+import { FAULTS, FaultyRelay } from './faulty-relay.ts';
+import type { Phase } from './health-prober.ts';
+import { BYSTANDER_HOST, type PacedUpstream, type SeenCall, startPacedUpstream } from './paced-upstream.ts';
+import { Prober } from './prober.ts';
+import { listening, waitedForCoreMs } from './process-state.ts';
+import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
+import { checkQuiet, describe, quiet } from './quiet.ts';
+import { Seeded } from './seeded.ts';
+import { proofSettings } from './settings.ts';
+import { type Audit, auditStore } from './store-audit.ts';
+
+const SECONDS = { tenth: 20, full: 180, long: 1_800 };
+const LANES = 20;
+/** A lane rests for up to so long between two calls, milliseconds. */
+const REST_MS = 200;
+/** The first part fills every cache that has a bound; after it nothing may grow. */
+const WARM_UP_SHARE = 0.25;
+const EVERY_DOOR: readonly Door[] = [...DOORS, ...DOORS, ...PASSED_DOORS];
+/** What a call may come to when one of its sides broke. 400: the client ended in the middle of its own request. */
+const REFUSALS = new Set([400, 408, 502, 503, 504]);
+/** "Aborts stop the upstream call within a second." */
+const STOP_MS = 1_000;
+/** No call waits for longer than all that can befall its two connections one after the other. */
+const CALL_LIMIT_MS = 15_000;
+/** How much longer than without any chaos one in a hundred may wait for `/healthz`; several times that where others want the cores of the machine as well. */
+const WAIT_MS = 150;
+const BUSY_SHARE = 0.1;
+const BUSY_FACTOR = 4;
+
+interface Chaos {
+  readonly gateway: ProofGateway;
+  readonly upstream: PacedUpstream;
+  readonly clientSide: FaultyRelay;
+  readonly upstreamSides: readonly FaultyRelay[];
+  readonly random: Seeded;
+  readonly cleanUp: CleanUp;
+  /** Calls through the relays, and those of bystanders, who go around them. */
+  readonly results: CallResult[];
+  readonly bystanders: CallResult[];
+}
+
+await prove(async (checks, cleanUp) => {
+  const settings = proofSettings();
+  const seconds = settings.seconds ?? SECONDS[settings.length];
+  checks.note(`chaos: ${seconds} s, ${LANES} clients, seed ${settings.seed}`);
+  const folders = proofFolders(cleanUp);
+  const upstream = await startPacedUpstream(cleanUp);
+  const seeded = (part: string) => new Seeded(`${settings.seed}/${part}`);
+  const tls = await FaultyRelay.start(cleanUp, upstream.ports.tls, seeded('tls'), 'dialling');
+  const plain = await FaultyRelay.start(cleanUp, upstream.ports.plain, seeded('plain'), 'dialling');
+  const env = (caFile: string) => upstream.env(caFile, { tls: tls.port, plain: plain.port });
+  const gateway = await ProofGateway.start(cleanUp, proofEnvironment(folders, { caPem: upstream.caPem, env }), folders.work);
+  let stopping = false;
+  void gateway.child.ended.then(({ code, signal, stderr }) => {
+    if (!stopping) checks.check('the gateway lives', [`it ended with ${code ?? signal}`, stderr]);
+  });
+  const clientSide = await FaultyRelay.start(cleanUp, gateway.port, seeded('clients'), 'accepting');
+  const chaos: Chaos = {
+    gateway,
+    upstream,
+    clientSide,
+    upstreamSides: [tls, plain],
+    random: seeded('calls'),
+    cleanUp,
+    results: [],
+    bystanders: [],
+  };
+  const lag = monitorEventLoopDelay({ resolution: 5 });
+  lag.enable();
+  const listeners = listening(gateway.pid);
+  const calm = await bystandersAlone(chaos);
+  await wreak(chaos, seconds * WARM_UP_SHARE);
+  const before = await quiet(gateway, listeners.length);
+  checks.note(`       after ${chaos.results.length} calls: ${describe(before)}`);
+  const rough = await wreak(chaos, seconds * (1 - WARM_UP_SHARE));
+  const after = await quiet(gateway, listeners.length);
+  checks.note(`       after ${chaos.results.length} calls: ${describe(after)}`);
+  checks.note(`       struck: ${strikes(chaos)}`);
+  checks.note(`       calls ended: ${endings(chaos.results)}`);
+
+  checkQuiet(checks, before, after, listeners.length);
+  checks.check('its log reports no error', gateway.complaints());
+  stopping = true;
+  const end = await gateway.stop();
+  checks.check('SIGTERM ends it in order', end.code === 0 ? [] : [`exit code ${end.code ?? end.signal}: ${end.stderr}`]);
+  checkAnswers(checks, chaos);
+  checkAborts(checks, chaos, lag.max / 1e6);
+  checkBystanders(checks, chaos, calm, rough);
+  checkRecords(checks, chaos, await auditStore(join(folders.data, 'store')));
+});
+
+interface RoughPhase extends Phase {
+  /** Share of the time for which the gateway was ready to run and had no core. */
+  readonly waitedForCore: number;
+}
+
+/** What bystanders see while nothing breaks. */
+async function bystandersAlone(chaos: Chaos): Promise<Phase> {
+  const prober = new Prober(chaos.gateway.port, chaos.cleanUp);
+  const until = performance.now() + 3_000;
+  await standBy(chaos, () => performance.now() > until);
+  const phase = await prober.phase();
+  prober.stop();
+  return phase;
+}
+
+/** So many seconds of chaos, until the last call has its end; returns what a prober saw meanwhile. */
+async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
+  const { gateway, upstream, clientSide, upstreamSides, random, results, cleanUp } = chaos;
+  const relays = [clientSide, ...upstreamSides];
+  for (const relay of relays) relay.armed = true;
+  const prober = new Prober(gateway.port, cleanUp);
+  const clients = new Clients({ port: clientSide.port, ownPort: gateway.port, caPem: gateway.caPem, upstreamCaPem: upstream.caPem });
+  const started = performance.now();
+  const waited = waitedForCoreMs(gateway.pid);
+  const over = (): boolean => performance.now() - started > seconds * 1_000;
+  const lane = async (at: number): Promise<void> => {
+    while (!over()) {
+      const plan = drawCall(random, `x${results.length + clients.open.size}-${at}`, random.pick(EVERY_DOOR));
+      results.push(await clients.perform(plan, random.chance(0.2) ? undefined : at));
+      await sleep(random.between(0, REST_MS));
+    }
+  };
+  const lanes = Array.from({ length: LANES }, (_, at) => lane(at));
+  await Promise.all([...lanes, standBy(chaos, over)]);
+  for (const relay of relays) relay.armed = false;
+  clients.close();
+  const phase = await prober.phase();
+  prober.stop();
+  return { ...phase, waitedForCore: (waitedForCoreMs(gateway.pid) - waited) / (performance.now() - started) };
+}
+
+/** One client for each governed door whose connections nobody breaks, neither here nor behind the gateway. */
+async function standBy({ gateway, upstream, random, bystanders }: Chaos, over: () => boolean): Promise<void> {
+  const clients = new Clients({ ...gateway.address, upstreamCaPem: upstream.caPem });
+  const lane = async (door: Door, at: number): Promise<void> => {
+    while (!over()) {
+      const drawn = drawCall(random, `b${bystanders.length + clients.open.size}-${door}`, door);
+      const plan: CallPlan = { ...drawn, host: BYSTANDER_HOST, denied: false, abortAfter: undefined };
+      bystanders.push(await clients.perform(plan, at));
+      await sleep(200);
+    }
+  };
+  await Promise.all(DOORS.map(lane));
+  clients.close();
+}
+
+function strikes({ clientSide, upstreamSides }: Chaos): string {
+  const count = (relays: readonly FaultyRelay[]): string =>
+    FAULTS.map((kind) => `${relays.reduce((sum, { struck }) => sum + (struck.get(kind) ?? 0), 0)} × ${kind}`).join(', ');
+  return `clients ${count([clientSide])}; upstreams ${count(upstreamSides)}`;
+}
+
+function endings(results: readonly CallResult[]): string {
+  const counts = new Map<string, number>();
+  for (const { complete, terminal, aborted, status } of results) {
+    const ending = complete ? `answered ${status}` : terminal ? 'cut behind the terminal event' : aborted ? 'left' : 'cut';
+    counts.set(ending, (counts.get(ending) ?? 0) + 1);
+  }
+  return [...counts].map(([ending, count]) => `${count} ${ending}`).join(', ');
+}
+
+function checkAnswers(checks: Checks, { results }: Chaos): void {
+  const acknowledged = results.filter((result) => result.acknowledged);
+  const expected = (result: CallResult): boolean => (result.plan.denied ? result.status === 403 : result.status === 200);
+  const unclear = acknowledged
+    .filter((result) => (expected(result) ? result.fault !== undefined : !REFUSALS.has(result.status)))
+    .map((result) => result.fault ?? `${result.plan.tag} (${result.plan.door}): ${result.status} ${result.said}`);
+  const whole = acknowledged.filter(expected).length;
+  checks.check(`what a client saw complete is whole, to the last byte, or a refusal that says so: ${whole} answers`, [
+    ...(whole < LANES ? ['too few calls were answered'] : []),
+    ...unclear,
+  ]);
+}
+
+/** Wherever a call did not come to its end, its upstream was let go of at once. */
+function checkAborts(checks: Checks, { results, upstream, clientSide, upstreamSides }: Chaos, lagMs: number): void {
+  let slowest = 0;
+  let stopped = 0;
+  const late: string[] = [];
+  const stalledUntil = (result: CallResult, call: SeenCall): number =>
+    Math.max(clientSide.stalledUntil(result.localPort), ...upstreamSides.map((relay) => relay.stalledUntil(call.remotePort)));
+  for (const result of results) {
+    const call = upstream.calls.get(result.plan.tag);
+    if (call === undefined || result.complete) continue;
+    stopped += 1;
+    const took = (call.overAt ?? Number.POSITIVE_INFINITY) - Math.max(result.overAt, stalledUntil(result, call));
+    slowest = Math.max(slowest, took);
+    if (took > STOP_MS + lagMs) late.push(`${result.plan.tag} (${result.plan.door}, ${result.plan.content}): ${took.toFixed(0)} ms`);
+  }
+  checks.check(`a call that broke off stops its upstream within a second: ${stopped} calls, the slowest after ${slowest.toFixed(0)} ms`, [
+    ...(stopped === 0 ? ['no call broke off'] : []),
+    ...late,
+  ]);
+  const twice = [...upstream.calls]
+    .filter(([, { arrivals }]) => arrivals > 1)
+    .map(([tag, { arrivals }]) => `${tag} came ${arrivals} times`);
+  checks.check(`no request was sent twice: ${upstream.calls.size} arrived`, twice);
+  const durations = results.map((result) => result.overAt - result.startedAt);
+  const hung = results.filter((result) => result.overAt - result.startedAt > CALL_LIMIT_MS).map(({ plan }) => `${plan.tag} (${plan.door})`);
+  checks.check(`every call has an end: the longest took ${(Math.max(...durations) / 1_000).toFixed(1)} s`, hung);
+}
+
+function checkBystanders(checks: Checks, { bystanders }: Chaos, calm: Phase, rough: RoughPhase): void {
+  const broken = bystanders.flatMap((result) =>
+    result.complete ? (result.fault ?? []) : [`${result.plan.tag}: ${result.failure ?? 'no answer'}`],
+  );
+  checks.check(`bystanders got every answer: ${bystanders.length} calls`, broken);
+  const limit = (calm.p99 + WAIT_MS) * (rough.waitedForCore > BUSY_SHARE ? BUSY_FACTOR : 1);
+  checks.check(
+    `meanwhile /healthz took ${rough.median.toFixed(1)} ms, p99 ${rough.p99.toFixed(1)} ms, at most ${rough.longest.toFixed(0)} ms (p99 before ${calm.p99.toFixed(1)} ms, limit ${limit.toFixed(0)} ms; the gateway had no core for ${(rough.waitedForCore * 100).toFixed(0)} % of the time)`,
+    rough.p99 <= limit ? [] : ['others had to wait'],
+  );
+}
+
+function checkRecords(checks: Checks, { results, bystanders }: Chaos, audit: Audit): void {
+  const all = [...results, ...bystanders].filter(({ plan }) => isGoverned(plan.door));
+  const tags = new Set(all.map(({ plan }) => plan.tag));
+  const missing: string[] = [];
+  let weighed = 0;
+  for (const result of all) {
+    const { plan, recordId, recordHash } = result;
+    if (!result.acknowledged || recordId === undefined) continue;
+    weighed += 1;
+    const record = audit.records.get(recordId);
+    if (record === undefined || (record.tag !== plan.tag && record.tag !== ''))
+      missing.push(`${plan.tag} (${plan.door}): no record ${recordId}`);
+    else if (recordHash !== undefined && recordHash !== record.hash) missing.push(`${plan.tag}: another hash than announced`);
+    else if (result.verbatim && record.responseHash !== result.bodyHash) missing.push(`${plan.tag}: other bytes than recorded`);
+  }
+  checks.check(`every response that a client saw complete has its record: ${weighed} of ${audit.records.size} records`, missing);
+  const strangers = [...audit.records].filter(([, { tag }]) => tag !== '' && !tags.has(tag)).map(([id, { tag }]) => `${id} of ${tag}`);
+  checks.check('every record belongs to a call, no call has two', [...strangers, ...audit.doubles]);
+  checks.check("every stored record's hash recomputes", audit.badHashes);
+  checks.check(`the roll-ups equal a recount over all records: ${audit.counters} counters`, audit.wrongCounters);
+}
