@@ -24,7 +24,7 @@ interface Match {
 export class Router {
   readonly #options: RouterOptions;
   readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
-  /** First segments of all routes: what no route begins with needs no look at each of them. */
+  /** First segments of all routes, which are no parameters: what no route begins with needs no look at each of them. */
   readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {

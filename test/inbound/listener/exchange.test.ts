@@ -36,6 +36,28 @@ const BAD_FRAMING: Readonly<Record<string, string>> = {
   'a folded field': 'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n',
 };
 
+t.test('every byte of an answer arrives as it is, whole or in pieces, small or large', async (t) => {
+  const bytes = Buffer.from(Array.from({ length: 40_000 }, (_, at) => (at * 7 + (at >> 8)) & 0xff));
+  for (const length of [1, 256, 16 * 1024, 16 * 1024 + 1, bytes.length]) {
+    const body = bytes.subarray(0, length);
+    for (const whole of [true, false]) {
+      const { listener } = await startListener(t, {
+        onArrival({ reply }) {
+          if (whole) {
+            reply.sendWhole(200, ['Content-Type', 'application/octet-stream'], body);
+            return;
+          }
+          reply.head(200, ['Content-Type', 'application/octet-stream']);
+          reply.write(body);
+          reply.end();
+        },
+      });
+      const response = await fetch(`http://127.0.0.1:${listener.port}/`);
+      t.ok(Buffer.from(await response.arrayBuffer()).equals(body), `${length} bytes, ${whole ? 'whole' : 'in pieces'}`);
+    }
+  }
+});
+
 t.test('ambiguous framing is 400 bad_framing at every door, and nothing behind it is read as a request', async (t) => {
   const harness = await startListener(t);
   for (const [name, request] of Object.entries(BAD_FRAMING)) {
