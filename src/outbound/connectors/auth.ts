@@ -49,6 +49,35 @@ export function clientKey(provider: Provider | undefined, headers: Readonly<Reco
   return names.length > 0 && queryParts(path).some((part) => isAuthPart(part, names) && part.indexOf('=') < part.length - 1);
 }
 
+const SUBPROTOCOLS = 'sec-websocket-protocol';
+
+/**
+ * The header fields (flat name, value list) without anything that could carry a key to this provider: for a call that gets a stored credential. Browsers
+ * bring theirs as a WebSocket subprotocol; the others that are offered stay.
+ */
+export function withoutAuth(provider: Provider | undefined, headers: readonly string[]): string[] {
+  const names = authHeaderNames(provider);
+  const kept: string[] = [];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] ?? '';
+    const value = headers[at + 1] ?? '';
+    const lower = name.toLowerCase();
+    if (names.has(lower)) continue;
+    const left = lower === SUBPROTOCOLS ? withoutKeySubprotocols(provider, value) : value;
+    if (left !== undefined) kept.push(name, left);
+  }
+  return kept;
+}
+
+function withoutKeySubprotocols(provider: Provider | undefined, value: string): string | undefined {
+  const prefix = provider?.authSubprotocol;
+  if (prefix === undefined) return value;
+  const offered = value.split(',').map((token) => token.trim());
+  const kept = offered.filter((token) => !token.startsWith(prefix));
+  if (kept.length === offered.length) return value;
+  return kept.length === 0 ? undefined : kept.join(', ');
+}
+
 /** The path without the query parameters that carry a key: for a call that gets a stored credential. Everything else stays byte for byte. */
 export function withoutAuthQuery(provider: Provider | undefined, path: string): string {
   const names = provider?.authQueryNames ?? [];

@@ -19,9 +19,9 @@ export const checkAgain: Stage = {
     if (facts?.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
     takePrice(exchange, pipeline);
     exchange.estimate = estimateCall(exchange);
-    const refusal = takeCredential(exchange, pipeline);
+    takeCredential(exchange, pipeline);
     const verdict = recheck(active.policy, new ExchangeFacts(exchange));
-    return verdict ? refusalFrom(verdict, exchange, pipeline) : refusal;
+    return verdict && refusalFrom(verdict, exchange, pipeline);
   },
 };
 

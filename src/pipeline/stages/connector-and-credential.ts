@@ -11,9 +11,11 @@ import { takeRoute } from './resolve.ts';
 export const connectorAndCredential: Stage = {
   name: 'connector and credential',
   run(exchange, pipeline) {
-    const refusal = takeSelected(exchange, pipeline) ?? takeCredential(exchange, pipeline);
-    if (!refusal && exchange.request) addDirectHeaders(exchange);
-    return refusal;
+    const refusal = takeSelected(exchange, pipeline);
+    if (refusal) return refusal;
+    takeCredential(exchange, pipeline);
+    if (exchange.request) addDirectHeaders(exchange);
+    return undefined;
   },
 };
 

@@ -1,17 +1,17 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { chooseCredential } from '../../decide/routing/choose-credential.ts';
-import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
-import type { Exchange, Refusal } from '../exchange.ts';
+import { clientKey, injectAuth, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
+import type { Exchange } from '../exchange.ts';
 import { byName } from '../flat-headers.ts';
 import { deny } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
 /**
  * Settles which credential the call takes, with what policy selected once it was asked (decisions 6.9, 6.10).
- * @returns why there is none, when the call needs one or policy leaves none
+ * A call that is left without one is refused when the key would be put in: what policy says of the final choice comes first.
  */
-export function takeCredential(exchange: Exchange, pipeline: Pipeline): Refusal | undefined {
+export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
   const { provider, request, facts } = exchange;
   const { credentials, settings } = pipeline;
   const connectorId = exchange.connectorId ?? '';
@@ -21,8 +21,9 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): Refusal 
   const passthrough = settings.oauthPassthrough.has(connectorId);
   exchange.credentialCandidates = candidates;
   exchange.credentialId = undefined;
+  exchange.credential = undefined;
   // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
-  if (!request && candidates.length === 0 && !select && !moved && !passthrough) return undefined;
+  if (!request && candidates.length === 0 && !select && !moved && !passthrough) return;
   const hint = request?.credential_hint;
   const answer = chooseCredential({
     door: request ? 'direct' : 'proxied',
@@ -38,7 +39,6 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): Refusal 
   });
   exchange.credential = answer;
   if (answer.kind === 'stored') exchange.credentialId = answer.credentialId;
-  return answer.kind === 'refused' ? deny(answer.code, answer.reason) : undefined;
 }
 
 /** Without `target_hosts` a credential is good for every host of its connector. */
@@ -68,6 +68,8 @@ export const inject: Stage = {
       case 'hint':
         replaceKey(exchange, pipeline, exchange.request?.credential_hint ?? '');
         return undefined;
+      case 'refused':
+        return deny(answer.code, answer.reason);
       case 'caller':
         if (answer.passthrough) notePassthrough(exchange, pipeline);
         return undefined;
@@ -83,15 +85,9 @@ function replaceKey(exchange: Exchange, { catalogue }: Pipeline, key: string): v
     const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
   }
-  const names = authHeaderNames(provider);
-  const kept: string[] = [];
-  for (let at = 0; at < exchange.headers.length; at += 2) {
-    const name = exchange.headers[at] ?? '';
-    if (!names.has(name.toLowerCase())) kept.push(name, exchange.headers[at + 1] ?? '');
-  }
   const meant = facts?.connector_id === undefined ? undefined : catalogue.provider(facts.connector_id);
   exchange.path = withoutAuthQuery(meant, withoutAuthQuery(provider, exchange.path));
-  exchange.headers = [...kept, ...injectAuth(provider, key, exchange.operation?.dialect)];
+  exchange.headers = [...withoutAuth(provider, exchange.headers), ...injectAuth(provider, key, exchange.operation?.dialect)];
 }
 
 /** What the toggle lets through is always told, unlike elsewhere: in the log and in the record. */

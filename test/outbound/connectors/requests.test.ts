@@ -8,7 +8,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { ErrorShape } from '../../../src/base/catalogue/types.ts';
-import { authHeaderNames, clientKey, injectAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
+import { authHeaderNames, clientKey, injectAuth, withoutAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
 import { directHeaders } from '../../../src/outbound/connectors/direct-headers.ts';
 import { refusalBody } from '../../../src/outbound/connectors/refusal-body.ts';
 
@@ -95,6 +95,18 @@ t.test("the client's own key is seen in every header and query that takes one", 
   t.equal(withoutAuthQuery(gemini, '/p?%6bey=abc'), '/p');
   t.equal(withoutAuthQuery(gemini, '/p?%zz&a=b'), '/p?%zz&a=b');
   t.equal(withoutAuthQuery(openai, '/p?key=abc'), '/p?key=abc');
+});
+
+t.test('nothing that carries a key stays beside a stored one', async (t) => {
+  const offered = ['Sec-WebSocket-Protocol', 'realtime, openai-insecure-api-key.sk-browser, openai-beta.realtime-v1'];
+  t.strictSame(withoutAuth(openai, ['Authorization', 'Bearer x', 'X-Api-Key', 'y', 'Accept', '*/*', ...offered]), [
+    'Accept',
+    '*/*',
+    'Sec-WebSocket-Protocol',
+    'realtime, openai-beta.realtime-v1',
+  ]);
+  t.strictSame(withoutAuth(openai, ['sec-websocket-protocol', 'openai-insecure-api-key.sk']), []);
+  t.strictSame(withoutAuth(gemini, offered), offered, 'only where the provider takes keys there');
 });
 
 t.test('a structured call gets the headers that its format cannot do without, unless the caller set them', async (t) => {
