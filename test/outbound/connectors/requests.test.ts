@@ -98,6 +98,8 @@ t.test("the client's own key is seen in every header and query that takes one", 
 });
 
 t.test('nothing that carries a key stays beside a stored one', async (t) => {
+  const openai = catalogue.provider('openai');
+  const gemini = catalogue.provider('gemini');
   const offered = ['Sec-WebSocket-Protocol', 'realtime, openai-insecure-api-key.sk-browser, openai-beta.realtime-v1'];
   t.strictSame(withoutAuth(openai, ['Authorization', 'Bearer x', 'X-Api-Key', 'y', 'Accept', '*/*', ...offered]), [
     'Accept',
