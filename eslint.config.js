@@ -19,6 +19,18 @@ const clockAndChance = {
   ],
 };
 
+const MONEY = 'Money is exact: bigint pico-dollars or decimal text (base/lib/money.ts), never a floating-point number.';
+const AMOUNT = '/usd|pico|cost|price|spend|spent|rate_?(in|out)/i';
+
+const money = [
+  { selector: "CallExpression[callee.name='parseFloat']", message: MONEY },
+  { selector: 'CallExpression[callee.property.name=/^(parseFloat|toFixed|toPrecision)$/]', message: MONEY },
+  { selector: `CallExpression[callee.name='Number']:has(.arguments Identifier[name=${AMOUNT}])`, message: MONEY },
+  { selector: `CallExpression[callee.name='Number']:has(.arguments Literal[value=${AMOUNT}])`, message: MONEY },
+  { selector: `CallExpression[callee.name='Number'] > Identifier.arguments[name=${AMOUNT}]`, message: MONEY },
+  { selector: `UnaryExpression[operator='+']:has(Identifier[name=${AMOUNT}])`, message: MONEY },
+];
+
 const exit = {
   object: 'process',
   property: 'exit',
@@ -60,7 +72,7 @@ export default tseslint.config(
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       'no-restricted-globals': ['error', { name: 'fetch', message: 'outbound/net is the only door out.' }],
       'no-restricted-properties': ['error', ...clockAndChance.properties, exit],
-      'no-restricted-syntax': ['error', ...clockAndChance.syntax],
+      'no-restricted-syntax': ['error', ...clockAndChance.syntax, ...money],
     },
   },
   { files: ['src/base/lib/**/*.ts'], rules: { 'no-restricted-properties': ['error', exit], 'no-restricted-syntax': 'off' } },

@@ -106,6 +106,7 @@ function settingsOf(config: Config, { adminToken, catalogue }: Resources): Pipel
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
     oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name))),
+    pricingCached: config.pricingCached,
   };
 }
 

@@ -40,13 +40,13 @@ export interface Resources extends Services {
 export async function openResources(config: Config, replacements: Replacements, closers: (() => Promise<void>)[]): Promise<Resources> {
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
+  const catalogue = loadCatalogue(config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const catalogue = loadCatalogue();
   const services = await openServices(config, { clock, log, store, catalogue, box }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({

@@ -50,7 +50,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     project_id: attribution.project_id,
     labels: labelsOf(attribution),
     policy_trace: policyTrace(exchange),
-    metering: meteringOf(exchange),
+    metering: meteringOf(exchange, pipeline.settings.pricingCached),
     status_code: refusal?.status ?? sentStatus(delivery),
     upstream_status: delivery?.status,
     latency_ms: elapsed(pipeline.clock.monotonic() - exchange.head.startedAt),
@@ -119,13 +119,13 @@ function ruleName({ layer, rule_id }: MatchedRule): string {
 }
 
 /** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
-function meteringOf(exchange: Exchange): RecordDraft['metering'] {
+function meteringOf(exchange: Exchange, cachedRates: boolean): RecordDraft['metering'] {
   const { price, usage, delivery, operation } = exchange;
   if (exchange.opensSocket || !price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request')
     return undefined;
   // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
   const model = (exchange.answeredModel ?? exchange.sendModel)?.toWellFormed();
-  const metered = meter(usage, price);
+  const metered = meter(usage, price, cachedRates);
   return {
     tokens_in: usage?.tokens_in ?? 0,
     tokens_out: usage?.tokens_out ?? 0,

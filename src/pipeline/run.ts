@@ -85,7 +85,7 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
     exchange.delivery?.release(record);
   }
   const durationMs = clock.monotonic() - exchange.head.startedAt;
-  events.execution({ record, durationMs, pricedByDefault: exchange.price?.source === 'default' });
+  events.execution({ record, durationMs });
   return { kind: 'recorded', record, refusal: exchange.refusal };
 }
 

@@ -26,6 +26,8 @@ export interface PipelineSettings {
   readonly trustedProxies: IpSet;
   /** Connectors whose callers' own Authorization goes ahead of a stored credential. */
   readonly oauthPassthrough: ReadonlySet<string>;
+  /** Cached input tokens have their own rate (decision 6.3). */
+  readonly pricingCached: boolean;
 }
 
 /** What stages stand on. */

@@ -148,7 +148,7 @@ class Snapshot implements Catalogue {
     return this.#domains.find(host);
   }
 
-  price(providerId: string, model: string | undefined): Price {
-    return this.#prices.find(providerId, model);
+  price(providerId: string, model: string | undefined, at = Number.POSITIVE_INFINITY): Price {
+    return this.#prices.find(providerId, model, at);
   }
 }

@@ -1,13 +1,16 @@
 import { parseUsd } from '../lib/money.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { readCsv } from './csv.ts';
+import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type { Price } from './types.ts';
 
-const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'source', 'source_date'];
-const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output'];
-/** Rates of models that hold whoever serves them. */
-const ANY_PROVIDER = '*';
+const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'source', 'source_date', 'valid_from'];
+const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'valid_from'];
+/** Finer rates would not give whole pico-dollars for every number of tokens. */
+const RATE = /^\d{1,9}(?:\.\d{1,6})?$/;
+const MAX_OUTPUT = /^[1-9]\d{0,8}$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** Any unlisted model (specification, "Cost estimation"). */
 export const DEFAULT_PRICE: Price = Object.freeze({
@@ -18,33 +21,36 @@ export const DEFAULT_PRICE: Price = Object.freeze({
   maxOutputTokens: undefined,
 });
 
-interface Rates {
-  readonly in: string;
-  readonly out: string;
-  readonly cachedIn: string | undefined;
-  readonly maxOutput: string | undefined;
-}
+/** The texts of a row that are not names, each empty when the row has none. */
+const RATE_TEXTS = ['in', 'out', 'cached_in', 'max_output', 'valid_from'] as const;
+type RateTexts = Readonly<Record<(typeof RATE_TEXTS)[number], string>>;
 
-/** Rates by provider and model; names are compared without regard to case. */
+/** Rates by provider, model and day: those of the operator before the shipped ones, then the default. Names are compared without regard to case. */
 export class PriceTable {
-  readonly #byProvider = new Map<string, Map<string, Price>>();
+  readonly #shipped = new RateList();
+  readonly #overrides = new RateList();
 
   /** @param knownProvider says whether a row's provider is a registry row */
   static parse(text: string, knownProvider: (id: string) => boolean, problems: Problems): PriceTable {
     const table = new PriceTable();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
-      const [provider = '', model = '', input = '', output = '', cached = '', maxOutput = ''] = cells;
-      const rates = { in: input, out: output, cachedIn: cached || undefined, maxOutput: maxOutput || undefined };
-      const fault = faultOf(rates) ?? (provider === ANY_PROVIDER || knownProvider(provider) ? undefined : `"${provider}" is no provider`);
-      const added = fault === undefined && table.#add(provider, model, priceOf(rates, 'catalogue'));
-      if (!added) problems.add(`${provider} ${model}`, fault ?? 'stands twice', { line, column: 1 });
+      const [provider = '', model = '', input = '', output = '', cached = '', maxOutput = '', , , validFrom = ''] = cells;
+      const texts = { in: input, out: output, cached_in: cached, max_output: maxOutput, valid_from: validFrom };
+      const problem = (message: string): void => problems.add(`${provider} ${model}`, message, { line, column: 1 });
+      const faults = faultsOf(texts);
+      for (const [, message] of faults) problem(message);
+      if (provider !== ANY_PROVIDER && !knownProvider(provider)) problem(`"${provider}" is no provider`);
+      if (model === '' || model.includes('*')) problem('a shipped row names one model');
+      else if (faults.length === 0 && !table.#shipped.add(provider, model, priceOf(texts, 'catalogue'), dayStart(texts)))
+        problem('stands twice');
     }
     return table;
   }
 
   /**
    * Lays the rates of an operator's file over the shipped ones (`GW_PRICING_FILE`, decision 2): `rates`, a list of `{model, in, out}` with optional
-   * `provider` (else any), `cached_in` and `max_output`. What such a row does not say, it does not inherit.
+   * `provider` (else any), `cached_in`, `max_output` and `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does
+   * not inherit.
    * @param canonicalProvider folds an id or alias, undefined for a name that nobody has
    */
   override(text: string, canonicalProvider: (name: string) => string | undefined, problems: Problems): void {
@@ -52,72 +58,66 @@ export class PriceTable {
     for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
     if (errors.length > 0) return;
     const file = Row.from(root, 'pricing', problems, ['rates']);
-    const anyProvider = new Map<string, Price>();
-    for (const row of file?.rows('rates', OVERRIDE_MEMBERS) ?? []) {
-      const read = readOverride(row, canonicalProvider);
-      if (read === undefined) continue;
-      if (read.provider === ANY_PROVIDER) anyProvider.set(read.model, read.price);
-      else this.#models(read.provider).set(read.model, read.price);
-    }
-    for (const [model, price] of anyProvider) this.#overrideEverywhere(model, price);
+    if (file !== undefined && !file.has('rates')) file.problem('rates', 'is missing');
+    for (const row of file?.rows('rates', OVERRIDE_MEMBERS) ?? []) this.#overrideBy(row, canonicalProvider);
   }
 
-  find(providerId: string, model: string | undefined): Price {
+  /**
+   * @param at epoch milliseconds of the call: some prices change on a day
+   * @returns the rates in force then; never undefined
+   */
+  find(providerId: string, model: string | undefined, at: number): Price {
     if (model === undefined) return DEFAULT_PRICE;
     const name = model.toLowerCase();
-    return this.#byProvider.get(providerId)?.get(name) ?? this.#byProvider.get(ANY_PROVIDER)?.get(name) ?? DEFAULT_PRICE;
+    return this.#overrides.find(providerId, name, at) ?? this.#shipped.find(providerId, name, at) ?? DEFAULT_PRICE;
   }
 
-  /** A rate for any provider wins over shipped rates of single providers, not over the file's own. */
-  #overrideEverywhere(model: string, price: Price): void {
-    for (const models of this.#byProvider.values()) {
-      if (models.get(model)?.source === 'catalogue') models.set(model, price);
-    }
-    this.#models(ANY_PROVIDER).set(model, price);
-  }
-
-  #add(provider: string, model: string, price: Price): boolean {
-    const models = this.#models(provider);
-    if (model === '' || models.has(model)) return false;
-    models.set(model, price);
-    return true;
-  }
-
-  #models(provider: string): Map<string, Price> {
-    let models = this.#byProvider.get(provider);
-    if (models === undefined) {
-      models = new Map();
-      this.#byProvider.set(provider, models);
-    }
-    return models;
+  #overrideBy(row: Row, canonicalProvider: (name: string) => string | undefined): void {
+    const named = row.text('provider');
+    const provider = named === undefined || named === ANY_PROVIDER ? ANY_PROVIDER : canonicalProvider(named);
+    if (provider === undefined) row.problem('provider', `"${named}" is no provider`, row.value('provider'));
+    const model = row.need('model').toLowerCase();
+    const stars = model.split('*').length - 1;
+    if (stars > 1) row.problem('model', `"${model}" has more than one *`, row.value('model'));
+    const texts: RateTexts = {
+      in: row.need('in'),
+      out: row.need('out'),
+      cached_in: row.text('cached_in') ?? '',
+      max_output: row.text('max_output') ?? '',
+      valid_from: row.text('valid_from') ?? '',
+    };
+    const faults = faultsOf(texts).filter(([member]) => row.has(member));
+    for (const [member, message] of faults) row.problem(member, message, row.value(member));
+    if (provider === undefined || model === '' || stars > 1 || faults.length > 0 || !row.has('in') || !row.has('out')) return;
+    if (!this.#overrides.add(provider, model, priceOf(texts, 'override'), dayStart(texts))) row.problem('model', `"${model}" stands twice`);
   }
 }
 
-/** One row of an operator's file; undefined, and a problem, when it is not sound. */
-function readOverride(
-  row: Row,
-  canonicalProvider: (name: string) => string | undefined,
-): { provider: string; model: string; price: Price } | undefined {
-  const name = row.text('provider');
-  const provider = name === undefined ? ANY_PROVIDER : canonicalProvider(name);
-  if (provider === undefined) row.problem('provider', `"${name}" is no provider`);
-  const model = row.need('model').toLowerCase();
-  const rates = { in: row.need('in'), out: row.need('out'), cachedIn: row.text('cached_in'), maxOutput: row.text('max_output') };
-  const fault = faultOf(rates);
-  if (fault !== undefined) row.problem('in', fault);
-  return provider === undefined || fault !== undefined ? undefined : { provider, model, price: priceOf(rates, 'override') };
+/** What is wrong with the texts of a row, each with the member that it is about. */
+function faultsOf(texts: RateTexts): readonly (readonly [member: keyof RateTexts, message: string])[] {
+  return RATE_TEXTS.flatMap((member) => {
+    const text = texts[member];
+    const message = text === '' && member !== 'in' && member !== 'out' ? undefined : faultOf(member, text);
+    return message === undefined ? [] : [[member, `"${text}" is no ${message}`] as const];
+  });
 }
 
-function faultOf(rates: Rates): string | undefined {
-  for (const text of [rates.in, rates.out, rates.cachedIn ?? '0']) {
-    if (parseUsd(text) === undefined) return `"${text}" is no rate: a decimal number of USD per million tokens, such as 0.15`;
-  }
-  return rates.maxOutput === undefined || /^[1-9]\d{0,8}$/.test(rates.maxOutput)
+function faultOf(member: keyof RateTexts, text: string): string | undefined {
+  if (member === 'max_output') return MAX_OUTPUT.test(text) ? undefined : 'number of tokens';
+  if (member === 'valid_from') return Number.isNaN(dayStart({ valid_from: text })) ? 'day: write it as 2026-09-01' : undefined;
+  return RATE.test(text) && parseUsd(text) !== undefined
     ? undefined
-    : `"${rates.maxOutput}" is no number of tokens`;
+    : 'rate: a decimal number of USD per million tokens with at most six decimals, such as 0.15';
 }
 
-function priceOf(rates: Rates, source: Price['source']): Price {
-  const maxOutputTokens = rates.maxOutput === undefined ? undefined : Number(rates.maxOutput);
-  return Object.freeze({ in: rates.in, out: rates.out, cachedIn: rates.cachedIn, source, maxOutputTokens });
+/** Midnight UTC of the day that a row holds from, epoch milliseconds; not a number for a day that does not exist. */
+function dayStart({ valid_from: text }: Pick<RateTexts, 'valid_from'>): number {
+  if (text === '') return Number.NEGATIVE_INFINITY;
+  const at = DAY.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  return Number.isNaN(at) || new Date(at).toISOString().startsWith(text) ? at : Number.NaN;
+}
+
+function priceOf(texts: RateTexts, source: Price['source']): Price {
+  const maxOutputTokens = texts.max_output === '' ? undefined : Number(texts.max_output);
+  return Object.freeze({ in: texts.in, out: texts.out, cachedIn: texts.cached_in || undefined, source, maxOutputTokens });
 }

@@ -162,6 +162,9 @@ export interface Catalogue {
   readonly domains: readonly (AiDomain & { readonly match: string })[];
   /** Longest match of the AI domain list. */
   domain(host: string): AiDomain | undefined;
-  /** Never undefined: an unlisted model has the default 10.00 / 30.00. */
-  price(providerId: string, model: string | undefined): Price;
+  /**
+   * Never undefined: an unlisted model has the default 10.00 / 30.00.
+   * @param at epoch milliseconds of the call; without it the newest rates that are listed, in force or not yet
+   */
+  price(providerId: string, model: string | undefined, at?: number): Price;
 }

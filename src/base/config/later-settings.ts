@@ -28,8 +28,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
-  { variable: 'GW_PRICING_FILE', fallback: undefined, help: 'Rates laid over the shipped catalogue.' },
-  { variable: 'GW_PRICING_CACHED', fallback: 'false', help: 'Prices cached input tokens at their own rates.' },
   {
     variable: 'GW_APPROVAL_ENABLED',
     fallback: 'true',

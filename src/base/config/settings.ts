@@ -98,6 +98,18 @@ export const SETTINGS = {
     'Connectors whose callers may bring their own `Authorization` (OAuth), which then goes ahead of a stored credential.',
   ),
 
+  pricingFile: optional(
+    'GW_PRICING_FILE',
+    type.folder,
+    'YAML file of rates that are laid over the shipped price list; one that does not load stops the start.',
+  ),
+  pricingCached: required(
+    'GW_PRICING_CACHED',
+    type.boolean,
+    'false',
+    'Charges cached input tokens at the rate that the price list has for them, instead of the plain one.',
+  ),
+
   orgId: optional(
     'GW_ORG_ID',
     type.identifier,

@@ -11,8 +11,6 @@ export interface ExecutionEvent {
   readonly record: ExecutionRecord;
   /** From the complete head to the last byte, milliseconds. */
   readonly durationMs: number;
-  /** True when the model had no price of its own. */
-  readonly pricedByDefault: boolean;
 }
 
 /** Authentication failed before policy (specification, "Authentication" 3). */

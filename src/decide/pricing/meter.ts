@@ -18,11 +18,6 @@ export interface Cost {
   readonly rateSource: Metering['rate_source'];
 }
 
-export interface MeterOptions {
-  /** `GW_PRICING_CACHED`: cached input tokens at the catalogue's rate for them, where it has one. */
-  readonly cachedRates?: boolean;
-}
-
 interface Rates {
   readonly plain: RatesPico;
   readonly cached: RatesPico;
@@ -42,11 +37,12 @@ function ratesOf(price: Price): Rates {
 
 /**
  * Cost of a call from its real token counts (specification, "Cost estimation"); zero when the provider reported none.
+ * @param cachedRates `GW_PRICING_CACHED`: cached input tokens at the catalogue's rate for them, where it has one (decision 6.3)
  * @throws RangeError when a count is not a non-negative safe integer
  */
-export function meter(usage: Usage | undefined, price: Price, options: MeterOptions = {}): Cost {
+export function meter(usage: Usage | undefined, price: Price, cachedRates = false): Cost {
   const rates = ratesOf(price);
-  const apart = options.cachedRates === true && price.cachedIn !== undefined;
+  const apart = cachedRates && price.cachedIn !== undefined;
   const cost =
     usage === undefined ? 0n : costPico(usage.tokens_in, usage.tokens_out, apart ? rates.cached : rates.plain, usage.cached_tokens_in ?? 0);
   return {

@@ -48,7 +48,7 @@ export function takeRoute(exchange: Exchange, pipeline: Pipeline, by: { selectCo
 
 export function takePrice(exchange: Exchange, { catalogue }: Pipeline): void {
   if (exchange.provider && exchange.actionType !== 'http.request')
-    exchange.price = catalogue.price(exchange.provider.id, exchange.sendModel);
+    exchange.price = catalogue.price(exchange.provider.id, exchange.sendModel, exchange.createdAt);
 }
 
 const STANDARD_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);

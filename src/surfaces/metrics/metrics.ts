@@ -76,16 +76,35 @@ function gauge(registry: Registry, { name, help }: MetricRow, read: () => number
   registry.registerMetric(metric);
 }
 
-/** Makes the registry, the listeners that feed it and the `/metrics` route. */
-export function createMetrics(options: MetricsOptions): Metrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+/** Counts what records say. `org` and `provider` fold what nobody configured. */
+function executionListener(
+  registry: Registry,
+  org: (id: string) => string,
+  provider: (id: string | undefined) => string,
+): GatewayEvents['execution'] {
   const requests = counter(registry, METRICS.requests);
   const duration = histogram(registry, METRICS.duration);
   const upstream = histogram(registry, METRICS.upstreamLatency);
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
   const overageEnforced = counter(registry, METRICS.overageEnforced);
+  const pricedByDefault = counter(registry, METRICS.pricedByDefault);
+  return ({ record, durationMs }) => {
+    const action = ACTION_TYPES.has(record.action_type) ? record.action_type : OTHER;
+    requests(action, record.decision, org(record.org_id)).inc();
+    duration(action, record.decision).observe(durationMs);
+    if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
+    if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
+    if (record.metering?.rate_source === 'default') pricedByDefault(provider(record.provider)).inc();
+    if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
+    for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
+  };
+}
+
+/** Makes the registry, the listeners that feed it and the `/metrics` route. */
+export function createMetrics(options: MetricsOptions): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
   const replays = counter(registry, METRICS.replays);
   const budgetAlerts = counter(registry, METRICS.budgetAlerts);
   const policyLoads = counter(registry, METRICS.policyLoads);
@@ -106,15 +125,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
 
   const events: Partial<GatewayEvents> = {
-    execution({ record, durationMs }) {
-      const action = ACTION_TYPES.has(record.action_type) ? record.action_type : OTHER;
-      requests(action, record.decision, org(record.org_id)).inc();
-      duration(action, record.decision).observe(durationMs);
-      if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
-      if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
-      if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
-      for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
-    },
+    execution: executionListener(registry, org, provider),
     replayed: (orgId) => replays(org(orgId)).inc(),
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),

@@ -52,6 +52,12 @@ export const METRICS = {
     labels: ['org_id'],
     help: 'Requests refused because the monthly request limit was reached.',
   },
+  pricedByDefault: {
+    name: 'gw_priced_by_default_total',
+    type: 'counter',
+    labels: ['provider'],
+    help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
+  },
   replays: {
     name: 'gw_idempotent_replays_total',
     type: 'counter',

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -217,28 +216,6 @@ t.test('the longest entry of the AI domain list wins', async (t) => {
   t.equal(catalogue.domain('notchatgpt.com'), undefined);
 });
 
-t.test("an operator's rates lie over the shipped ones", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'catalogue-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'rates.yaml');
-  writeFileSync(
-    file,
-    'rates:\n  - {provider: provider_a, model: gpt-4o, in: 2.50, out: "10.00", cached_in: 1.25, max_output: 100}\n  - {model: my-own, in: 1, out: 2}\n  - {model: gpt-4o-2024-11-20, in: 7, out: 8}\n',
-  );
-  const priced = loadCatalogue({ pricingFile: file });
-  t.strictSame(priced.price('openai', 'gpt-4o'), { in: '2.50', out: '10.00', cachedIn: '1.25', source: 'override', maxOutputTokens: 100 });
-  t.equal(priced.price('azure_openai', 'gpt-4o').in, '5');
-  t.equal(priced.price('groq', 'My-Own').source, 'override');
-  t.equal(priced.price('openai', 'gpt-4o-2024-11-20').in, '7', 'a rate for any provider wins over shipped rates');
-  writeFileSync(file, 'rates:\n  - {provider: nobody, model: m, in: -1, out: 2}\n');
-  const problems = details(() => loadCatalogue({ pricingFile: file }));
-  t.match(problems, [/nobody/, /rate/]);
-  t.match(
-    details(() => loadCatalogue({ pricingFile: join(folder, 'absent.yaml') })),
-    [/cannot be read/],
-  );
-});
-
 t.test('every mistake of a table is named with its place, all at once', async (t) => {
   const broken = shippedProviders
     .replace('dialect: openai_chat }', 'dialect: openai_chatt }')
@@ -249,7 +226,7 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     loadCatalogue({
       sources: {
         providers: broken,
-        prices: 'provider,model,in,out,cached_in,max_output,source,source_date\nopenai,m,x,1,,,a,b\nnobody,m,1,1,,,a,b\n',
+        prices: 'provider,model,in,out,cached_in,max_output,source,source_date,valid_from\nopenai,m,x,1,,,a,b,\nnobody,m,1,1,,,a,b,\n',
       },
     }),
   );

@@ -24,10 +24,10 @@ t.test('cached input has its own rate only when that is switched on and known', 
   const price = catalogue.price('anthropic', 'claude-3-5-sonnet');
   const usage = { tokens_in: 1_000_000, tokens_out: 0, cached_tokens_in: 900_000 };
   t.equal(usdFromPico(meter(usage, price).costPico), '3');
-  const cached = meter(usage, price, { cachedRates: true });
+  const cached = meter(usage, price, true);
   t.equal(usdFromPico(cached.costPico), '0.57');
   t.equal(cached.rateCachedIn, '0.3');
-  t.equal(usdFromPico(meter(usage, gpt4o, { cachedRates: true }).costPico), '5', 'no cached rate in the catalogue');
+  t.equal(usdFromPico(meter(usage, gpt4o, true).costPico), '5', 'no cached rate in the catalogue');
 });
 
 t.test('prompt tokens are bytes of text and names, four to a token, rounded up', async (t) => {
