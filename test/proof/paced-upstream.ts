@@ -4,6 +4,7 @@ import { createServer } from 'node:https';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import type { CleanUp } from './checks.ts';
 import { type Pace, readPace, streamEvents, wholeAnswer } from './paced-answer.ts';
+import { acceptSockets, type SeenSocket } from './sockets.ts';
 
 /** The provider that it stands for, one that only bystanders call, and a host that is no provider. */
 export const AI_HOST = 'api.openai.com';
@@ -36,6 +37,8 @@ export interface PacedUpstream {
   readonly caPem: string;
   /** By tag; the caller removes what it no longer needs. */
   readonly calls: Map<string, SeenCall>;
+  /** WebSockets that were accepted, by tag. */
+  readonly sockets: Map<string, SeenSocket>;
   /** Called at each moment of any call. */
   onMoment: (moment: Moment) => void;
 }
@@ -45,14 +48,17 @@ export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstrea
   const hosts = [AI_HOST, OTHER_HOST, BYSTANDER_HOST];
   const { certPem, keyPem, caPem } = certificateOf('good', hosts);
   const calls = new Map<string, SeenCall>();
-  const upstream = { calls, caPem, onMoment: (_moment: Moment): void => undefined };
+  const sockets = new Map<string, SeenSocket>();
+  const upstream = { calls, sockets, caPem, onMoment: (_moment: Moment): void => undefined };
   const mark = (call: SeenCall, moment: Moment): void => {
     call.moment = moment;
     upstream.onMoment(moment);
   };
   const take = (request: IncomingMessage, response: ServerResponse): void => void serve(request, response, calls, mark);
+  const secure = createServer({ cert: certPem, key: keyPem });
+  acceptSockets(secure, sockets);
   const ports = {
-    tls: await open(createServer({ cert: certPem, key: keyPem }), take, cleanUp),
+    tls: await open(secure, take, cleanUp),
     plain: await open(createPlainServer(), take, cleanUp),
   };
   const env = (caFile: string, faulty: UpstreamPorts = ports) => ({
