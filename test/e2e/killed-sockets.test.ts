@@ -1,5 +1,4 @@
 // A process that is killed while WebSockets are metered (decisions 6.8 and 7.9).
-import { once } from 'node:events';
 import t from 'tap';
 import { startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { ALLOW_ALL } from '../support/governed.ts';
@@ -7,7 +6,7 @@ import { HOST, RESPONSES, talk } from '../support/metered-sockets.ts';
 import { openAiSocket } from '../support/openai-sockets.ts';
 import { connectThrough } from '../support/raw-clients.ts';
 import { towards } from '../support/upstreams.ts';
-import { opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
+import { closing, opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
 
 /** Two thousand tokens of gpt-4o cost 0.03 USD. */
 const create = (model: string, input = 'x') => ({ type: 'response.create', model, input, max_output_tokens: 2000 });
@@ -40,9 +39,10 @@ t.test('a process that is killed: no client has seen an end without a record, an
     }
   });
   await half;
+  const closed = talkers.map(({ socket }) => closing(socket));
   gw.child.kill('SIGKILL');
   await gw.child.ended;
-  await Promise.all(talkers.map(({ socket }) => (socket.readyState === socket.CLOSED ? undefined : once(socket, 'close'))));
+  await Promise.all(closed);
   const next = await startGatewayWith(t, gw.env);
   const { limits } = (await next.admin('GET', '/v1/admin/budgets/limits')).body as {
     limits: { spent_usd: string; reserved_usd: string }[];
