@@ -130,6 +130,7 @@ ${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}`;
 function operationsPage({ gatewayRoutes }, { createMetrics }) {
   const routes = gatewayRoutes({
     health: { clock: { monotonic: () => 0 } },
+    reports: {},
     trust: { ca: undefined, providers: [], domains: [] },
     metrics: createMetrics({ knownOrg: () => false, knownProvider: () => false }).routes,
   });

@@ -8,6 +8,7 @@ import type { Pipeline, PipelineSettings } from '../pipeline/stage.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
+import { UsageReports } from '../services/usage-reports.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics } from '../surfaces/metrics/metrics.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
@@ -64,6 +65,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
       clock,
       nodeId: config.nodeId,

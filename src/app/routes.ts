@@ -5,12 +5,15 @@ import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { billingRoutes } from '../surfaces/admin/billing.ts';
 import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
 import { type ConnectorRouteOptions, connectorRoutes } from '../surfaces/admin/connectors.ts';
 import { type CredentialRouteOptions, credentialRoutes } from '../surfaces/admin/credentials.ts';
+import { dashboardRoutes, type ReportRouteOptions } from '../surfaces/admin/dashboard.ts';
 import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
 import { policyRoutes } from '../surfaces/admin/policies.ts';
 import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
+import { reportRoutes } from '../surfaces/admin/reports.ts';
 import { workloadRoutes } from '../surfaces/admin/workloads.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
 import { type HealthOptions, healthRoutes } from '../surfaces/api/health.ts';
@@ -28,6 +31,7 @@ export interface RouteParts {
   readonly budgets: BudgetRouteOptions;
   readonly credentials: CredentialRouteOptions;
   readonly connectors: ConnectorRouteOptions;
+  readonly reports: ReportRouteOptions;
   readonly health: HealthOptions;
   readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
@@ -51,5 +55,8 @@ export function gatewayRoutes(parts: RouteParts): readonly Route[] {
     ...budgetRoutes(parts.budgets),
     ...credentialRoutes(parts.credentials),
     ...connectorRoutes(parts.connectors),
+    ...dashboardRoutes(parts.reports),
+    ...billingRoutes(parts.reports),
+    ...reportRoutes(parts.reports),
   ];
 }

@@ -17,6 +17,7 @@ import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { countAgain } from './count-again.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 
 /** What services stand on. */
@@ -50,6 +51,7 @@ export interface Services {
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
   const { clock, log, store, catalogue, box } = ground;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
+  await countAgain(store, log);
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, ...language });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });

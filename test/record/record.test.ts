@@ -6,7 +6,7 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
-import { SPEND_DAY, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
+import { SPEND_DAY, USAGE_DAY, USAGE_HOUR, USAGE_MONTH } from '../../src/storage/contract/counter-spaces.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */
@@ -145,17 +145,15 @@ t.test('roll-ups count every action and no connection, and keep only models that
       rate_source: 'default',
     },
   } as unknown as ExecutionRecord;
+  const amounts = { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n };
   t.same(rollUp(base), [
-    {
-      op: 'add',
-      space: USAGE_DAY,
-      key: '2026-11-21|a%7Cb|w|openai|m|allow',
-      amounts: { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n },
-    },
+    { op: 'add', space: USAGE_DAY, key: '2026-11-21|a%7Cb|w|openai|m|allow', amounts },
+    { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts },
+    { op: 'add', space: USAGE_MONTH, key: '2026-11|a%7Cb|w|openai|allow', amounts },
     { op: 'add', space: SPEND_DAY, key: '2026-11-21|a%7Cb|', amounts: { cost_pico: 1_000_000n } },
   ]);
-  t.match(rollUp({ ...base, project_id: 'p|q' })[1], { key: '2026-11-21|a%7Cb|p%7Cq' });
-  t.equal(rollUp({ ...base, metering: undefined } as unknown as ExecutionRecord).length, 1, 'what cost nothing is no spend');
-  t.match(rollUp({ ...base, upstream_status: 404 }), [{ key: '2026-11-21|a%7Cb|w|openai||allow' }]);
+  t.match(rollUp({ ...base, project_id: 'p|q' })[3], { key: '2026-11-21|a%7Cb|p%7Cq' });
+  t.equal(rollUp({ ...base, metering: undefined } as unknown as ExecutionRecord).length, 3, 'what cost nothing is no spend');
+  t.match(rollUp({ ...base, upstream_status: 404 }), { 0: { key: '2026-11-21|a%7Cb|w|openai||allow' } });
   t.same(rollUp({ ...base, record_tier: 'connection' }), []);
 });

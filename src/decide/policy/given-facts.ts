@@ -1,10 +1,10 @@
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
+import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
 import { FIELD_NAMES, type Field, type FieldType, isRecord, resolveField } from './fields.ts';
-import { epoch } from './literals.ts';
 
 /*
  * A request that somebody describes by the names that rules use: the facts of a test case, of an explanation, of a record that is replayed (decision 7.4).
@@ -144,7 +144,7 @@ const READERS: Readonly<Record<FieldType, FactReader>> = {
     expected: 'an amount such as "0.25"',
   },
   boolean: { read: (value) => (typeof value === 'boolean' ? value : undefined), expected: 'true or false' },
-  time: { read: (value) => epoch(text(value) ?? ''), expected: 'a time such as "2027-01-31T08:00:00Z"' },
+  time: { read: (value) => parseTime(text(value) ?? ''), expected: 'a time such as "2027-01-31T08:00:00Z"' },
   list: TEXTS,
   connector_list: TEXTS,
   header_names: {

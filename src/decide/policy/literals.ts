@@ -1,5 +1,6 @@
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseUsd } from '../../base/lib/money.ts';
+import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
 import type { Field, FieldType } from './fields.ts';
 import type { Place, Problems } from './problems.ts';
@@ -17,7 +18,6 @@ export interface LiteralContext {
 
 const INTEGER = /^[+-]?\d{1,16}$/;
 const DECIMAL = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
-const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 interface Conversion {
   /** From the YAML source text (policy.md 15); undefined when it is none. */
@@ -43,7 +43,7 @@ const CONVERSIONS: Readonly<Record<Exclude<FieldType, 'open'>, Conversion>> = {
   number: { convert: decimal, expected: 'a number' },
   money: { convert: (text) => parseUsd(text), expected: 'an amount such as "0.25"' },
   boolean: { convert: (text) => (text === 'true' ? true : text === 'false' ? false : undefined), expected: 'true or false' },
-  time: { convert: epoch, expected: 'a time such as "2027-01-31T08:00:00Z"' },
+  time: { convert: parseTime, expected: 'a time such as "2027-01-31T08:00:00Z"' },
 };
 
 /** Reads one literal for a comparison with the whole value of the field, or adds a problem. */
@@ -94,11 +94,5 @@ function integer(text: string): number | undefined {
 
 function decimal(text: string): number | undefined {
   const value = DECIMAL.test(text) ? Number(text) : Number.NaN;
-  return Number.isFinite(value) ? value : undefined;
-}
-
-/** Milliseconds since the epoch of an RFC 3339 time. */
-export function epoch(text: string): number | undefined {
-  const value = RFC3339.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isFinite(value) ? value : undefined;
 }

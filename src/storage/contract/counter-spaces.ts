@@ -1,5 +1,6 @@
 /*
- * Counter spaces that are written in one room and read in another: their names and how their keys are made.
+ * Counter spaces that are written in one room and read in another: their names and how their keys are made. Parts of a key are percent-encoded, so that `|`
+ * only ever separates.
  */
 
 /** Counter space of the daily roll-ups; its keys are made by {@link rollUpKey}. */
@@ -8,12 +9,18 @@ export const USAGE_DAY = 'usage_day';
 /** Counter space of the daily spend by project: day, org, project. Only calls that were priced have a row, so nobody can grow it for nothing. */
 export const SPEND_DAY = 'spend_day';
 
-/** The parts of a key of {@link USAGE_DAY} or {@link SPEND_DAY}, decoded. */
+/** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */
+export const USAGE_HOUR = 'usage_hour';
+
+/** Counter space of the monthly roll-ups: month, org, workload, connector, decision. */
+export const USAGE_MONTH = 'usage_month';
+
+/** The parts of a key of any of these spaces, decoded. */
 export function parseRollUpKey(key: string): readonly string[] {
   return key.split('|').map((part) => (part.includes('%') ? decodeURIComponent(part) : part));
 }
 
-/** What one roll-up counter is kept for. Parts are percent-encoded, so that `|` only ever separates. */
+/** What one roll-up counter is kept for. */
 export function rollUpKey(part: {
   readonly day: string;
   readonly org: string;
@@ -28,6 +35,32 @@ export function rollUpKey(part: {
 /** Key of {@link SPEND_DAY}. */
 export function spendKey(part: { readonly day: string; readonly org: string; readonly project: string }): string {
   return [part.day, part.org, part.project].map(encodePart).join('|');
+}
+
+/** Key of {@link USAGE_HOUR}; `hour` as in `2026-11-22T05`. */
+export function hourKey(part: { readonly org: string; readonly hour: string; readonly decision: string }): string {
+  return `${hoursPrefix(part.org, part.hour)}|${part.decision}`;
+}
+
+/** What the keys of {@link USAGE_HOUR} begin with; `time` may be an hour, a day or a month. */
+export function hoursPrefix(org: string, time: string): string {
+  return `${encodePart(org)}|${time}`;
+}
+
+/** Key of {@link USAGE_MONTH}; `month` as in `2026-11`. */
+export function monthKey(part: {
+  readonly month: string;
+  readonly org: string;
+  readonly workload: string;
+  readonly connector: string;
+  readonly decision: string;
+}): string {
+  return `${monthPrefix(part.month, part.org)}${encodePart(part.workload)}|${encodePart(part.connector)}|${part.decision}`;
+}
+
+/** What the keys of {@link USAGE_MONTH} begin with, of one org or of all. */
+export function monthPrefix(month: string, org?: string): string {
+  return org === undefined ? `${month}|` : `${month}|${encodePart(org)}|`;
 }
 
 /** Nearly every part needs no encoding, and testing for that costs a tenth of it. */

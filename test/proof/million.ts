@@ -1,0 +1,196 @@
+/*
+ * A store with a million records: what people ask for is answered from totals, at once and exactly, and a page of records is read without looking at the others.
+ */
+import { join } from 'node:path';
+import { countAgain } from '../../src/app/count-again.ts';
+import { systemClock, timestamp } from '../../src/base/lib/clock.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
+import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { canonicalRecord, type UnhashedRecord } from '../../src/record/canonical-record.ts';
+import { rollUp } from '../../src/record/roll-up.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { type Checks, type CleanUp, prove } from './checks.ts';
+import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
+import { proofSettings } from './settings.ts';
+
+/** Two months and a bit, so that ranges over whole and partial months have something to add up. */
+const DAYS = 70;
+const DAY_MS = 86_400_000;
+const AT_ONCE = 256;
+const PAGE = 50;
+const SUMMARY_LIMIT_MS = 50;
+const PAGE_LIMIT_MS = 20;
+/** The median of so many answers is held to the limit: a busy machine only ever adds, and not to all. */
+const TIMES = 21;
+const ORGS = ['default', 'research', 'sales'];
+const WORKLOADS = 60;
+const MODELS = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4', 'gemini-2.5-flash', 'mistral-large-latest'];
+const CONNECTORS = ['openai', 'openai', 'anthropic', 'gemini', 'mistral'];
+
+/** Totals of the org `default`, counted beside the store. */
+interface Tally {
+  requests: number;
+  tokens: number;
+  pico: bigint;
+}
+
+/** The record of the n-th of `count` calls. Everything follows from its number. */
+function recordAt(
+  n: number,
+  count: number,
+  endMs: number,
+): { readonly record: UnhashedRecord; readonly pico: bigint; readonly at: number } {
+  const at = endMs - DAYS * DAY_MS + Math.floor(((n + 1) / count) * DAYS * DAY_MS) - 1;
+  const model = n % MODELS.length;
+  const denied = n % 17 === 0;
+  const pico = BigInt(n % 1_000_003) * 1_000_000n + 250_000n;
+  const usd = `${pico / 10n ** 12n}.${String(pico % 10n ** 12n).padStart(12, '0')}`;
+  const record = {
+    schema: 'gw.execution_record.v1',
+    record_id: uuidv7(at),
+    request_id: `request-${n}`,
+    created_at: timestamp(at - 900),
+    completed_at: timestamp(at),
+    org_id: ORGS[n % ORGS.length],
+    workload_id: `workload-${(n * 7) % WORKLOADS}`,
+    node_id: 'proof',
+    decision: denied ? 'deny' : n % 101 === 0 ? 'error' : 'allow',
+    reason_codes: [],
+    action_type: 'ai.infer',
+    action_method: 'POST',
+    target: 'https://api.openai.com/v1/chat/completions',
+    target_host: 'api.openai.com',
+    target_path: '/v1/chat/completions',
+    connection_type: 'explicit_proxy',
+    traffic_class: 'developer',
+    record_tier: 'action',
+    connector_id: CONNECTORS[model],
+    project_id: `project-${n % 12}`,
+    latency_ms: 900,
+    stream: false,
+    request_bytes: 2_048,
+    response_bytes: 4_096,
+    policy_trace: { bundle_id: 'proof', version: '1', matched_rule_ids: ['targets.all'], matched_layers: ['targets'] },
+    ...(denied
+      ? {}
+      : {
+          upstream_status: 200,
+          metering: {
+            tokens_in: n % 4_001,
+            tokens_out: n % 997,
+            cost_usd: usd.replace(/\.?0+$/, ''),
+            model: MODELS[model],
+            usage_reported: true,
+            rate_in: '5',
+            rate_out: '15',
+            rate_source: 'catalogue',
+          },
+        }),
+  } as unknown as UnhashedRecord;
+  return { record, pico: denied ? 0n : pico, at };
+}
+
+async function fill(store: Store, count: number, endMs: number): Promise<Tally> {
+  const tally: Tally = { requests: 0, tokens: 0, pico: 0n };
+  for (let first = 0; first < count; first += AT_ONCE) {
+    const group: Promise<void>[] = [];
+    for (let n = first; n < Math.min(count, first + AT_ONCE); n += 1) {
+      const { record, pico, at } = recordAt(n, count, endMs);
+      const { text, hash } = canonicalRecord(record);
+      const effects = rollUp(record as unknown as ExecutionRecord);
+      group.push(store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: at }, effects));
+      if (n % ORGS.length !== 0) continue;
+      tally.requests += 1;
+      tally.tokens += (record.metering?.tokens_in ?? 0) + (record.metering?.tokens_out ?? 0);
+      tally.pico += pico;
+    }
+    await Promise.all(group);
+  }
+  return tally;
+}
+
+/** Milliseconds of the median of some calls. */
+async function median(call: () => Promise<unknown>): Promise<number> {
+  const took: number[] = [];
+  for (let times = 0; times < TIMES; times += 1) {
+    const from = performance.now();
+    await call();
+    took.push(performance.now() - from);
+  }
+  took.sort((a, b) => a - b);
+  return took[TIMES >> 1] ?? Number.NaN;
+}
+
+async function within(checks: Checks, name: string, limitMs: number, call: () => Promise<unknown>): Promise<void> {
+  const ms = await median(call);
+  checks.check(`${name}: ${ms.toFixed(1)} ms, at most ${limitMs}`, ms <= limitMs ? [] : [`it takes ${ms.toFixed(1)} ms`]);
+}
+
+async function pages(checks: Checks, store: Store, count: number): Promise<void> {
+  let after: string | undefined;
+  for (let read = 0; read < count / 2; read += 1_000) {
+    after = (await store.records({ limit: 1_000, ...(after === undefined ? {} : { after }) })).at(-1)?.position;
+  }
+  const middle = after === undefined ? {} : { after };
+  await within(checks, `the newest ${PAGE} records`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE, newestFirst: true }));
+  await within(checks, `the oldest ${PAGE}`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE }));
+  await within(checks, `${PAGE} behind the middle`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE, ...middle }));
+  await within(checks, `${PAGE} before the middle`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE, newestFirst: true, ...middle }));
+}
+
+async function answers(checks: Checks, gateway: ProofGateway, tally: Tally, endMs: number): Promise<void> {
+  const day = (before: number) => timestamp(endMs - before * DAY_MS).slice(0, 10);
+  const month = timestamp(endMs - 40 * DAY_MS).slice(0, 7);
+  const paths: readonly (readonly [name: string, path: string])[] = [
+    ['the summary of the last 24 hours', `/v1/dashboard/summary?org_id=default&to=${timestamp(endMs)}`],
+    ['the summary of five weeks', `/v1/dashboard/summary?org_id=default&from=${day(40)}&to=${day(5)}`],
+    ['the summary of everything', `/v1/dashboard/summary?org_id=default&from=${day(DAYS + 1)}&to=${day(0)}`],
+    ['the summary of nine years', `/v1/dashboard/summary?org_id=default&from=${day(3_290)}&to=${day(0)}`],
+    ['the decisions of five weeks', `/v1/dashboard/decisions?org_id=default&from=${day(40)}&to=${day(5)}`],
+    ['the bill of a month', `/v1/admin/billing/summary?period=${month}`],
+    ['the CSV of a month', `/v1/admin/billing/export.csv?period=${month}`],
+    ['the usage of a month', `/v1/reports/usage?org_id=default&period=${month}`],
+    ['the spend of a month', `/v1/reports/spend?org_id=default&period=${month}`],
+  ];
+  for (const [name, path] of paths) {
+    await within(checks, name, SUMMARY_LIMIT_MS, async () => {
+      const { status, text } = await gateway.get(path);
+      if (status !== 200) throw new Error(`${path} answers ${status}: ${text}`);
+    });
+  }
+  const whole = JSON.parse((await gateway.get(paths[2]?.[1] ?? '')).text) as Record<string, string | number>;
+  const [units = '', fraction = ''] = String(whole['total_cost_usd']).split('.');
+  const same = (name: string, expected: unknown, got: unknown) =>
+    expected === got ? [] : [`${name}: counted ${String(expected)}, answered ${String(got)}`];
+  checks.check('the summary of everything is the sum of all records, to the last digit', [
+    ...same('requests', tally.requests, whole['total_requests']),
+    ...same('tokens', tally.tokens, Number(whole['total_tokens_in']) + Number(whole['total_tokens_out'])),
+    ...same('pico-dollars', tally.pico, BigInt(units + fraction.padEnd(12, '0'))),
+  ]);
+}
+
+async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
+  const count = proofSettings().length === 'tenth' ? 100_000 : 1_000_000;
+  const folders = proofFolders(cleanUp);
+  const endMs = Date.now();
+  const options = { dir: join(folders.data, 'store'), fsync: 1_000, clock: systemClock, log: silentLogger } as const;
+  const store = await openEmbeddedStore(options);
+  cleanUp.teardown(() => store.close());
+  await countAgain(store, silentLogger);
+  const [started, cpu] = [performance.now(), process.cpuUsage()];
+  const tally = await fill(store, count, endMs);
+  const { user, system } = process.cpuUsage(cpu);
+  const seconds = ((performance.now() - started) / 1_000).toFixed(0);
+  checks.note(`${count} records in ${seconds} s, ${((user + system) / count).toFixed(1)} µs of CPU each, making them included`);
+  await pages(checks, store, count);
+  await store.close();
+  const env = proofEnvironment(folders, { caPem: '', env: () => ({}) });
+  const gateway = await ProofGateway.start(cleanUp, env, folders.work);
+  checks.note(`the gateway starts on them in ${(gateway.startMs / 1_000).toFixed(1)} s`);
+  await answers(checks, gateway, tally, endMs);
+  await gateway.stop();
+}
+
+await prove(million);
