@@ -109,6 +109,7 @@ function settingsOf(config: Config, { adminToken, catalogue }: Resources): Pipel
     trustedProxies: config.trustedProxies,
     oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name))),
     pricingCached: config.pricingCached,
+    injectUsage: config.meterInjectUsage,
   };
 }
 

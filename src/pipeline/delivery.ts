@@ -4,6 +4,7 @@ import type { ReplySink } from '../base/model/arrival.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { type AnswerHead, readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
+import { UsageHider } from '../outbound/connectors/usage-hider.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { Delivered, Exchange } from './exchange.ts';
@@ -31,6 +32,8 @@ export class Delivery implements UpstreamEvents, Delivered {
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
   #meter: AnswerMeter | undefined;
+  /** Set for a stream whose usage the client did not ask for. */
+  #hider: UsageHider | undefined;
   #streaming = false;
   /** The upstream's h2 head ended the answer. */
   #empty = false;
@@ -107,11 +110,10 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
-    this.responseBytes += chunk.length;
-    this.#exchange.copy?.push(chunk);
-    if (!this.#streaming) return this.#hold(chunk);
-    this.#hash?.update(chunk);
     const meter = this.#meter;
+    if (this.#hider && meter) return this.#forwardHiding(chunk, meter.push(chunk), this.#hider);
+    this.#note(chunk);
+    if (!this.#streaming) return this.#hold(chunk);
     if (!meter) return this.#reply.write(chunk);
     if (meter.asynchronous) {
       this.#decoding = this.#forwardDecoded(chunk, meter, this.#decoding);
@@ -185,6 +187,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#streaming = true;
     this.#hash = new Sha256();
     for (const held of this.#held) this.#hash.update(held);
+    if (this.#exchange.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();
     const headers = governedHeaders(markOf(this.#exchange, undefined), head.headers);
     this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
   }
@@ -220,7 +223,29 @@ export class Delivery implements UpstreamEvents, Delivered {
   #forward(chunk: Uint8Array, terminalAt: number): boolean {
     if (terminalAt < 0) return this.#reply.write(chunk);
     if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
-    this.#held.push(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
+    return this.#holdTail(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
+  }
+
+  /** As above, without what reports usage; a line that has begun waits for its end. */
+  #forwardHiding(chunk: Uint8Array, terminalAt: number, hider: UsageHider): boolean {
+    const passed = hider.push(terminalAt < 0 ? chunk : chunk.subarray(0, terminalAt));
+    this.#note(passed);
+    const more = passed.length === 0 || this.#reply.write(passed);
+    if (terminalAt < 0) return more;
+    const tail = Buffer.concat([hider.flush(), chunk.subarray(terminalAt)]);
+    this.#note(tail);
+    return this.#holdTail(tail);
+  }
+
+  /** Counts, hashes and keeps what the client is given. */
+  #note(bytes: Uint8Array): void {
+    this.responseBytes += bytes.length;
+    this.#exchange.copy?.push(bytes);
+    this.#hash?.update(bytes);
+  }
+
+  #holdTail(bytes: Uint8Array): boolean {
+    this.#held.push(bytes);
     this.#tailTimer ??= this.#pipeline.clock.after(END_GRACE_MS, () => {
       this.#handle?.abort();
       this.#finish();
@@ -254,6 +279,11 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#finished = true;
     this.#tailTimer?.();
     if (!this.clientGone && !this.failure) this.#meter?.end();
+    const begun = this.#hider?.flush();
+    if (begun?.length) {
+      this.#note(begun);
+      this.#held.push(begun);
+    }
     if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.heldBody());
     this.#settle(undefined);
   }

@@ -183,6 +183,8 @@ export class Exchange {
   /** What is sent, after mutations. */
   sendBytes: Uint8Array | undefined;
   sendModel: string | undefined;
+  /** The gateway asked for the stream's usage, the caller did not: what comes of that is kept from the caller. */
+  hidesUsage = false;
 
   delivery: Delivered | undefined;
   /** The answer of a call with an idempotency key. */

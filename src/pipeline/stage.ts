@@ -28,6 +28,8 @@ export interface PipelineSettings {
   readonly oauthPassthrough: ReadonlySet<string>;
   /** Cached input tokens have their own rate (decision 6.3). */
   readonly pricingCached: boolean;
+  /** Streams are asked for the usage that they report on request only. */
+  readonly injectUsage: boolean;
 }
 
 /** What stages stand on. */

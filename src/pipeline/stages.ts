@@ -2,6 +2,7 @@ import type { Door } from './exchange.ts';
 import type { Stage } from './stage.ts';
 import { admit } from './stages/admit.ts';
 import { arrive } from './stages/arrive.ts';
+import { askForUsage } from './stages/ask-for-usage.ts';
 import { attributionEffects, defaultAttribution } from './stages/attribution.ts';
 import { authenticate } from './stages/authenticate.ts';
 import { caps } from './stages/caps.ts';
@@ -42,7 +43,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [inject, caps, rate, reserve, forward, meter];
+const CALL: readonly Stage[] = [inject, caps, rate, reserve, askForUsage, forward, meter];
 
 /**
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every

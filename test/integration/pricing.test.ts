@@ -1,8 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { startTestGateway } from '../support/gateway.ts';
-import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
+import { ALLOW_ALL, chat, startGoverned } from '../support/governed.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
@@ -39,4 +41,73 @@ t.test('a pricing file that does not load stops the start and says where', async
   const file = join(tempDir(t), 'rates.yaml');
   writeFileSync(file, 'rates:\n  - {model: gpt-4o, in: cheap, out: 10}\n');
   await t.rejects(startTestGateway(t, { env: { GW_PRICING_FILE: file } }), { message: new RegExp(`${file}:2:\\d+: .*"cheap" is no rate`) });
+});
+
+const sse = (...events: readonly string[]): string => events.map((event) => `data: ${event}\n\n`).join('');
+const ASKED = sse(
+  '{"choices":[{"delta":{"content":"Hi"}}],"usage":null}',
+  '{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100}}',
+  '[DONE]',
+);
+const UNASKED = sse('{"choices":[{"delta":{"content":"Hi"}}]}', '[DONE]');
+
+/** A stream as OpenAI sends it: with usage only when the request asks, three bytes at a time. */
+const streamed: UpstreamHandler = (_request, response, whole) =>
+  void whole.then((body) => {
+    const { stream_options: options } = JSON.parse(body.toString()) as { stream_options?: { include_usage?: boolean } };
+    response.setHeader('content-type', 'text/event-stream');
+    const text = options?.include_usage === true ? ASKED : UNASKED;
+    for (let at = 0; at < text.length; at += 3) response.write(text.slice(at, at + 3));
+    response.end();
+  });
+
+t.test('GW_METER_INJECT_USAGE meters streams whose callers ask for no usage, and shows them none', async (t) => {
+  const env = { GW_METER_INJECT_USAGE: 'true' };
+  const { gw, upstream, send, through, execute, recordOf } = await startGoverned(t, { bundle: ALLOW_ALL, handler: streamed, env });
+  const text = '{"model":"gpt-4o", "stream":true,"n":1.0,"messages":[]}';
+  const metered = { metering: { tokens_in: 1000, tokens_out: 100, usage_reported: true, cost_usd: '0.0065' }, stream_outcome: 'complete' };
+
+  const redirected = await send(chat([], undefined, text));
+  t.equal(redirected.body.toString(), UNASKED);
+  t.equal(upstream.requests.at(-1)?.body.toString(), `${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
+  const record = await recordOf(redirected);
+  t.match(record, { ...metered, request_sha256: sha256Hex(text), response_sha256: sha256Hex(UNASKED), response_bytes: UNASKED.length });
+
+  const intercepted = await through('api.openai.com:443', chat([], '/v1/chat/completions', text));
+  t.equal(intercepted.body.toString(), UNASKED);
+  t.match(await recordOf(intercepted), metered);
+
+  const zipped = gzipSync(text);
+  const compressed = await through('api.openai.com:443', {
+    ...chat(['Content-Encoding', 'gzip'], '/v1/chat/completions'),
+    body: zipped,
+  });
+  t.equal(compressed.body.toString(), UNASKED);
+  t.match(await recordOf(compressed), { ...metered, request_sha256: sha256Hex(zipped) });
+
+  const params = { model: 'gpt-4o', messages: [], stream: true };
+  const direct = await execute({}, { params });
+  t.equal(direct.body['text'], UNASKED);
+  t.match(await gw.record(direct.headers.get('x-gw-record-id') ?? ''), metered);
+
+  const asking = JSON.stringify({ ...params, stream_options: { include_usage: true } });
+  const asked = await send(chat([], undefined, asking));
+  t.equal(asked.body.toString(), ASKED, 'a caller who asks gets all of it');
+  t.equal(upstream.requests.at(-1)?.body.toString(), asking);
+  t.match(await recordOf(asked), metered);
+
+  const plain = await send(chat([], undefined, '{"model":"gpt-4o","messages":[]}'));
+  t.equal(upstream.requests.at(-1)?.body.toString(), '{"model":"gpt-4o","messages":[]}', 'no stream, nothing to ask');
+  t.equal(plain.status, 200);
+  await send(chat([], '/proxy/mistral/v1/chat/completions', text));
+  t.equal(upstream.requests.at(-1)?.body.toString(), text, 'a format that always reports usage is not asked');
+});
+
+t.test('without it such a stream has zero tokens and says that none were reported', async (t) => {
+  const { send, upstream, recordOf } = await startGoverned(t, { bundle: ALLOW_ALL, handler: streamed });
+  const text = '{"model":"gpt-4o","stream":true,"messages":[]}';
+  const answer = await send(chat([], undefined, text));
+  t.equal(answer.body.toString(), UNASKED);
+  t.equal(upstream.requests.at(-1)?.body.toString(), text);
+  t.match(await recordOf(answer), { metering: { tokens_in: 0, tokens_out: 0, cost_usd: '0', usage_reported: false } });
 });

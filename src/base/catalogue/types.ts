@@ -68,6 +68,8 @@ export interface Dialect {
   /** Dotted body paths of everything that counts as prompt. */
   readonly promptPaths: readonly string[];
   readonly usage: UsageRule | undefined;
+  /** A stream reports usage only when the body's `stream_options.include_usage` asks for it, then in one more event with empty `choices`. */
+  readonly usageOnRequest: boolean;
   /** Dotted path of the model that the answer names. */
   readonly modelEcho: string | undefined;
   readonly streaming: StreamRule | undefined;

@@ -109,6 +109,12 @@ export const SETTINGS = {
     'false',
     'Charges cached input tokens at the rate that the price list has for them, instead of the plain one.',
   ),
+  meterInjectUsage: required(
+    'GW_METER_INJECT_USAGE',
+    type.boolean,
+    'false',
+    'Asks for the usage of OpenAI streams whose callers do not, and takes the event that reports it out of what they see.',
+  ),
 
   orgId: optional(
     'GW_ORG_ID',

@@ -61,7 +61,7 @@ function takeOperation(exchange: Exchange, operation: Operation): boolean {
 }
 
 /** A body that changed is sent as it is now, not compressed again (decision 3.20). */
-function takeBytes(exchange: Exchange, bytes: Uint8Array): void {
+export function takeBytes(exchange: Exchange, bytes: Uint8Array): void {
   if (exchange.upload) exchange.upload.replaceHead(bytes);
   else exchange.sendBytes = bytes.length === 0 ? undefined : bytes;
   const { headers } = exchange;

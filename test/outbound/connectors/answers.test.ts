@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
 import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
 import { readUsage, valueAt } from '../../../src/outbound/connectors/usage.ts';
@@ -66,7 +69,77 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
     { tokens_in: 2, tokens_out: 3, cached_tokens_in: 1 },
     'd',
   ],
+  [
+    'openai_images',
+    { created: 1, data: [{ b64_json: 'AA==' }], usage: { input_tokens: 50, output_tokens: 4160, total_tokens: 4210 } },
+    { tokens_in: 50, tokens_out: 4160 },
+    undefined,
+  ],
+  [
+    'openai_speech',
+    { type: 'speech.audio.done', usage: { input_tokens: 14, output_tokens: 101 } },
+    { tokens_in: 14, tokens_out: 101 },
+    undefined,
+  ],
+  [
+    'openai_audio_form',
+    { text: 'x', usage: { type: 'tokens', input_tokens: 30, output_tokens: 4 } },
+    { tokens_in: 30, tokens_out: 4 },
+    undefined,
+  ],
+  [
+    'openai_realtime_call',
+    { usage: { input_tokens: 7, output_tokens: 8, input_token_details: { cached_tokens: 2 }, output_token_details: { audio_tokens: 8 } } },
+    { tokens_in: 7, tokens_out: 8, cached_tokens_in: 2 },
+    undefined,
+  ],
+  [
+    'perplexity_chat',
+    { model: 'sonar', usage: { prompt_tokens: 5, completion_tokens: 7, reasoning_tokens: 11, citation_tokens: 13 } },
+    { tokens_in: 5, tokens_out: 31, reasoning_tokens_out: 11 },
+    'sonar',
+  ],
+  [
+    'gemini_generate',
+    { usageMetadata: { promptTokenCount: 40, toolUsePromptTokenCount: 2, cachedContentTokenCount: 30, thoughtsTokenCount: 6 } },
+    { tokens_in: 42, tokens_out: 6, cached_tokens_in: 30, reasoning_tokens_out: 6 },
+    undefined,
+  ],
+  ['gemini_embed', { embedding: { values: [0.5] }, usageMetadata: { promptTokenCount: 9 } }, { tokens_in: 9, tokens_out: 0 }, undefined],
+  [
+    'gemini_interactions',
+    { model: 'g', usage: { total_input_tokens: 4, total_output_tokens: 5, total_thought_tokens: 6, total_cached_tokens: 1 } },
+    { tokens_in: 4, tokens_out: 11, cached_tokens_in: 1, reasoning_tokens_out: 6 },
+    'g',
+  ],
+  [
+    'cohere_chat_v1',
+    { text: 'x', meta: { billed_units: { input_tokens: 3, output_tokens: 4 } } },
+    { tokens_in: 3, tokens_out: 4 },
+    undefined,
+  ],
+  ['cohere_generate', { meta: { billed_units: { input_tokens: 3, output_tokens: 4 } } }, { tokens_in: 3, tokens_out: 4 }, undefined],
+  [
+    'mistral_conversations',
+    { conversation_id: 'c', usage: { prompt_tokens: 6, completion_tokens: 7, connector_tokens: 8 } },
+    { tokens_in: 6, tokens_out: 7 },
+    undefined,
+  ],
+  [
+    'mistral_form',
+    { model: 'v', text: 'x', usage: { prompt_audio_seconds: 3, prompt_tokens: 4, completion_tokens: 5 } },
+    { tokens_in: 4, tokens_out: 5 },
+    undefined,
+  ],
 ];
+
+t.test('there is an answer here for every rule of the catalogue that counts tokens', async (t) => {
+  const shown = new Set(ANSWERS.map(([id]) => catalogue.dialect(id)?.usage));
+  const table = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8').split('\noperation_sets:')[0] ?? '';
+  const counting = [...table.matchAll(/^ {2}(\w+):$/gm)].map((match) => match[1] ?? '').filter((id) => catalogue.dialect(id)?.usage);
+  t.ok(counting.length > 20);
+  for (const id of counting) t.ok(shown.has(catalogue.dialect(id)?.usage), id);
+});
 
 t.test('usage and model are read from whole answers, and from their bytes however they are cut', async (t) => {
   for (const [id, answer, usage, model] of ANSWERS) {
