@@ -103,6 +103,8 @@ export class Exchange {
   /** Epoch milliseconds. */
   readonly createdAt: number;
   readonly recordId: string;
+  /** Epoch milliseconds; set when its record is made. */
+  completedAt = 0;
   requestId: string;
   connectionType: ConnectionType;
   trafficClass: TrafficClass;

@@ -69,6 +69,7 @@ async function walk(exchange: Exchange, pipeline: Pipeline): Promise<StageResult
 async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
   const { clock, store, events } = pipeline;
   const completedAt = clock.now();
+  exchange.completedAt = completedAt;
   const draft = recordOf(exchange, pipeline, completedAt);
   const canonical = canonicalRecord(draft);
   draft.record_hash = canonical.hash;

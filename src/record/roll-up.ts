@@ -27,8 +27,9 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
     cost_pico: picoFromUsd(metering.cost_usd),
   };
   const usage = usageOf(record, amounts);
-  if (amounts.cost_pico === 0n) return usage;
-  const key = spendKey({ day: time.slice(0, 10), org, project: record.project_id ?? '' });
+  // What calls without a project cost is the rest of the org's.
+  if (amounts.cost_pico === 0n || record.project_id === undefined) return usage;
+  const key = spendKey({ day: time.slice(0, 10), org, project: record.project_id });
   return [...usage, { op: 'add', space: SPEND_DAY, key, amounts: { cost_pico: amounts.cost_pico } }];
 }
 

@@ -1,4 +1,5 @@
-import { dayOf, dayText, earliestStart, type Period, windowStart } from '../decide/limits/windows.ts';
+import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
+import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../decide/limits/windows.ts';
 import { parseRollUpKey, SPEND_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 
@@ -15,25 +16,69 @@ export interface Spender {
   readonly connectorId: string;
 }
 
-/** Sums of one scope: what is settled by day, and what calls that are under way have set aside. Pico-dollars. */
+/** A limit as the spend of its scope sees it. */
+export interface Budget {
+  readonly limit: BudgetLimit;
+  readonly capPico: bigint;
+  /** The window and level of the last alert. */
+  alerted: { readonly periodStart: string; readonly level: BudgetLevel } | undefined;
+}
+
+/** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
 export class ScopeSpend {
   reserved = 0n;
+  budgets: readonly Budget[] = [];
   readonly #days = new Map<number, bigint>();
+  /** The day that the sums are of. */
+  #summedFor: number | undefined;
+  readonly #sums: Record<Period, bigint> = { daily: 0n, weekly: 0n, monthly: 0n };
 
-  /** Settled in the window of `period` that `day` lies in. */
+  /** Settled in the window of `period` that `day` lies in, up to that day. */
   settled(period: Period, day: number): bigint {
-    const from = windowStart(period, day);
-    let sum = 0n;
-    for (const [at, pico] of this.#days) if (at >= from && at <= day) sum += pico;
-    return sum;
+    if (day !== this.#summedFor) this.#sumUp(day);
+    return this.#sums[period];
   }
 
   add(day: number, pico: bigint): void {
     const before = this.#days.get(day);
     this.#days.set(day, (before ?? 0n) + pico);
-    if (before !== undefined) return;
-    const keep = earliestStart(day);
-    for (const old of this.#days.keys()) if (old < keep) this.#days.delete(old);
+    if (day === this.#summedFor) for (const period of PERIODS) this.#sums[period] += pico;
+    else this.#summedFor = undefined;
+    if (before === undefined) this.#forgetBefore(earliestStart(day));
+  }
+
+  #sumUp(day: number): void {
+    for (const period of PERIODS) {
+      const from = windowStart(period, day);
+      let sum = 0n;
+      for (const [at, pico] of this.#days) if (at >= from && at <= day) sum += pico;
+      this.#sums[period] = sum;
+    }
+    this.#summedFor = day;
+  }
+
+  #forgetBefore(first: number): void {
+    for (const old of this.#days.keys()) if (old < first) this.#days.delete(old);
+  }
+}
+
+/** The scopes of one org. Looked up by id alone: joined keys would be made anew for every call. */
+class OrgSpend {
+  readonly org = new ScopeSpend();
+  readonly #others = {
+    project: new Map<string, ScopeSpend>(),
+    workload: new Map<string, ScopeSpend>(),
+    provider: new Map<string, ScopeSpend>(),
+  };
+
+  scope(scope: Exclude<BudgetScope, 'org'>, id: string): ScopeSpend {
+    const scopes = this.#others[scope];
+    let found = scopes.get(id);
+    if (found === undefined) {
+      found = new ScopeSpend();
+      scopes.set(id, found);
+    }
+    return found;
   }
 }
 
@@ -42,51 +87,50 @@ export class ScopeSpend {
  * digit, and added to as calls settle.
  */
 export class SpendBook {
-  readonly #scopes = new Map<string, ScopeSpend>();
+  readonly #orgs = new Map<string, OrgSpend>();
 
   static async open(store: Store, now: number): Promise<SpendBook> {
     const book = new SpendBook();
     const today = dayOf(now);
-    for (let day = earliestStart(today); day <= today; day += 1) {
-      const prefix = `${dayText(day)}|`;
-      for (const { key, amounts } of await store.counters(USAGE_DAY, prefix)) {
-        const [, org = '', workload = '', connector = ''] = parseRollUpKey(key);
-        const pico = amounts['cost_pico'] ?? 0n;
-        if (pico === 0n) continue;
-        book.scope(org, 'org', '').add(day, pico);
-        book.scope(org, 'workload', workload).add(day, pico);
-        book.scope(org, 'provider', connector).add(day, pico);
-      }
-      for (const { key, amounts } of await store.counters(SPEND_DAY, prefix)) {
-        const [, org = '', project = ''] = parseRollUpKey(key);
-        book.scope(org, 'project', project).add(day, amounts['cost_pico'] ?? 0n);
-      }
-    }
+    for (let day = earliestStart(today); day <= today; day += 1) await book.#read(store, day);
     return book;
+  }
+
+  async #read(store: Store, day: number): Promise<void> {
+    const prefix = `${dayText(day)}|`;
+    for (const { key, amounts } of await store.counters(USAGE_DAY, prefix)) {
+      const [, org = '', workload = '', connector = ''] = parseRollUpKey(key);
+      const pico = amounts['cost_pico'] ?? 0n;
+      if (pico === 0n) continue;
+      for (const scope of this.of({ orgId: org, workloadId: workload, connectorId: connector, projectId: '' })) scope.add(day, pico);
+    }
+    // Only named projects have counters: what is left of the org's spend is that of calls without one.
+    for (const { key, amounts } of await store.counters(SPEND_DAY, prefix)) {
+      const [, org = '', project = ''] = parseRollUpKey(key);
+      const pico = amounts['cost_pico'] ?? 0n;
+      this.scope(org, 'project', project).add(day, pico);
+      this.scope(org, 'project', '').add(day, -pico);
+    }
+  }
+
+  /** The four scopes that a call's cost counts for. */
+  of({ orgId, projectId, workloadId, connectorId }: Spender): readonly ScopeSpend[] {
+    const org = this.#org(orgId);
+    return [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
   }
 
   /** The sums of one scope; made when nobody asked for it before. */
   scope(orgId: string, scope: BudgetScope, id: string): ScopeSpend {
-    const key = scopeKey(orgId, scope, id);
-    let found = this.#scopes.get(key);
+    const org = this.#org(orgId);
+    return scope === 'org' ? org.org : org.scope(scope, id);
+  }
+
+  #org(orgId: string): OrgSpend {
+    let found = this.#orgs.get(orgId);
     if (found === undefined) {
-      found = new ScopeSpend();
-      this.#scopes.set(key, found);
+      found = new OrgSpend();
+      this.#orgs.set(orgId, found);
     }
     return found;
   }
-
-  /** The same without making one. */
-  find(orgId: string, scope: BudgetScope, id: string): ScopeSpend | undefined {
-    return this.#scopes.get(scopeKey(orgId, scope, id));
-  }
-}
-
-/** The four scopes that a call's cost counts for, in the order of {@link BUDGET_SCOPES}. */
-export function scopeIds(spender: Spender): readonly string[] {
-  return ['', spender.projectId, spender.workloadId, spender.connectorId];
-}
-
-export function scopeKey(orgId: string, scope: BudgetScope, id: string): string {
-  return `${scope}\n${orgId}\n${id}`;
 }

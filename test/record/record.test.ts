@@ -150,10 +150,14 @@ t.test('roll-ups count every action and no connection, and keep only models that
     { op: 'add', space: USAGE_DAY, key: '2026-11-21|a%7Cb|w|openai|m|allow', amounts },
     { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts },
     { op: 'add', space: USAGE_MONTH, key: '2026-11|a%7Cb|w|openai|allow', amounts },
-    { op: 'add', space: SPEND_DAY, key: '2026-11-21|a%7Cb|', amounts: { cost_pico: 1_000_000n } },
   ]);
-  t.match(rollUp({ ...base, project_id: 'p|q' })[3], { key: '2026-11-21|a%7Cb|p%7Cq' });
-  t.equal(rollUp({ ...base, metering: undefined } as unknown as ExecutionRecord).length, 3, 'what cost nothing is no spend');
+  t.same(rollUp({ ...base, project_id: 'p|q' })[3], {
+    op: 'add',
+    space: SPEND_DAY,
+    key: '2026-11-21|a%7Cb|p%7Cq',
+    amounts: { cost_pico: 1_000_000n },
+  });
+  t.equal(rollUp({ ...base, project_id: 'p', metering: undefined } as unknown as ExecutionRecord).length, 3, 'what cost nothing is no spend');
   t.match(rollUp({ ...base, upstream_status: 404 }), { 0: { key: '2026-11-21|a%7Cb|w|openai||allow' } });
   t.same(rollUp({ ...base, record_tier: 'connection' }), []);
 });

@@ -24,10 +24,10 @@ export const reserve: Stage = {
     const settle = (pico: bigint, at: number) => {
       if (!open) return [];
       open = false;
-      return budgets.settle(spender, reserved, pico, at);
+      return budgets.settle(reserved, pico, at);
     };
     exchange.undo.push(() => settle(0n, exchange.createdAt));
-    exchange.settlements.push((record) => settle(picoFromUsd(record.metering?.cost_usd ?? '0'), Date.parse(record.completed_at)));
+    exchange.settlements.push((record) => settle(picoFromUsd(record.metering?.cost_usd ?? '0'), exchange.completedAt));
     if (!reserved.capped) return undefined;
     exchange.settlements.push((record) => [dropIntent(record.record_id)]);
     return writeIntent(exchange, pipeline);

@@ -6,7 +6,7 @@
 /** Counter space of the daily roll-ups; its keys are made by {@link rollUpKey}. */
 export const USAGE_DAY = 'usage_day';
 
-/** Counter space of the daily spend by project: day, org, project. Only calls that were priced have a row, so nobody can grow it for nothing. */
+/** Counter space of the daily spend by project: day, org, project. Only calls that cost something and name one have a row. */
 export const SPEND_DAY = 'spend_day';
 
 /** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */

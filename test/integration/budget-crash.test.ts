@@ -1,0 +1,45 @@
+import t from 'tap';
+import { type GatewayProcess, startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
+import { startTlsUpstream } from '../support/tls-upstream.ts';
+import { towards } from '../support/upstreams.ts';
+
+/** 2,000 tokens of gpt-4o's output cost 0.03 USD. */
+const PARAMS = { model: 'gpt-4o', messages: [], max_tokens: 2000 };
+
+t.test('a call that was under way when the process died is charged at its reservation, once', async (t) => {
+  let arrived: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => {
+    arrived = resolve;
+  });
+  const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: () => arrived() });
+  t.teardown(() => upstream.close());
+  const first = await startGatewayProcess(t, { env: towards(t, upstream, ['api.openai.com']) });
+  await first.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
+  const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: PARAMS };
+  const body = {
+    schema: 'gw.action_request.v2',
+    org_id: 'default',
+    workload_id: 'default',
+    credential_hint: 'k',
+    attribution: { project_id: 'p' },
+    action,
+  };
+  const call = fetch(`${first.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
+  await reached;
+  t.match(await limit(first), { spent_usd: '0', reserved_usd: '0.03' });
+  await kill(first);
+  await t.rejects(call);
+  const second = await startGatewayWith(t, first.env);
+  t.match(await limit(second), { spent_usd: '0.03', reserved_usd: '0' });
+  await kill(second);
+  t.match(await limit(await startGatewayWith(t, first.env)), { spent_usd: '0.03' }, 'the intent is gone');
+});
+
+async function limit(gw: GatewayProcess): Promise<unknown> {
+  return ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: unknown[] }).limits[0];
+}
+
+async function kill(gw: GatewayProcess): Promise<void> {
+  gw.child.kill('SIGKILL');
+  await gw.child.ended;
+}
