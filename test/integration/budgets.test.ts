@@ -4,7 +4,6 @@ import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
-import { towards } from '../support/upstreams.ts';
 
 /** Output of gpt-4o costs 15 USD per million tokens: a thousand cost 0.015. */
 const THOUSAND = picoFromUsd('0.015');

@@ -112,7 +112,8 @@ t.test('inside a tunnel Host must be the authority of the CONNECT', async (t) =>
   t.equal(tunnelled('::1', 443, '[::1]'), 'connect_proxy https://::1:443/v1/x -');
   t.equal(tunnelled('x.test', 8443, 'x.test:8443'), 'connect_proxy https://x.test:8443/v1/x -');
   t.equal(tunnelled('x.test', 80, 'x.test', { secure: false }), 'connect_proxy http://x.test:80/v1/x -');
-  t.equal(tunnelled('x.test', 443, 'x.test:443', { secure: false }), 'connect_proxy https://x.test:443/v1/x -');
+  t.equal(tunnelled('x.test', 443, 'x.test:443', { secure: false }), 'connect_proxy http://x.test:443/v1/x -', 'as the client spoke');
+  t.equal(tunnelled('api.openai.com', 443, 'api.openai.com', { secure: false }), https, 'an AI host is called by TLS all the same');
   t.equal(tunnelled('x.test', 80, 'x.test:80', { secure: true }), 'connect_proxy https://x.test:80/v1/x -');
   t.equal(tunnelled('api.openai.com', 443, 'x', { rawTarget: 'https://api.openai.com/v1/x' }), 'misdirected_request');
   t.equal(tunnelled('api.openai.com', 443, 'api.openai.com', { rawTarget: 'https://API.openai.com/v1/x' }), https);
