@@ -157,7 +157,11 @@ t.test('roll-ups count every action and no connection, and keep only models that
     key: '2026-11-21|a%7Cb|p%7Cq',
     amounts: { cost_pico: 1_000_000n },
   });
-  t.equal(rollUp({ ...base, project_id: 'p', metering: undefined } as unknown as ExecutionRecord).length, 3, 'what cost nothing is no spend');
+  t.equal(
+    rollUp({ ...base, project_id: 'p', metering: undefined } as unknown as ExecutionRecord).length,
+    3,
+    'what cost nothing is no spend',
+  );
   t.match(rollUp({ ...base, upstream_status: 404 }), { 0: { key: '2026-11-21|a%7Cb|w|openai||allow' } });
   t.same(rollUp({ ...base, record_tier: 'connection' }), []);
 });
