@@ -1,7 +1,11 @@
-/** Bytes of UTF-8 that make a token on average. */
-const BYTES_PER_TOKEN = 4;
+import { textTokens } from './text-tokens.ts';
+
 /** An image, a sound or a document that is sent inside the body, whatever its size. */
-const ATTACHMENT_BYTES = 1024 * BYTES_PER_TOKEN;
+const ATTACHMENT_TOKENS = 1024;
+/** What stands around a member: quotes, braces, the separators of messages. */
+const MEMBER_TOKENS = 1;
+/** Of base64 in an attachment that is smaller. */
+const BASE64_PER_TOKEN = 4;
 /** Parsed bodies nest no deeper; anything below counts nothing. */
 const MAX_DEPTH = 64;
 /** Members that hold base64 data, when one of the second list stands beside them. */
@@ -9,33 +13,36 @@ const DATA_NAMES = ['data', 'file_data', 'b64_json'];
 const DATA_TYPE_NAMES = ['media_type', 'mimeType', 'mime_type', 'format', 'filename'];
 
 /**
- * Tokens of a prompt, approximated: every text and every member name by its UTF-8 bytes, four to a token and rounded up at the end; a number, true or
- * false is one token (a prompt may be a list of token ids); attachments in base64 (a `data:` URL, or a `data` member beside its type) are 1,024 tokens
- * each. Walks the values, makes no copy.
+ * Tokens of a prompt, approximated: every text and every member name by `textTokens`, one more for each member, rounded up at the end; a number, true or false is one token (a prompt may
+ * be a list of token ids); attachments in base64 (a `data:` URL, or a `data` member beside its type) are at most 1,024 tokens each. Walks the values,
+ * makes no copy.
  */
 export function countTokens(values: readonly unknown[]): number {
-  let bytes = 0;
-  for (const value of values) bytes += bytesOf(value, 0);
-  return Math.ceil(bytes / BYTES_PER_TOKEN);
+  let tokens = 0;
+  for (const value of values) tokens += tokensOf(value, 0);
+  return Math.ceil(tokens);
 }
 
-function bytesOf(value: unknown, depth: number): number {
-  if (typeof value === 'string') return textBytes(value);
-  if (typeof value === 'number' || typeof value === 'boolean') return BYTES_PER_TOKEN;
+function tokensOf(value: unknown, depth: number): number {
+  if (typeof value === 'string') return isDataUrl(value) ? attachmentTokens(value) : textTokens(value);
+  if (typeof value === 'number' || typeof value === 'boolean') return 1;
   if (typeof value !== 'object' || value === null || depth >= MAX_DEPTH) return 0;
-  let bytes = 0;
+  let tokens = 0;
   if (Array.isArray(value)) {
-    for (const item of value) bytes += bytesOf(item, depth + 1);
-    return bytes;
+    for (const item of value) tokens += tokensOf(item, depth + 1);
+    return tokens;
   }
   for (const [name, member] of Object.entries(value)) {
     const attached = typeof member === 'string' && DATA_NAMES.includes(name) && DATA_TYPE_NAMES.some((type) => Object.hasOwn(value, type));
-    bytes += name.length + (attached ? Math.min(ATTACHMENT_BYTES, member.length) : bytesOf(member, depth + 1));
+    tokens += MEMBER_TOKENS + textTokens(name) + (attached ? attachmentTokens(member) : tokensOf(member, depth + 1));
   }
-  return bytes;
+  return tokens;
 }
 
-function textBytes(text: string): number {
-  const attached = text.startsWith('data:') && text.slice(0, 128).includes(';base64,');
-  return attached ? Math.min(ATTACHMENT_BYTES, text.length) : Buffer.byteLength(text);
+function isDataUrl(text: string): boolean {
+  return text.startsWith('data:') && text.slice(0, 128).includes(';base64,');
+}
+
+function attachmentTokens(text: string): number {
+  return Math.min(ATTACHMENT_TOKENS, text.length / BASE64_PER_TOKEN);
 }

@@ -30,13 +30,13 @@ t.test('cached input has its own rate only when that is switched on and known', 
   t.equal(usdFromPico(meter(usage, gpt4o, true).costPico), '5', 'no cached rate in the catalogue');
 });
 
-t.test('prompt tokens are bytes of text and names, four to a token, rounded up', async (t) => {
+t.test('prompt tokens are those of every text and name, one more for each member, rounded up at the end', async (t) => {
   t.equal(countTokens([]), 0);
-  t.equal(countTokens(['abcd']), 1);
-  t.equal(countTokens(['abcde']), 2);
-  t.equal(countTokens(['日本']), 2, 'six bytes');
+  t.equal(countTokens(['a']), 1);
+  t.equal(countTokens(['a cat']), 2);
+  t.equal(countTokens(['日本']), 2);
   t.equal(countTokens([[1, 2, 3]]), 3, 'token ids');
-  t.equal(countTokens([{ role: 'user', content: 'hello' }]), 5, '4+4+7+5 bytes');
+  t.equal(countTokens([{ role: 'user', content: 'hello' }]), 7, 'two members, two names, two texts');
   t.equal(countTokens([null, undefined]), 0);
 });
 
@@ -45,7 +45,7 @@ t.test('an attachment counts 1,024 tokens, whatever its size', async (t) => {
   t.equal(countTokens([`data:image/png;base64,${big}`]), 1024);
   t.ok(countTokens([{ type: 'base64', media_type: 'image/png', data: big }]) < 1040);
   t.ok(countTokens([{ inlineData: { mimeType: 'image/png', data: big } }]) < 1040);
-  t.equal(countTokens([big]), 250_000, 'plain text is not one');
+  t.ok(countTokens([big]) > 250_000, 'plain text is not one');
 });
 
 t.test('deep values are walked to a bound and not beyond', async (t) => {
@@ -78,23 +78,23 @@ t.test('the estimate takes the maximum that the call sets, the first present of 
 
 t.test('the estimate prices prompt and maximum at the rates of the model', async (t) => {
   const made = estimate({ messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 }, chat, undefined, gpt4o);
-  t.equal(made.tokensIn, 5);
-  t.equal(usdFromPico(made.costPico), '0.001525');
+  t.equal(made.tokensIn, 7);
+  t.equal(usdFromPico(made.costPico), '0.001535');
   t.equal(made.reservePico, made.costPico);
 });
 
 t.test('all prompt paths of the dialect count', async (t) => {
   const params = { system: 'abcd', messages: [], tools: [{ name: 'abcd' }], metadata: { user_id: 'x'.repeat(1000) } };
-  t.equal(estimate(params, catalogue.dialect('anthropic_messages'), undefined, unlisted).tokensIn, 3);
+  t.equal(estimate(params, catalogue.dialect('anthropic_messages'), undefined, unlisted).tokensIn, 4);
 });
 
 t.test('overrides replace the estimate, the reservation is the larger of both', async (t) => {
   const params = { messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 };
   const low = estimate(params, chat, { tokens_in: 1, tokens_out_max: 1 }, gpt4o);
   t.strictSame([low.tokensIn, low.tokensOutMax], [1, 1]);
-  t.equal(usdFromPico(low.reservePico), '0.001525');
+  t.equal(usdFromPico(low.reservePico), '0.001535');
   const high = estimate(params, chat, { tokens_out_max: 1000 }, gpt4o);
-  t.equal(high.tokensIn, 5);
+  t.equal(high.tokensIn, 7);
   t.equal(high.reservePico, high.costPico);
 });
 
