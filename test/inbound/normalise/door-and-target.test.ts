@@ -113,7 +113,12 @@ t.test('inside a tunnel Host must be the authority of the CONNECT', async (t) =>
   t.equal(tunnelled('x.test', 8443, 'x.test:8443'), 'connect_proxy https://x.test:8443/v1/x -');
   t.equal(tunnelled('x.test', 80, 'x.test', { secure: false }), 'connect_proxy http://x.test:80/v1/x -');
   t.equal(tunnelled('x.test', 443, 'x.test:443', { secure: false }), 'connect_proxy http://x.test:443/v1/x -', 'as the client spoke');
-  t.equal(tunnelled('api.openai.com', 443, 'api.openai.com', { secure: false }), https, 'an AI host is called by TLS all the same');
+  for (const port of [443, 8443]) {
+    const found = tunnelled('api.openai.com', port, `api.openai.com:${port}`, { secure: false });
+    t.equal(found, `connect_proxy https://api.openai.com:${port}/v1/x openai`, 'no key goes to an AI host in the clear');
+  }
+  const onPort80 = tunnelled('api.openai.com', 80, 'api.openai.com', { secure: false });
+  t.equal(onPort80, 'connect_proxy http://api.openai.com:80/v1/x openai', 'unless the client itself named the port of plain HTTP');
   t.equal(tunnelled('x.test', 80, 'x.test:80', { secure: true }), 'connect_proxy https://x.test:80/v1/x -');
   t.equal(tunnelled('api.openai.com', 443, 'x', { rawTarget: 'https://api.openai.com/v1/x' }), 'misdirected_request');
   t.equal(tunnelled('api.openai.com', 443, 'api.openai.com', { rawTarget: 'https://API.openai.com/v1/x' }), https);
