@@ -7,7 +7,8 @@ import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-stor
 const PAGE = 1_000;
 /** How the tags of WebSockets begin. */
 export const SOCKET_TAG = 'ws-';
-const USAGE_DAY = 'usage_day';
+/** Counter spaces that every action adds to. */
+const SPACES = ['usage_day', 'usage_hour', 'usage_month'];
 
 /** The members of a record that an audit looks at; the rest is covered by its hash. */
 interface ReadRecord {
@@ -80,7 +81,10 @@ async function audit(store: Store): Promise<Audit> {
     }
     if (page.length < PAGE) break;
   }
-  const stored = await store.counters(USAGE_DAY);
+  const stored: CounterRow[] = [];
+  for (const space of SPACES) {
+    for (const { key, amounts } of await store.counters(space)) stored.push({ key: `${space} ${key}`, amounts });
+  }
   return { records, counters: stored.length, badHashes, doubles, wrongCounters: compare(stored, recount) };
 }
 
@@ -89,8 +93,19 @@ function count(record: ReadRecord, recount: Map<string, Record<string, bigint>>)
   if (record.record_tier !== 'action') return;
   const { metering, upstream_status: status } = record;
   const model = status !== undefined && status < 400 ? (metering?.model ?? '') : '';
-  const parts = [record.completed_at.slice(0, 10), record.org_id, record.workload_id, record.connector_id ?? '', model, record.decision];
-  const key = parts.map((part) => encodeURIComponent(part)).join('|');
+  const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
+  addTo(recount, 'usage_day', [time.slice(0, 10), org, workload, connector, model, decision], metering);
+  addTo(recount, 'usage_hour', [org, time.slice(0, 13), decision], metering);
+  addTo(recount, 'usage_month', [time.slice(0, 7), org, workload, connector, decision], metering);
+}
+
+function addTo(
+  recount: Map<string, Record<string, bigint>>,
+  space: string,
+  parts: readonly string[],
+  metering: ReadRecord['metering'],
+): void {
+  const key = `${space} ${parts.map((part) => encodeURIComponent(part)).join('|')}`;
   const totals = recount.get(key) ?? {};
   recount.set(key, totals);
   const add = (name: string, amount: bigint) => {

@@ -1,11 +1,14 @@
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
 
+/** Names and amounts of one addition. */
+type Amounts = readonly (readonly [name: string, amount: bigint])[];
+
 /** An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied. */
 export type PreparedEffect =
   | { readonly op: 'put'; readonly key: string; readonly value: string }
   | { readonly op: 'delete'; readonly key: string }
-  | { readonly op: 'add'; readonly key: string; readonly amounts: readonly (readonly [name: string, amount: bigint])[] };
+  | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
 
 /** A commit that was checked and turned to text; nothing about it can fail any more but the write. */
 export interface PreparedCommit {
@@ -35,7 +38,7 @@ export function prepareCommit(
   counters: Pick<Counters, 'pin' | 'unpin'>,
 ): PreparedCommit {
   if (record) checkRecord(record);
-  const prepared = effects.length === 0 ? NO_EFFECTS : effects.map(prepareEffect);
+  const prepared = effects.length === 0 ? NO_EFFECTS : prepareEffects(effects);
   return {
     recordId: record?.record_id ?? '',
     recordHash: record?.record_hash ?? '',
@@ -72,15 +75,24 @@ export function joinKey(space: string, key: string): string {
 /** NUL-separated fields: neither keys nor JSON text nor integers hold a NUL. */
 export function encodeEffects(effects: readonly PreparedEffect[]): string {
   let text = '';
+  let amounts: Amounts | undefined;
+  let amountsText = '';
   for (const effect of effects) {
     if (text !== '') text += SEPARATOR;
     if (effect.op === 'put') text += `p\0${effect.key}\0${effect.value}`;
     else if (effect.op === 'delete') text += `d\0${effect.key}`;
     else {
-      text += `a\0${effect.key}\0${effect.amounts.length}`;
-      for (const [name, amount] of effect.amounts) text += `\0${name}\0${amount}`;
+      if (effect.amounts !== amounts) amountsText = encodeAmounts(effect.amounts);
+      amounts = effect.amounts;
+      text += `a\0${effect.key}\0${amountsText}`;
     }
   }
+  return text;
+}
+
+function encodeAmounts(amounts: Amounts): string {
+  let text = `${amounts.length}`;
+  for (const [name, amount] of amounts) text += `\0${name}\0${amount}`;
   return text;
 }
 
@@ -116,17 +128,32 @@ function checkRecord(record: RecordCommit): void {
   if (typeof record.text !== 'string' || record.text === '') throw new TypeError('A record has a text');
 }
 
-function prepareEffect(effect: Effect): PreparedEffect {
-  const key = joinKey(effect.space, effect.key);
-  if (effect.op === 'delete') return { op: 'delete', key };
-  if (effect.op === 'add') {
-    const amounts = Object.entries(effect.amounts);
-    for (const [name, amount] of amounts) {
-      if (!KEY.test(name) || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
-    }
-    return { op: 'add', key, amounts };
+/** One record adds the same amounts to several counters: what is the same object is checked and written out once. */
+function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
+  const prepared: PreparedEffect[] = [];
+  let given: unknown;
+  let amounts: Amounts = [];
+  for (const effect of effects) {
+    const key = joinKey(effect.space, effect.key);
+    if (effect.op === 'add') {
+      if (effect.amounts !== given) amounts = checkedAmounts(effect.amounts);
+      given = effect.amounts;
+      prepared.push({ op: 'add', key, amounts });
+    } else prepared.push(effect.op === 'delete' ? { op: 'delete', key } : { op: 'put', key, value: jsonText(effect.value) });
   }
-  const value: unknown = JSON.stringify(effect.value);
-  if (typeof value !== 'string') throw new TypeError('The value of an entity is JSON data');
-  return { op: 'put', key, value };
+  return prepared;
+}
+
+function checkedAmounts(given: Readonly<Record<string, bigint>>): Amounts {
+  const amounts = Object.entries(given);
+  for (const [name, amount] of amounts) {
+    if (!KEY.test(name) || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
+  }
+  return amounts;
+}
+
+function jsonText(value: unknown): string {
+  const text: unknown = JSON.stringify(value);
+  if (typeof text !== 'string') throw new TypeError('The value of an entity is JSON data');
+  return text;
 }
