@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { resetSocket } from '../../base/lib/reset-socket.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 
 /** What a client's connection is busy with at the moment. */
@@ -28,7 +29,7 @@ export class Link {
 
   /** Closes with RST, so that nobody takes what was sent for complete. */
   reset(): void {
-    this.socket.resetAndDestroy();
+    resetSocket(this.socket);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
+import { resetSocket } from '../../base/lib/reset-socket.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { HelloGate, type JudgeServerName } from './hello-gate.ts';
@@ -73,7 +74,7 @@ export class BlindTunnel implements Activity {
       this.#activeAt = clock.monotonic();
     });
     // A side that broke off must not look to the other like one that had said all.
-    client.once('close', (failed) => (failed || !client.readableEnded ? upstream.resetAndDestroy() : upstream.destroySoon()));
+    client.once('close', (failed) => (failed || !client.readableEnded ? resetSocket(upstream) : upstream.destroySoon()));
     upstream.once('close', (failed) => {
       if (this.#refused) return;
       if (failed || !upstream.readableEnded) link.reset();
@@ -117,7 +118,7 @@ export class BlindTunnel implements Activity {
     const { link, upstream } = this.#options;
     this.#refused = true;
     this.#up -= heldBytes;
-    upstream.resetAndDestroy();
+    resetSocket(upstream);
     const end = (): void => this.#endRefused(link.socket);
     recorded.then(end, end);
   }

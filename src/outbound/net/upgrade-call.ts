@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
+import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { hostHeader } from './request-head.ts';
@@ -116,5 +117,5 @@ export class UpgradeCall implements UpstreamHandle {
 /** node:net resets TCP only; the other side of TLS takes an end without `close_notify` for what it is. */
 function breakOff(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
-  else socket.resetAndDestroy();
+  else resetSocket(socket);
 }
