@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadCatalogue } from '../base/catalogue/catalogue.ts';
+import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogue.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
@@ -20,6 +20,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Tables in the place of the shipped ones. */
+  readonly catalogue?: CatalogueOptions;
 }
 
 /** Everything that is opened before the ports are. */
@@ -40,7 +42,8 @@ export interface Resources extends Services {
 export async function openResources(config: Config, replacements: Replacements, closers: (() => Promise<void>)[]): Promise<Resources> {
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
-  const catalogue = loadCatalogue(config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile });
+  const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
+  const catalogue = loadCatalogue({ ...pricing, ...replacements.catalogue });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 
 const AZURE = 'res.openai.azure.com';
@@ -163,4 +166,30 @@ t.test('a call whose body was not parsed does not become an AI call', async (t) 
   const answer = await send(chat([], '/proxy/openai/v1/files'));
   t.match(await recordOf(answer), { decision: 'deny', reason_codes: ['mutation_not_applicable'] });
   t.equal(upstream.requests.length, 0);
+});
+
+t.test('a provider that speaks the OpenAI format is one row', async (t) => {
+  const row = `
+  - id: acme
+    aliases: [acme-ai]
+    kind: openai_compatible
+    hosts: [www.example.com]
+    bases: [/llm/v1]
+    default_path: /llm/v1/chat/completions
+    auth: [{ header: authorization, format: 'Bearer {key}' }]
+    use: [compatible]
+`;
+  const providers = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8') + row;
+  const { through, execute, recordOf, gw, upstream } = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    catalogue: { sources: { providers } },
+    env: { GW_METER_INJECT_USAGE: 'true' },
+  });
+  const want = { connector_id: 'acme', provider: 'acme', action_type: 'ai.infer', metering: { tokens_in: 11, tokens_out: 7 } };
+  const intercepted = await through('www.example.com:443', chat([], '/llm/v1/chat/completions'));
+  t.match(await recordOf(intercepted), want);
+  const direct = await execute({ connector_hint: 'Acme-AI' }, { target_host: 'www.example.com' });
+  t.equal(direct.status, 200);
+  t.match(upstream.requests.at(-1), { url: '/llm/v1/chat/completions', headers: { authorization: 'Bearer sk-caller' } });
+  t.match(await gw.record(String(direct.body['record_id'])), want);
 });
