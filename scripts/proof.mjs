@@ -1,6 +1,6 @@
 /*
  * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments: `--tenth` (what CI runs), `--soak` (an
- * hour of soak and nothing else), `--only kills|chaos|soak|hosts|memory|million|fuzz`, and `--seed`, `--rounds`, `--seconds` for the proofs themselves. Ends with `N passed, N failed`.
+ * hour of soak and nothing else), `--only kills|chaos|soak|hosts|budgets|memory|million|fuzz`, and `--seed`, `--rounds`, `--seconds` for the proofs themselves. Ends with `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import { forTests } from './child-environment.mjs';
 import { projectRoot, setUp } from './setup.mjs';
 
-const PROOFS = ['kills', 'chaos', 'soak', 'hosts', 'memory', 'million', 'fuzz'];
+const PROOFS = ['kills', 'chaos', 'soak', 'hosts', 'budgets', 'memory', 'million', 'fuzz'];
 
 try {
   process.exitCode = await main();

@@ -27,6 +27,7 @@ import type { Change } from '../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { rollUp } from '../record/roll-up.ts';
+import type { Reservation } from '../services/budgets.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
@@ -188,6 +189,8 @@ export class Exchange {
   /** The gateway asked for the stream's usage, the caller did not: what comes of that is kept from the caller. */
   hidesUsage = false;
 
+  /** What is set aside for the call; the runner settles it. */
+  reservation: Reservation | undefined;
   delivery: Delivered | undefined;
   /** The answer of a call with an idempotency key. */
   copy: AnswerCopy | undefined;
@@ -198,8 +201,6 @@ export class Exchange {
   refusal: Refusal | undefined;
   /** What the decision trace says beyond its record; amounts of a refusal for money. */
   traceAttributes: Readonly<Record<string, string>> | undefined;
-  /** Run when the request ends without a record: what was set aside for it is given back. */
-  readonly undo: (() => void)[] = [];
   /** The first one pushed runs last; every request is counted. */
   readonly settlements: Settlement[] = [rollUp];
 

@@ -15,15 +15,8 @@ const MESSAGE = 'The gateway ended while this call was under way; it is charged 
 
 /** Stores the record that this call will have if nothing else is ever heard of it (decision 6.8). @throws GatewayError `record_store_unavailable` */
 export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
-  const { store, clock, log } = pipeline;
+  const { store, clock } = pipeline;
   const value = intentOf(exchange, recordOf(exchange, pipeline, clock.now()));
-  exchange.undo.push(() => {
-    store
-      .commit(undefined, [dropIntent(exchange.recordId)])
-      .catch((error: unknown) =>
-        log.warn({ err: error, record_id: exchange.recordId }, 'an intent could not be removed; the next start charges it'),
-      );
-  });
   await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
   return undefined;
 }
@@ -31,6 +24,13 @@ export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promi
 /** To be committed with the record that settles the call. */
 export function dropIntent(recordId: string): Effect {
   return { op: 'delete', space: SPACE, key: recordId };
+}
+
+/** The call was not made, and leaves no record. */
+export function removeIntent(recordId: string, { store, log }: Pipeline): void {
+  store
+    .commit(undefined, [dropIntent(recordId)])
+    .catch((error: unknown) => log.warn({ err: error, record_id: recordId }, 'an intent could not be removed; the next start charges it'));
 }
 
 function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {

@@ -1,11 +1,11 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord } from '../record/canonical-record.ts';
-import type { Effect } from '../storage/contract/store.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 import { recordOf } from './record-of.ts';
 import { refusalOf } from './refusals.ts';
 import { sendFailure, sendRefusal } from './send.ts';
+import { giveBack, settle, unsettle } from './settle.ts';
 import { ANSWERED, type Pipeline, type StageResult } from './stage.ts';
 import { STAGES } from './stages.ts';
 
@@ -74,11 +74,15 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
   const canonical = canonicalRecord(draft);
   draft.record_hash = canonical.hash;
   const record = draft as ExecutionRecord;
-  const effects = settle(exchange, record);
-  await store.commit(
-    { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt },
-    effects,
-  );
+  const effects = settle(exchange, record, pipeline);
+  const commit = { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt };
+  try {
+    await store.commit(commit, effects);
+  } catch (error) {
+    unsettle(exchange, record, pipeline);
+    throw error;
+  }
+  exchange.reservation = undefined;
   if (exchange.refusal) {
     exchange.delivery?.abandon();
     sendRefusal(exchange, exchange.refusal, record);
@@ -90,16 +94,10 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
   return { kind: 'recorded', record, refusal: exchange.refusal };
 }
 
-function settle(exchange: Exchange, record: ExecutionRecord): readonly Effect[] {
-  const effects: Effect[] = [];
-  for (let at = exchange.settlements.length - 1; at >= 0; at -= 1) effects.push(...(exchange.settlements[at]?.(record) ?? []));
-  return effects;
-}
-
 /** An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10). */
 function fail(exchange: Exchange, pipeline: Pipeline, error: GatewayError): RunResult {
   exchange.delivery?.abandon();
-  for (const undo of exchange.undo) undo();
+  giveBack(exchange, pipeline);
   sendFailure(exchange, error);
   pipeline.events.unrecorded(error.code);
   return { kind: 'failed', error };

@@ -123,17 +123,35 @@ export class BudgetService {
     return { pico, scopes, capped };
   }
 
-  /** Gives a reservation back and counts what the call really cost, at `epochMs`. @returns what is committed with the call's record */
-  settle({ pico, scopes }: Reservation, costPico: bigint, epochMs: number): readonly Effect[] {
+  /** Gives a reservation back; once. */
+  release({ scopes, pico }: Reservation): void {
+    for (const scope of scopes) scope.reserved -= pico;
+  }
+
+  /** Sets aside again what was given back, whatever caps say by now. */
+  restore({ scopes, pico }: Reservation): void {
+    for (const scope of scopes) scope.reserved += pico;
+  }
+
+  /**
+   * Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same.
+   * @returns what is committed with the call's record
+   */
+  count(spender: Spender, costPico: bigint, epochMs: number): readonly Effect[] {
+    if (costPico === 0n) return NONE;
     const day = dayOf(epochMs);
     let alerts: readonly Effect[] = NONE;
-    for (const scope of scopes) {
-      scope.reserved -= pico;
-      if (costPico === 0n) continue;
+    for (const scope of this.#book.of(spender)) {
       scope.add(day, costPico);
       if (scope.budgets.length > 0) alerts = [...alerts, ...this.#alerts(scope, day)];
     }
     return alerts;
+  }
+
+  /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
+  uncount(spender: Spender, costPico: bigint, epochMs: number): void {
+    if (costPico === 0n) return;
+    for (const scope of this.#book.of(spender)) scope.add(dayOf(epochMs), -costPico);
   }
 
   /** Once per period and level: the level is kept, and committed with the record that reached it. */

@@ -1,5 +1,7 @@
 import t from 'tap';
+import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -202,6 +204,10 @@ t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
     (await limits(gw)).map((limit) => limit['scope_id']),
     [undefined, undefined, 'openai', 'cohere', 'custom:abc', 'catalog:xyz'],
   );
+  const [first = {}, ...others] = await limits(gw);
+  const removed = await Promise.all([1, 2].map(() => gw.admin('DELETE', `/v1/admin/budgets/limits/${String(first['limit_id'])}`)));
+  t.same(removed.map(({ status }) => status).sort(), [200, 404], 'once, when two remove it together');
+  t.same(await limits(gw), others);
   t.equal((await gw.admin('DELETE', '/v1/admin/budgets/limits/none')).status, 404);
   t.equal((await fetch(`${gw.url}/v1/admin/budgets/limits`)).status, 401);
 });
@@ -218,6 +224,101 @@ t.test('64 callers at once never pass a cap together', async (t) => {
   t.equal(statuses.filter((status) => status === 200).length, 20);
   t.equal(statuses.filter((status) => status === 403).length, 44);
   t.match(await limits(governed.gw), [{ spent_usd: '0.3', reserved_usd: '0' }]);
+});
+
+t.test('midnight, new limits and removed ones while calls are under way', async (t) => {
+  const clock = fakeClock(Date.UTC(2026, 10, 29, 23, 59));
+  const held = holdAll();
+  const governed = await startGoverned(t, { clock, handler: held.handler });
+  const { gw } = governed;
+  const daily = await createLimit(gw, { scope: 'org', period: 'daily', limit_usd: '0.04', actions: ['cap'] });
+  const weekly = await createLimit(gw, { scope: 'org', period: 'weekly', limit_usd: '1', actions: ['cap'] });
+  const of = async (id: string) => (await limits(gw)).find((limit) => limit['limit_id'] === id);
+  const before = [call(governed, 1000), call(governed, 1000)];
+  await held.arrived(2);
+  clock.advance(120_000);
+  t.match(
+    await of(daily),
+    { period_start: '2026-11-30', spent_usd: '0', reserved_usd: '0.03' },
+    'a new day, with the calls of the old one',
+  );
+  t.equal((await call(governed, 1000)).status, 403, 'what is set aside counts in the day in which it may be settled');
+  const late = await createLimit(gw, { scope: 'workload', scope_id: 'default', limit_usd: '0.04', actions: ['cap'] });
+  t.match(await of(late), { spent_usd: '0', reserved_usd: '0.03' }, 'a limit made meanwhile knows of them');
+  await gw.admin('DELETE', `/v1/admin/budgets/limits/${weekly}`);
+  held.answerAll();
+  t.same(
+    (await Promise.all(before)).map(({ status }) => status),
+    [200, 200],
+  );
+  t.match([await of(daily), await of(late)], [{ spent_usd: '0.03', reserved_usd: '0', period_start: '2026-11-30' }, { spent_usd: '0.03' }]);
+  const again = await createLimit(gw, { scope: 'org', period: 'weekly', limit_usd: '1', actions: ['cap'] });
+  t.match(await of(again), { spent_usd: '0.03', reserved_usd: '0', period_start: '2026-11-30' }, 'they ended on Monday');
+});
+
+/** Lets no call end before it is told to; then each is charged as much output as it allows. */
+function holdAll(): { handler: UpstreamHandler; arrived(count: number): Promise<void>; answerAll(): void } {
+  const waiting: (() => void)[] = [];
+  let wanted: { count: number; resolve: () => void } | undefined;
+  let open = false;
+  const check = (): void => {
+    if (wanted && waiting.length >= wanted.count) wanted.resolve();
+  };
+  return {
+    handler: (request, response, body) => {
+      if (open) return chargeAll(request, response, body);
+      waiting.push(() => chargeAll(request, response, body));
+      check();
+    },
+    arrived: (count) =>
+      new Promise((resolve) => {
+        wanted = { count, resolve };
+        check();
+      }),
+    answerAll: () => {
+      open = true;
+      for (const answer of waiting.splice(0)) answer();
+    },
+  };
+}
+
+t.test('a call whose record cannot be stored is not spent, stays set aside under a cap, and is charged by the next start', async (t) => {
+  let commits = true;
+  const store = (opened: Store): Store =>
+    new Proxy(opened, {
+      get(target, name) {
+        if (name === 'commit' && !commits) return () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
+        const member: unknown = Reflect.get(target, name, target);
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+  const held = holdAll();
+  const governed = await startGoverned(t, { store, handler: held.handler });
+  const { gw } = governed;
+  await createLimit(gw, { scope: 'project', scope_id: 'capped', limit_usd: '1', actions: ['cap', 'alert'] });
+  await createLimit(gw, { scope: 'org', limit_usd: '1', actions: ['alert'] });
+  const calls = [call(governed, 1000, { project_id: 'capped' }), call(governed, 1000, { project_id: 'free' })];
+  await held.arrived(2);
+  commits = false;
+  held.answerAll();
+  t.same(
+    (await Promise.all(calls)).map(({ status }) => status),
+    [503, 503],
+  );
+  t.equal((await call(governed, 1000, { project_id: 'capped' })).status, 503, 'without its intent nothing is forwarded');
+  t.match(await limits(gw), [
+    { spent_usd: '0', reserved_usd: '0.015' },
+    { spent_usd: '0', reserved_usd: '0.015' },
+  ]);
+  commits = true;
+  t.equal((await call(governed, 2000, { project_id: 'capped' })).status, 200);
+  t.match(await limits(gw), [{ spent_usd: '0.03', reserved_usd: '0.015' }, {}]);
+  await gw.gateway.stop();
+  const second = await startTestGateway(t, { env: { GW_DATA_DIR: gw.dataDir } });
+  t.match(await limits(second), [
+    { spent_usd: '0.045', reserved_usd: '0' },
+    { spent_usd: '0.045', reserved_usd: '0' },
+  ]);
 });
 
 t.test('the monthly request limit', async (t) => {

@@ -210,7 +210,8 @@ t.test('what the server begins by itself is judged, and cancelled when it is ref
     - {id: all, effect: {decision: allow}}
     - {id: no-waiting, when: {field: action.params.instructions, equals: wait}, effect: {decision: deny, reason: "not while waiting"}}
 `);
-  const { open, records } = await scene(t, { bundle });
+  const { open, records, gw } = await scene(t, { bundle });
+  await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1' });
   const client = await open(REALTIME);
   await client.say({ type: 'input_audio_buffer.commit' }, 'response.done');
   await client.say({ type: 'session.update', session: { instructions: 'wait' } }, 'session.updated');
@@ -223,8 +224,10 @@ t.test('what the server begins by itself is judged, and cancelled when it is ref
   );
   t.match((await records()).slice(1), [
     { decision: 'allow', metering: { tokens_in: 100 } },
-    { decision: 'deny', metering: { tokens_in: 100, tokens_out: 30 }, stream_outcome: 'aborted' },
+    { decision: 'deny', metering: { tokens_in: 100, tokens_out: 30, cost_usd: '0.000033' }, stream_outcome: 'aborted' },
   ]);
+  const spent = (await gw.admin('GET', '/v1/admin/budgets/limits')).body;
+  t.match(spent, { limits: [{ spent_usd: '0.000066', reserved_usd: '0' }] }, 'what a refused one cost is spent, too');
 });
 
 t.test('transcription beside a session is a call of its model', async (t) => {

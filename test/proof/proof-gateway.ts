@@ -61,9 +61,10 @@ interface Answer {
 }
 
 /** On a connection of its own that is gone afterwards: an idle one of ours would look like a leak of the gateway. */
-function get(port: number, path: string): Promise<Answer> {
+function ask(port: number, method: string, path: string, body?: unknown): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const call = request({ port, host: '127.0.0.1', path, agent: false, headers: { 'GW-Admin-Token': ADMIN_TOKEN } }, (response) => {
+    const headers = { 'GW-Admin-Token': ADMIN_TOKEN, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) };
+    const call = request({ port, host: '127.0.0.1', method, path, agent: false, headers }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece: string) => {
         text += piece;
@@ -72,7 +73,7 @@ function get(port: number, path: string): Promise<Answer> {
       response.on('error', reject);
     });
     call.on('error', reject);
-    call.end();
+    call.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }
 
@@ -98,7 +99,7 @@ export class ProofGateway {
     const started = performance.now();
     const { child, port, caFile } = await launchGateway(cleanUp, env, { nodeOptions: COLLECT_ON_SIGNAL, cwd, timeoutMs: LIMIT_MS });
     if (child.pid === undefined) throw new Error('the gateway has no process');
-    const { status } = await get(port, '/healthz');
+    const { status } = await ask(port, 'GET', '/healthz');
     if (status !== 200) throw new Error(`/healthz answers ${status}`);
     const startMs = performance.now() - started - waitedForCoreMs(child.pid);
     return new ProofGateway(child, child.pid, port, readFileSync(caFile, 'utf8'), startMs);
@@ -110,7 +111,12 @@ export class ProofGateway {
   }
 
   get(path: string): Promise<Answer> {
-    return get(this.port, path);
+    return this.ask('GET', path);
+  }
+
+  /** With the admin's token. */
+  ask(method: string, path: string, body?: unknown): Promise<Answer> {
+    return ask(this.port, method, path, body);
   }
 
   /** Values of `/metrics` that have no labels. Reading starts a new period of `nodejs_eventloop_lag_*`. */

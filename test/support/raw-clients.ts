@@ -90,6 +90,8 @@ export interface RequestOptions {
   /** Flat name, value list; Host and Content-Length are added when they are missing (h1). */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array;
+  /** The client cancels its stream (h2). */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface RawResponse {
@@ -152,11 +154,11 @@ export function h2Session(socket: TLSSocket, authority: string): ClientHttp2Sess
 
 /** One request on an h2 session. */
 export function h2Request(session: ClientHttp2Session, options: RequestOptions = {}): Promise<RawResponse> {
-  const { method = 'GET', path = '/', headers = [], body } = options;
+  const { method = 'GET', path = '/', headers = [], body, signal } = options;
   const fields: Record<string, string | string[]> = { ':method': method, ':path': path };
   for (let i = 0; i < headers.length; i += 2) fields[(headers[i] ?? '').toLowerCase()] = headers[i + 1] ?? '';
   return new Promise((resolve, reject) => {
-    const stream = session.request(fields, { endStream: body === undefined });
+    const stream = session.request(fields, { endStream: body === undefined, ...(signal ? { signal } : {}) });
     const chunks: Buffer[] = [];
     const infos: number[] = [];
     let status = 0;

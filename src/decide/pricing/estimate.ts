@@ -13,7 +13,10 @@ export interface Estimate {
   readonly tokensIn: number;
   readonly tokensOutMax: number;
   readonly costPico: bigint;
-  /** The larger of this estimate and the one without overrides: what is set aside before the call (decision 6.2). */
+  /**
+   * What is set aside before the call (decision 6.2): of input and of output the larger of override and own estimate, so that a caller who states one of them too low
+   * takes nothing from the other.
+   */
   readonly reservePico: bigint;
 }
 
@@ -42,10 +45,10 @@ export function estimate(params: Params, dialect: Dialect | undefined, overrides
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
-  if (tokensIn === ownIn && tokensOutMax === ownOut) return { tokensIn, tokensOutMax, costPico, reservePico: costPico };
-  const own = plainCost(ownIn, ownOut, price);
-  if (own > costPico) return { tokensIn, tokensOutMax, costPico, reservePico: own };
-  return { tokensIn, tokensOutMax, costPico, reservePico: costPico };
+  const higherIn = Math.max(tokensIn, ownIn);
+  const higherOut = Math.max(tokensOutMax, ownOut);
+  const asStated = higherIn === tokensIn && higherOut === tokensOutMax;
+  return { tokensIn, tokensOutMax, costPico, reservePico: asStated ? costPico : plainCost(higherIn, higherOut, price) };
 }
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {

@@ -1,8 +1,8 @@
-import { parseUsd, picoFromUsd, usdFromPico } from '../../base/lib/money.ts';
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
-import { dropIntent, writeIntent } from '../intent.ts';
+import { writeIntent } from '../intent.ts';
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 
@@ -16,31 +16,16 @@ export const reserve: Stage = {
     const { estimate, verdict } = exchange;
     if (!estimate || !exchange.isCall) return undefined;
     const { budgets } = pipeline;
-    const spender = spenderOf(exchange);
     const monthly = verdict?.effects.monthly_usd_max;
-    const reserved = budgets.reserve(spender, estimate.reservePico, monthly === undefined ? undefined : parseUsd(monthly));
-    if (isExceeded(reserved)) return exceeded(exchange, reserved);
-    let open = true;
-    const settle = (pico: bigint, at: number) => {
-      if (!open) return [];
-      open = false;
-      return budgets.settle(reserved, pico, at);
-    };
-    exchange.undo.push(() => settle(0n, exchange.createdAt));
-    exchange.settlements.push((record) => settle(picoFromUsd(record.metering?.cost_usd ?? '0'), exchange.completedAt));
-    if (!reserved.capped) return undefined;
-    exchange.settlements.push((record) => [dropIntent(record.record_id)]);
-    return writeIntent(exchange, pipeline);
+    const answer = budgets.reserve(spenderOf(exchange), estimate.reservePico, monthly === undefined ? undefined : parseUsd(monthly));
+    if (isExceeded(answer)) return exceeded(exchange, answer);
+    exchange.reservation = answer;
+    return answer.capped ? writeIntent(exchange, pipeline) : undefined;
   },
 };
 
-function spenderOf(exchange: Exchange): Spender {
-  return {
-    orgId: exchange.orgId,
-    workloadId: exchange.workloadId,
-    projectId: exchange.attribution.project_id ?? '',
-    connectorId: exchange.connectorId ?? '',
-  };
+function spenderOf({ orgId, workloadId, attribution, connectorId }: Exchange): Spender {
+  return { orgId, workloadId, projectId: attribution.project_id ?? '', connectorId: connectorId ?? '' };
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */

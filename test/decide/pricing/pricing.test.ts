@@ -96,6 +96,9 @@ t.test('overrides replace the estimate, the reservation is the larger of both', 
   const high = estimate(params, chat, { tokens_out_max: 1000 }, gpt4o);
   t.equal(high.tokensIn, 7);
   t.equal(high.reservePico, high.costPico);
+  const mixed = estimate(params, chat, { tokens_in: 400, tokens_out_max: 0 }, gpt4o);
+  t.equal(usdFromPico(mixed.costPico), '0.002');
+  t.equal(usdFromPico(mixed.reservePico), '0.0035', 'of each direction: a larger prompt does not pay for a smaller answer');
 });
 
 t.test('a maximum that is no non-negative integer is refused', async (t) => {
