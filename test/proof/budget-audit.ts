@@ -62,6 +62,8 @@ export async function auditMoney(dir: string): Promise<MoneyAudit> {
     for (const space of ['usage_day', 'spend_day']) {
       for (const { key, amounts } of await store.counters(space)) {
         const parts = key.split('|').map(decodeURIComponent);
+        // What belongs to no project is what others leave of the org's spend.
+        if (space === 'spend_day' && parts[2] === '') continue;
         // Both begin with the day; the first goes on with org, workload and connector, the second with org and project.
         add(stored, `${space} ${parts.slice(0, space === 'usage_day' ? 4 : 3).join('|')}`, amounts['cost_pico'] ?? 0n);
       }

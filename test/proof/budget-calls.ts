@@ -31,6 +31,7 @@ export interface BudgetCall {
   readonly maxTokens: number;
   /** Answers asked for. */
   readonly answers: number;
+  /** Token ids: they alone are counted and not approximated. */
   readonly prompt: number;
   readonly charge: Charge;
   readonly project: string;
@@ -61,7 +62,7 @@ const FATES: readonly (readonly [number, Fate])[] = [
 
 export function drawBudgetCall(random: Seeded, { exact, ...who }: Circumstances): BudgetCall {
   const embeds = who.door !== 'socket' && random.chance(0.1);
-  const prompt = random.between(0, 2_000);
+  const prompt = random.between(0, 500);
   const maxTokens = random.between(1, 500);
   const answers = !embeds && who.door !== 'socket' && random.chance(0.15) ? random.between(2, 4) : 1;
   const drawn = {
@@ -75,7 +76,7 @@ export function drawBudgetCall(random: Seeded, { exact, ...who }: Circumstances)
     estimates: undefined,
     idempotencyKey: who.door === 'direct' && random.chance(0.1) ? `key-${who.tag}` : undefined,
   };
-  const tokensIn = ownTokensIn(drawn);
+  const tokensIn = prompt;
   const estimates = who.door === 'direct' && random.chance(0.2) ? drawEstimates(random, tokensIn, maxTokens * answers) : undefined;
   // A caller that knows its prompt better states more than is counted: what it states is the bound then.
   const boundIn = Math.max(tokensIn, estimates?.tokens_in ?? 0);
@@ -97,16 +98,10 @@ function drawEstimates(random: Seeded, tokensIn: number, tokensOut: number): Non
   };
 }
 
-/** Four bytes to a token, rounded up: every text and every member name of the prompt. */
-function ownTokensIn({ prompt, door, embeds }: Pick<BudgetCall, 'prompt' | 'door' | 'embeds'>): number {
-  const names = embeds || door === 'socket' ? '' : 'roleusercontent';
-  return Math.ceil((prompt + names.length) / 4);
-}
-
 /** What is to be set aside for the call, pico-dollars: the larger of what it states and what is counted, in each direction. */
 export function reservationOf(call: BudgetCall): bigint {
   const [input, output] = ratesOf(call);
-  const tokensIn = Math.max(ownTokensIn(call), call.estimates?.tokens_in ?? 0);
+  const tokensIn = Math.max(call.prompt, call.estimates?.tokens_in ?? 0);
   const tokensOut = Math.max(call.embeds ? 0 : call.maxTokens * call.answers, call.estimates?.tokens_out_max ?? 0);
   return BigInt(tokensIn) * input + BigInt(tokensOut) * output;
 }
@@ -264,12 +259,12 @@ function requestOf(call: BudgetCall): { method: string; path: string; headers: s
 }
 
 function paramsOf({ door, embeds, model, maxTokens, answers, prompt, charge }: BudgetCall): object {
-  const text = 'y'.repeat(prompt);
-  if (embeds) return { model, input: text, metadata: charge };
-  if (door === 'socket') return { model, input: text, max_output_tokens: maxTokens, metadata: charge };
+  const tokens = Array.from({ length: prompt }, () => 1);
+  if (embeds) return { model, input: tokens, metadata: charge };
+  if (door === 'socket') return { model, input: tokens, max_output_tokens: maxTokens, metadata: charge };
   return {
     model,
-    messages: [{ role: 'user', content: text }],
+    messages: tokens,
     max_tokens: maxTokens,
     ...(answers > 1 ? { n: answers } : {}),
     ...(charge.events > 0 ? { stream: true, stream_options: { include_usage: true } } : {}),
