@@ -83,8 +83,7 @@ export function drawCall(random: Seeded, tag: string, door: Door = random.pick(D
     pace,
     denied: kind === 'denied' && governed,
     abortAfter: random.chance(0.08) ? random.between(0, 80) : undefined,
-    // The gateway reads 256 KiB of a body that it has refused; whoever sends on after that may lose the answer to the reset (RFC 9112 §9.6).
-    prompt: upload && kind !== 'denied' && random.chance(0.3) ? random.between(50_000, 500_000) : random.between(10, 1_000),
+    prompt: upload && random.chance(0.3) ? random.between(50_000, 500_000) : random.between(10, 1_000),
     content,
     sending: {
       chunked: random.chance(0.3),

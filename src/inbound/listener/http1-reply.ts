@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
@@ -13,8 +12,8 @@ import { switchingHead } from './upgrade.ts';
 export interface Http1Owner {
   /** True while draining: this answer is the connection's last. */
   readonly closing: boolean;
-  /** Takes no further request. */
-  closeWhenDone(): void;
+  /** The rest of the request is not wanted: takes no further one, and stays behind the answer until the client has read it. */
+  linger(request: IncomingMessage): void;
   /** The answer has left, or its connection has. */
   done(reply: Http1Reply): void;
 }
@@ -25,7 +24,6 @@ export interface Http1ReplyOptions {
   readonly body: RequestBody;
   readonly link: Link;
   readonly owner: Http1Owner;
-  readonly clock: Clock;
   readonly limits: ListenerLimits;
   /** Sends the head that accepts a WebSocket and hands over the connection; only where the client asked for one. */
   readonly takeOver?: (head: string) => ByteChannel;
@@ -39,13 +37,12 @@ export class Http1Reply implements ReplySink {
   #ended = false;
   #gone = false;
   #close = false;
-  #discards = false;
+  #closes = false;
   #bodiless = false;
   #length: number | undefined;
   #written = 0;
   /** What would complete the answer in the client's eyes waits here for `end`. */
   #last: Uint8Array | undefined;
-  #stopDiscarding: (() => void) | undefined;
   #goneListeners: (() => void)[] = [];
 
   constructor(options: Http1ReplyOptions) {
@@ -71,11 +68,6 @@ export class Http1Reply implements ReplySink {
   /** Makes this answer the last one of its connection. */
   closeAfterwards(): void {
     this.#close = true;
-  }
-
-  /** The rest of the request cannot be read. */
-  bodyLost(): void {
-    this.#stopDiscarding?.();
   }
 
   /** The connection was closed, by whichever side. */
@@ -170,10 +162,10 @@ export class Http1Reply implements ReplySink {
     if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
     if (this.#gone) return;
     const { request, response, body, limits, owner } = this.#options;
-    this.#discards = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);
     this.#bodiless = isBodiless(request.method ?? '', status);
-    const close = this.#discards || this.#close || owner.closing || !response.shouldKeepAlive;
-    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, close);
+    const stuck = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);
+    this.#closes = stuck || this.#close || owner.closing || !response.shouldKeepAlive;
+    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, this.#closes);
     try {
       response.writeHead(status, fields);
     } catch (error) {
@@ -184,35 +176,11 @@ export class Http1Reply implements ReplySink {
     this.#headSent = true;
   }
 
-  /** Completes the answer. Closing at once with unread bytes in the kernel would reset the connection and could take the answer with it. */
+  /** Completes the answer. An upstream that is through before its request is leaves a body that nobody reads on, as a refusal does. */
   #finish(last: Uint8Array | undefined): void {
-    const { response, body, owner, limits } = this.#options;
-    if (!body.isUnread || (!this.#discards && body.isSkippable(limits.maxDiscardedBytes))) {
-      endWith(response, last);
-      return;
-    }
-    // An upstream that is through before its request is leaves a body that nobody reads on.
-    owner.closeWhenDone();
-    if (last === undefined) response.flushHeaders();
-    else response.write(last);
-    this.#discard(() => response.end());
-  }
-
-  #discard(done: () => void): void {
-    const { request, clock, limits } = this.#options;
-    let left = limits.maxDiscardedBytes;
-    const cancel = clock.after(limits.lingerMs, done);
-    const stop = (): void => {
-      cancel();
-      done();
-    };
-    this.#stopDiscarding = stop;
-    request.on('data', (chunk: Uint8Array) => {
-      left -= chunk.length;
-      if (left < 0) stop();
-    });
-    request.once('end', stop).once('close', stop);
-    request.resume();
+    const { request, response, body, owner, limits } = this.#options;
+    if (body.isUnread && (this.#closes || !body.isSkippable(limits.maxDiscardedBytes))) owner.linger(request);
+    endWith(response, last);
   }
 }
 

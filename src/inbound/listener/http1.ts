@@ -9,7 +9,7 @@ import { sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
-import { type Activity, isBroken, type Link } from './links.ts';
+import { type Activity, ignore, isBroken, isUnread, type Link } from './links.ts';
 import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import { ClientChannel } from './upgrade.ts';
 
@@ -41,11 +41,13 @@ export class Http1Connection implements Activity, Http1Owner {
   readonly #open = new Set<Http1Reply>();
   #closing = false;
   #draining = false;
-  /** Monotonic milliseconds until which a client whose WebSocket was refused may take to read why. */
+  /** The last answer is given while the client may still be writing. */
+  #lingers = false;
+  /** Monotonic milliseconds until which such a client, and one whose WebSocket was refused, may take to read why. */
   #lingersUntil = Number.POSITIVE_INFINITY;
   /** The body of the request that came last: a later one cannot begin before it is complete. */
   #arriving: RequestBody | undefined;
-  /** A request was refused for its framing: nobody can say where the next one begins. */
+  /** A request was refused for its framing, or is not read to its end: nobody can say where the next one begins. */
   #lost = false;
 
   constructor(options: Http1ConnectionOptions) {
@@ -63,6 +65,11 @@ export class Http1Connection implements Activity, Http1Owner {
     return this.#closing;
   }
 
+  /** True when whatever still comes is thrown away. */
+  get lingers(): boolean {
+    return this.#lingers;
+  }
+
   /** Requests whose answers are not complete. */
   get unanswered(): number {
     return this.#open.size;
@@ -72,7 +79,10 @@ export class Http1Connection implements Activity, Http1Owner {
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
-    if (this.#lost) return;
+    if (this.#lost) {
+      request.resume();
+      return;
+    }
     if (this.#open.size >= limits.maxPipelined) {
       link.reset();
       return;
@@ -88,7 +98,7 @@ export class Http1Connection implements Activity, Http1Owner {
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     this.#arriving = body;
-    const reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits });
+    const reply = new Http1Reply({ request, response, body, link, owner: this, limits });
     this.#open.add(reply);
     if (refused) {
       this.#lost = true;
@@ -106,6 +116,10 @@ export class Http1Connection implements Activity, Http1Owner {
   acceptUpgrade(request: IncomingMessage, head: Buffer): void {
     const { link, transport, tunnel, arrivals } = this.#options;
     const { clock, limits, tunnels } = arrivals;
+    if (this.#lingers) {
+      transport.resume();
+      return;
+    }
     // An answer that is still on its way would end up inside the other protocol.
     if (this.#lost || this.#open.size > 0) {
       link.reset();
@@ -120,7 +134,7 @@ export class Http1Connection implements Activity, Http1Owner {
     transport.on('drain', () => response.emit('drain'));
     const body = new RequestBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
-    const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, clock, limits, takeOver });
+    const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, takeOver });
     this.#open.add(reply);
     response.once('finish', () => {
       if (tunnel === undefined) tunnels.leave(link);
@@ -136,25 +150,39 @@ export class Http1Connection implements Activity, Http1Owner {
   /** Ends the connection over what was no request: answered with `message`, unless that would land in the middle of another answer. */
   refuse(message: string | undefined): void {
     const { transport } = this.#options;
+    if (this.#lingers) return;
     const answers = [...this.#open];
     if (answers.length > 0 && answers.every((reply) => reply.ended)) {
       this.#closing = true;
-      for (const reply of answers) reply.bodyLost();
     } else if (answers.length > 0 || message === undefined || !transport.writable || this.#arriving?.isArriving === true) {
       // The last case: a request that was answered before its body came. Another answer would be taken for that of the next request.
       transport.destroy();
     } else {
-      transport.end(message, () => transport.destroy());
+      this.#lingers = true;
+      this.#lost = true;
+      transport.write(message);
+      this.#hangUp();
     }
   }
 
   done(reply: Http1Reply): void {
     this.#open.delete(reply);
-    if (this.#closing && this.#open.size === 0) this.#options.transport.end();
+    if (this.#closing && this.#open.size === 0) this.#hangUp();
   }
 
-  closeWhenDone(): void {
+  linger(request: IncomingMessage): void {
+    const { transport, arrivals } = this.#options;
     this.#closing = true;
+    this.#lost = true;
+    this.#lingers = true;
+    // That is how node:http closes behind a last answer: both directions at once.
+    transport.destroySoon = ignore;
+    let left = arrivals.limits.maxLingerBytes;
+    request.on('data', (chunk: Uint8Array) => {
+      left -= chunk.length;
+      if (left < 0) request.pause();
+    });
+    request.resume();
   }
 
   drain(): void {
@@ -166,7 +194,24 @@ export class Http1Connection implements Activity, Http1Owner {
   sweep(now: number): void {
     const { link, transport, arrivals } = this.#options;
     const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
-    if (over || (transport.isPaused() && isBroken(link.socket))) transport.destroy();
+    if (over || (isUnread(transport) && isBroken(link.socket))) transport.destroy();
+  }
+
+  /**
+   * Says that nothing follows. Who may still be writing is read from until it has read that and ends as well, or its time is over: unread bytes would turn the
+   * close into a reset, which can overtake the answer (RFC 9112 §9.6).
+   */
+  #hangUp(): void {
+    const { transport, arrivals } = this.#options;
+    transport.end();
+    if (!this.#lingers) return;
+    this.#lingersUntil = arrivals.clock.monotonic() + arrivals.limits.lingerMs;
+    const close = (): void => {
+      if (transport.writableFinished) transport.destroy();
+      else transport.once('finish', () => transport.destroy());
+    };
+    if (transport.readableEnded) close();
+    else transport.once('end', close);
   }
 
   #refusalOfUpgrade(request: IncomingMessage): GatewayError | undefined {
@@ -184,7 +229,7 @@ export class Http1Connection implements Activity, Http1Owner {
     transport.setNoDelay(true);
     transport.setKeepAlive(true, KEEP_ALIVE_PROBE_MS);
     transport.write(head, 'latin1');
-    const channel = new ClientChannel(transport, () => link.reset());
+    const channel = new ClientChannel(transport, link);
     link.activity = channel;
     if (this.#draining) channel.drain();
     return channel;

@@ -24,6 +24,8 @@ export class Http2Connection implements Activity {
   readonly #arriving = new Map<ServerHttp2Stream, RequestBody>();
   #open = 0;
   #idleSince: number;
+  /** What the client had sent when it was last looked at. */
+  #bytesRead = 0;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
@@ -44,11 +46,15 @@ export class Http2Connection implements Activity {
   sweep(now: number): void {
     const { link, session, arrivals } = this.#options;
     const { limits } = arrivals;
-    if (isBroken(link.socket)) {
+    const expired = this.#open === 0 && now - this.#idleSince > limits.keepAliveMs;
+    // A session without streams reads on, and who has sent something was there.
+    const { bytesRead } = link.socket;
+    if ((this.#open > 0 || expired) && bytesRead === this.#bytesRead && isBroken(link.socket)) {
       link.socket.destroy();
       return;
     }
-    if (this.#open === 0 && now - this.#idleSince > limits.keepAliveMs) session.close();
+    this.#bytesRead = bytesRead;
+    if (expired) session.close();
     for (const [stream, body] of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }

@@ -23,9 +23,11 @@ export interface ListenerLimits {
   readonly maxStreams: number;
   /** Pipelined requests of one HTTP/1.1 connection that may wait for their answers. */
   readonly maxPipelined: number;
-  /** Of a request body that nobody wants: read and thrown away so that the answer arrives, before the connection is closed. */
+  /** A request body that nobody wants and that says to be no larger is skipped, and its connection used again. */
   readonly maxDiscardedBytes: number;
-  /** How long that is done, and how long a refused CONNECT may take to read its answer. */
+  /** Of a larger one: read and thrown away so that the answer arrives, before the connection is closed. What follows waits for that. */
+  readonly maxLingerBytes: number;
+  /** How long a client that may still be writing, or whose CONNECT or WebSocket was refused, may take to read its last answer. */
   readonly lingerMs: number;
   /** A tunnel of which one direction has ended is closed when the other stays silent for this long. */
   readonly halfOpenMs: number;
@@ -49,6 +51,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   maxStreams: 128,
   maxPipelined: 32,
   maxDiscardedBytes: 262_144,
+  maxLingerBytes: 33_554_432,
   lingerMs: 2_000,
   halfOpenMs: 120_000,
   idleTunnelMs: 2_000,

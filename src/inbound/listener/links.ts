@@ -10,6 +10,9 @@ export interface Activity {
   sweep(now: number): void;
 }
 
+/** At 7 µs for one that has to be asked whether it is broken, 1 ms. */
+const SWEPT_AT_ONCE = 128;
+
 const NOTHING: Activity = { drain: () => undefined, sweep: () => undefined };
 
 /** One TCP connection of a client, from accept to close. */
@@ -37,6 +40,7 @@ export class Link {
 export class Links {
   readonly #bySocket = new Map<Socket, Link>();
   #draining = false;
+  #sweeping = false;
   #empty: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
@@ -64,8 +68,23 @@ export class Links {
     return this.#bySocket.get(socket);
   }
 
+  /** Looks at every connection, some in each turn of the event loop; an earlier sweep that is under way goes first. */
   sweep(now: number): void {
-    for (const link of this.#bySocket.values()) link.activity.sweep(now);
+    if (this.#sweeping) return;
+    this.#sweeping = true;
+    this.#sweepSome(this.#bySocket.values(), now);
+  }
+
+  #sweepSome(rest: Iterator<Link>, now: number): void {
+    for (let i = 0; i < SWEPT_AT_ONCE; i++) {
+      const next = rest.next();
+      if (next.done === true) {
+        this.#sweeping = false;
+        return;
+      }
+      next.value.activity.sweep(now);
+    }
+    setImmediate(() => this.#sweepSome(rest, now));
   }
 
   /** Lets every connection finish; resolves when none is left. */
@@ -88,12 +107,18 @@ export class Links {
 
 /**
  * True when the other side has broken the connection. Who reads or writes is told; for whoever holds back, sweeps ask. node:http2 holds back by itself now and
- * then, and forgets to go on when the connection breaks meanwhile.
+ * then, and forgets to go on when the connection breaks meanwhile. Asking costs 7 µs: ask for those only whom nobody reads from. False on a Node without the
+ * private handle.
  */
 export function isBroken(socket: Socket): boolean {
   // The system knows the peer of a connection for as long as there is one. node:net repeats what it once was told, only the handle asks.
   const handle: unknown = Reflect.get(socket, '_handle');
   return knowsPeer(handle) && handle.getpeername({}) !== 0;
+}
+
+/** True when nobody takes anything from a socket, or from the TLS socket around it: it has to wait, nobody has begun, or all was said. */
+export function isUnread(transport: Socket): boolean {
+  return transport.readableFlowing !== true || transport.readableEnded;
 }
 
 function knowsPeer(handle: unknown): handle is { getpeername(out: object): number } {

@@ -205,6 +205,7 @@ class Doors {
     const before = this.#http1.get(socket);
     // An answer that is still on its way would end up inside the tunnel.
     if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
+    else if (before.lingers) socket.resume();
     else this.connect.accept(request, link, head);
   }
 

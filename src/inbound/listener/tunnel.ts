@@ -5,7 +5,7 @@ import type { Authority } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { HelloGate, type JudgeServerName } from './hello-gate.ts';
 import type { ListenerLimits } from './limits.ts';
-import { type Activity, ignore, isBroken, type Link } from './links.ts';
+import { type Activity, ignore, isBroken, isUnread, type Link } from './links.ts';
 
 /** What a blind tunnel carried, told when it is closed. */
 export interface TunnelSummary {
@@ -104,8 +104,7 @@ export class BlindTunnel implements Activity {
   sweep(now: number): void {
     const { link, upstream, limits } = this.#options;
     for (const socket of [link.socket, upstream]) {
-      // Neither is read from: one that has to wait, and one that has said all that it has to say.
-      if ((socket.isPaused() || socket.readableEnded) && isBroken(socket)) socket.destroy();
+      if (isUnread(socket) && isBroken(socket)) socket.destroy();
     }
     const silentMs = now - this.#activeAt;
     this.#gate?.sweep(now);

@@ -1,8 +1,9 @@
 import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http';
+import type { Socket } from 'node:net';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import type { ChannelEvents } from '../../base/model/channel.ts';
-import type { Activity } from './links.ts';
+import { type Activity, isBroken, isUnread, type Link } from './links.ts';
 
 /** The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a server may ignore that (RFC 9110 §7.8). */
 export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
@@ -41,8 +42,17 @@ export function switchingHead(rawHeaders: readonly string[]): string {
 
 /** The client's side of a WebSocket, which hears when the gateway stops. Deadlines are those of whoever opens it. */
 export class ClientChannel extends SocketChannel implements Activity {
+  readonly #transport: Socket;
+  readonly #link: Link;
   #draining = false;
   #onShutdown: (() => void) | undefined;
+
+  /** @param transport the link's own socket, or the TLS socket around it */
+  constructor(transport: Socket, link: Link) {
+    super(transport, () => link.reset());
+    this.#transport = transport;
+    this.#link = link;
+  }
 
   override open(events: ChannelEvents): void {
     this.#onShutdown = () => events.onShutdown?.();
@@ -55,5 +65,8 @@ export class ClientChannel extends SocketChannel implements Activity {
     this.#onShutdown?.();
   }
 
-  sweep(): void {}
+  sweep(): void {
+    // An error, so that a client that had said all it had to say does not look like one that stayed for the answer.
+    if (isUnread(this.#transport) && isBroken(this.#link.socket)) this.#transport.destroy(new Error('The client broke the connection.'));
+  }
 }

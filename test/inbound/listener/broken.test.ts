@@ -1,8 +1,9 @@
 // A client that breaks its connection while nobody reads from it: node:net does not tell, so sweeps have to ask.
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, Socket } from 'node:net';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { isBroken, Links } from '../../../src/inbound/listener/links.ts';
 import type { TunnelSummary } from '../../../src/inbound/listener/tunnel.ts';
 import { type HasTeardown, openTunnel, startListener, tcpServer, tlsInside } from './harness.ts';
 
@@ -90,4 +91,54 @@ t.test('so is one that had said all it had to say, and resets before the answer'
   t.equal(listener.openTunnels, 1, 'half a tunnel is open');
   client.resetAndDestroy();
   await closed;
+});
+
+t.test('so is one with a WebSocket that nobody takes from, and one that waits for a WebSocket', OPTIONS, async (t) => {
+  for (const accepted of [true, false]) {
+    for (const secure of [false, true]) {
+      let arrived: (arrival: Arrival) => void = () => undefined;
+      const arrival = new Promise<Arrival>((resolve) => {
+        arrived = resolve;
+      });
+      const harness = await startListener(t, { limits: LIMITS, onArrival: (one) => arrived(one) });
+      const tcp = secure ? await openTunnel(t, harness.listener.port) : await plainClient(t, harness.listener.port);
+      const client = secure ? await tlsInside(t, harness, tcp) : tcp;
+      client.write('GET / HTTP/1.1\r\nHost: api.openai.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+      const { reply } = await arrival;
+      const gone = new Promise<boolean>((resolve) => {
+        if (!accepted) return reply.onGone(() => resolve(true));
+        const channel = reply.switchProtocols?.([]);
+        channel?.open({ onData: () => channel.pause(), onDrain: () => undefined, onEnd: () => undefined, onClose: resolve });
+      });
+      await fill(client);
+      tcp.resetAndDestroy();
+      t.equal(await gone, true, `${accepted ? 'accepted' : 'waiting'}${secure ? ', inside TLS' : ''}`);
+    }
+  }
+});
+
+t.test('the private handle that is asked is there on this Node; without it nobody is said to be broken', async (t) => {
+  const { server, port } = await tcpServer(t, () => undefined);
+  const client = await plainClient(t, port);
+  const handle: unknown = Reflect.get(client, '_handle');
+  t.match(handle, { getpeername: Function });
+  t.equal(isBroken(client), false);
+  const without = new Socket();
+  t.equal(Reflect.get(without, '_handle'), null);
+  t.equal(isBroken(without), false);
+  t.ok(server.listening);
+});
+
+t.test('a sweep leaves the loop to others now and then, and comes to every connection once', async (t) => {
+  const links = new Links();
+  let swept = 0;
+  for (let i = 0; i < 1_000; i++) {
+    links.open(new Socket(), 'developer').activity = { drain: () => undefined, sweep: () => void swept++ };
+  }
+  links.sweep(0);
+  t.ok(swept > 0 && swept < 200, `${swept} at once`);
+  links.sweep(1);
+  while (swept < 1_000) await new Promise((resolve) => setImmediate(resolve));
+  for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(swept, 1_000);
 });
