@@ -49,7 +49,7 @@ export class InnerServers {
 
   /** Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once its `Upgrade` is left out. */
   acceptUpgrade(connection: Http1Connection, request: IncomingMessage, head: Buffer): void {
-    if (isWebSocketHandshake(request)) {
+    if (connection.lingers || isWebSocketHandshake(request)) {
       connection.acceptUpgrade(request, head);
       return;
     }

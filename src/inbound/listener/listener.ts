@@ -204,8 +204,8 @@ class Doors {
     const link = this.links.of(socket);
     const before = this.#http1.get(socket);
     // An answer that is still on its way would end up inside the tunnel.
-    if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
-    else if (before.lingers) socket.resume();
+    if (before?.lingers === true) socket.resume();
+    else if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
     else this.connect.accept(request, link, head);
   }
 

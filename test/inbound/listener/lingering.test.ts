@@ -129,14 +129,22 @@ t.test('a client that never stops sending is cut when its time is over, and no r
     t.match(client.text(), WHY);
   }
   const harness = await startListener(t, { limits: { lingerMs, sweepMs: 20 }, onArrival: deny });
-  const socket = await plain(t, harness);
-  const client = watch(socket);
-  socket.allowHalfOpen = true;
-  socket.write(Buffer.concat([Buffer.from(`POST /x HTTP/1.1\r\n${LENGTH}`), UPLOAD, Buffer.from('GET /late HTTP/1.1\r\nHost: x\r\n\r\n')]));
-  socket.end('CONNECT api.openai.com:443 HTTP/1.1\r\n\r\n');
-  await client.closed;
-  t.equal(harness.arrivals.length, 1, 'what follows is thrown away');
-  t.equal(client.text().split('HTTP/1.1').length, 2, 'and not answered');
+  const late = 'GET /late HTTP/1.1\r\nHost: x\r\n';
+  const others = [
+    'CONNECT api.openai.com:443 HTTP/1.1\r\n',
+    `${late}Connection: Upgrade\r\nUpgrade: h2c\r\n`,
+    `${late}Connection: Upgrade\r\nUpgrade: websocket\r\n`,
+  ];
+  for (const [i, other] of others.entries()) {
+    const socket = await plain(t, harness);
+    const client = watch(socket);
+    socket.allowHalfOpen = true;
+    socket.write(Buffer.concat([Buffer.from(`POST /x HTTP/1.1\r\n${LENGTH}`), UPLOAD, Buffer.from(`${late}\r\n${other}\r\n`)]));
+    socket.end();
+    await client.closed;
+    t.equal(harness.arrivals.length, i + 1, 'what follows is thrown away');
+    t.equal(client.text().split('HTTP/1.1').length, 2, 'and not answered');
+  }
 });
 
 t.test('more than the bound is not read, and what was answered arrives all the same', async (t) => {
