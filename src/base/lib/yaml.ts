@@ -22,6 +22,11 @@ export const MAX_YAML_NODES = 500_000;
 /** Characters of one mistake's description. */
 const MAX_MESSAGE = 500;
 
+/** A mistake in few words: what it quotes may be the whole file. */
+export function inFewWords(message: string): string {
+  return message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message;
+}
+
 interface Positioned {
   /** From 1. */
   readonly line: number;
@@ -178,9 +183,7 @@ class Reader {
   }
 
   error(code: string, message: string, offset: number): ErrorDetail {
-    // The parser quotes what it stumbled over, which may be the whole file.
-    const told = message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message;
-    return { path: '', message: told, code, file: this.#file, ...this.#at(offset) };
+    return { path: '', message: inFewWords(message), code, file: this.#file, ...this.#at(offset) };
   }
 
   #add(code: string, message: string, offset: number): void {

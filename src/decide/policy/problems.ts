@@ -1,6 +1,6 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
-import type { YamlEntry, YamlMap, YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
+import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScalar } from '../../base/lib/yaml.ts';
 
 /** Every code that a mistake in a bundle can have, beside those of the YAML reader. */
 export type ProblemCode =
@@ -68,8 +68,8 @@ export class Problems {
 
   add(place: Place, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
     this.#details.push({
-      path: place.path,
-      message,
+      path: inFewWords(place.path),
+      message: inFewWords(message),
       file: place.file,
       ...(node === undefined ? {} : { line: node.line, column: node.column }),
       ...(place.ruleId === undefined ? {} : { rule_id: place.ruleId }),
