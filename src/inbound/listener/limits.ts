@@ -55,7 +55,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   lingerMs: 2_000,
   halfOpenMs: 120_000,
   idleTunnelMs: 2_000,
-  sweepMs: 500,
+  sweepMs: 250,
 };
 
 /** How often node:http looks at the deadlines of heads and bodies, milliseconds. */
