@@ -1,5 +1,4 @@
-import type { Clock } from '../base/lib/clock.ts';
-import { timestamp } from '../base/lib/clock.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const SPACE = 'org_month';

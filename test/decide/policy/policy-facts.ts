@@ -2,34 +2,17 @@ import type { ErrorDetail } from '../../../src/base/lib/gateway-error.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../../src/decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../../src/decide/policy/compiled.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
+import { plainCall } from '../../../src/decide/policy/given-facts.ts';
 
 /** A plain chat call of workload `w1`; members of `changes` replace its own. */
 export function someFacts(changes: Partial<Facts> = {}): Facts {
   return {
+    ...plainCall(),
     org_id: 'acme',
     workload_id: 'w1',
-    caller_id: undefined,
     caller_ip: '10.1.2.3',
-    connection_type: 'direct_api',
-    traffic_class: 'developer',
-    time: Date.UTC(2026, 10, 21, 12),
-    purpose: undefined,
-    labels: {},
-    action_type: 'ai.infer',
-    action_method: 'POST',
-    target_host: 'api.openai.com',
-    target_path: '/v1/chat/completions',
     params: { model: 'gpt-4o', messages: [{ role: 'user', content: 'secret prompt' }], max_tokens: 100 },
-    stream: false,
     header_names: new Set(['content-type', 'x-team']),
-    attribution: {},
-    org_attribution: undefined,
-    estimates: { tokens_in: 10, tokens_out_max: 100, cost_pico: 3_050_000_000n },
-    risk: undefined,
-    connector_id: 'openai',
-    credential_id: undefined,
-    candidates: { connectors: ['openai'], credentials: [] },
-    delegation: undefined,
     ...changes,
   };
 }
