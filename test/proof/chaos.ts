@@ -7,7 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type CallPlan, type CallResult, DOORS, type Door, drawCall, isGoverned, PASSED_DOORS } from './calls.ts';
 import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
 import { Clients } from './clients.ts';
-import { FAULTS, FaultyRelay } from './faulty-relay.ts';
+import { FAULTS, FaultyRelay, type Strike } from './faulty-relay.ts';
 import type { Phase } from './health-prober.ts';
 import { AI_HOST, BYSTANDER_HOST, type PacedUpstream, type SeenCall, startPacedUpstream } from './paced-upstream.ts';
 import { Prober } from './prober.ts';
@@ -212,20 +212,37 @@ function checkAnswers(checks: Checks, { results }: Chaos): void {
   ]);
 }
 
+/** What befell a call, in milliseconds from its beginning, for whoever has to find out what went wrong. */
+function story({ clientSide, upstreamSides }: Chaos, result: CallResult, call: SeenCall): string {
+  const since = (at: number | undefined): string => (at === undefined ? 'never' : (at - result.startedAt).toFixed(0));
+  const strikes = (side: string, found: readonly Strike[]): string[] => found.map(({ kind, at }) => `${side}: ${kind} at ${since(at)}`);
+  return [
+    `client ${result.aborted ? 'left' : result.status === 0 ? 'got nothing' : `got ${result.status}`}${result.sent ? '' : ', had not sent all'}, over at ${since(result.overAt)}`,
+    `upstream ${call.moment}, over at ${since(call.overAt)}`,
+    ...strikes('client side', clientSide.strikesOn(result.localPort, result.overAt)),
+    ...upstreamSides.flatMap((relay) => strikes('upstream side', relay.strikesOn(call.remotePort, call.arrivedAt))),
+  ].join('; ');
+}
+
 /** Wherever a call did not come to its end, its upstream was let go of at once. */
-function checkAborts(checks: Checks, { results, upstream, clientSide, upstreamSides }: Chaos, lagMs: number): void {
+function checkAborts(checks: Checks, chaos: Chaos, lagMs: number): void {
+  const { results, upstream, clientSide, upstreamSides } = chaos;
   let slowest = 0;
   let stopped = 0;
   const late: string[] = [];
   const stalledUntil = (result: CallResult, call: SeenCall): number =>
-    Math.max(clientSide.stalledUntil(result.localPort), ...upstreamSides.map((relay) => relay.stalledUntil(call.remotePort)));
+    Math.max(
+      clientSide.stalledUntil(result.localPort, result.overAt),
+      ...upstreamSides.map((relay) => relay.stalledUntil(call.remotePort, call.arrivedAt)),
+    );
   for (const result of results) {
     const call = upstream.calls.get(result.plan.tag);
     if (call === undefined || result.complete) continue;
     stopped += 1;
     const took = (call.overAt ?? Number.POSITIVE_INFINITY) - Math.max(result.overAt, stalledUntil(result, call));
     slowest = Math.max(slowest, took);
-    if (took > STOP_MS + lagMs) late.push(`${result.plan.tag} (${result.plan.door}, ${result.plan.content}): ${took.toFixed(0)} ms`);
+    if (took > STOP_MS + lagMs)
+      late.push(`${result.plan.tag} (${result.plan.door}, ${result.plan.content}): ${took.toFixed(0)} ms; ${story(chaos, result, call)}`);
   }
   checks.check(`a call that broke off stops its upstream within a second: ${stopped} calls, the slowest after ${slowest.toFixed(0)} ms`, [
     ...(stopped === 0 ? ['no call broke off'] : []),
@@ -289,7 +306,10 @@ function checkTalks(checks: Checks, { talks, upstream, clientSide, upstreamSides
     if (hung) problems.push(`${tag}: no answer came`);
     const seen = upstream.sockets.get(tag);
     if (seen === undefined) continue;
-    const stalled = Math.max(clientSide.stalledUntil(localPort), ...upstreamSides.map((relay) => relay.stalledUntil(seen.remotePort)));
+    const stalled = Math.max(
+      clientSide.stalledUntil(localPort, overAt),
+      ...upstreamSides.map((relay) => relay.stalledUntil(seen.remotePort, seen.arrivedAt)),
+    );
     const took = (seen.overAt ?? Number.POSITIVE_INFINITY) - Math.max(overAt, stalled);
     if (took > STOP_MS + lagMs) problems.push(`${tag}: over upstream after ${took.toFixed(0)} ms`);
   }

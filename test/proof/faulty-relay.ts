@@ -10,6 +10,14 @@ export type FaultKind = (typeof FAULTS)[number];
 /** Which of the two sides of the relay the gateway is on. */
 export type GatewaySide = 'accepting' | 'dialling';
 
+export interface Strike {
+  readonly kind: FaultKind;
+  /** Of `performance.now()`, like the next. */
+  readonly at: number;
+  /** 0: nothing stood still. */
+  readonly stalledUntil: number;
+}
+
 interface Fault {
   readonly kind: FaultKind;
   /** After so many bytes of one direction, in the middle of a chunk where it falls there, or after so many milliseconds. */
@@ -37,8 +45,8 @@ export class FaultyRelay {
   armed = true;
   /** Faults that struck, by kind. */
   readonly struck = new Map<FaultKind, number>();
-  /** By the port of either end: that of the caller, and the one towards the target. */
-  readonly #pairs = new Map<number, Pair>();
+  /** By the port that the other side of the gateway knows a connection by, in the order of their opening: ports are used again and again. */
+  readonly #pairs = new Map<number, Pair[]>();
   readonly #random: Seeded;
   readonly #gatewaySide: GatewaySide;
 
@@ -57,16 +65,21 @@ export class FaultyRelay {
     return new FaultyRelay(server, port, target, random, gatewaySide);
   }
 
-  /** Until when the connection with this port of its caller, or towards its target, stood still (`performance.now()`); 0 when it never did. */
-  stalledUntil(port: number): number {
-    return this.#pairs.get(port)?.stalledUntil ?? 0;
+  /** What befell the connection that used this port at this time (`performance.now()`): a client's own port, or the one that an upstream sees. */
+  strikesOn(port: number, at: number): readonly Strike[] {
+    return this.#pairs.get(port)?.findLast(({ openedAt }) => openedAt <= at)?.strikes ?? [];
+  }
+
+  /** Until when that connection stood still (`performance.now()`); 0 when it never did. */
+  stalledUntil(port: number, at: number): number {
+    return Math.max(0, ...this.strikesOn(port, at).map((strike) => strike.stalledUntil));
   }
 
   #relay(caller: Socket, targetPort: number): void {
     const target = connect({ port: targetPort, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
     const pair = new Pair(caller, target, this.#gatewaySide === 'dialling' ? caller : target);
-    this.#pairs.set(caller.remotePort ?? 0, pair);
-    target.once('connect', () => this.#pairs.set(target.localPort ?? 0, pair));
+    if (this.#gatewaySide === 'accepting') this.#file(caller.remotePort, pair);
+    else target.once('connect', () => this.#file(target.localPort, pair));
     const fault = this.armed ? this.#draw() : undefined;
     if (fault === undefined) return;
     const strike = (): void => {
@@ -76,6 +89,13 @@ export class FaultyRelay {
     };
     if ('ms' in fault.after) pair.later(fault.after.ms, strike);
     else pair.watch(fault.after.from === 'caller' ? caller : target, fault.after.bytes, strike);
+  }
+
+  #file(port: number | undefined, pair: Pair): void {
+    if (port === undefined) return;
+    const earlier = this.#pairs.get(port);
+    if (earlier === undefined) this.#pairs.set(port, [pair]);
+    else earlier.push(pair);
   }
 
   /** Undefined for a connection that is left alone. */
@@ -93,7 +113,8 @@ export class FaultyRelay {
 
 /** Two sockets that pass on to each other what they get, ends and breaks included. */
 class Pair {
-  stalledUntil = 0;
+  readonly openedAt = performance.now();
+  readonly strikes: Strike[] = [];
   readonly #caller: Socket;
   readonly #target: Socket;
   readonly #gateway: Socket;
@@ -128,6 +149,8 @@ class Pair {
   }
 
   strike(kind: FaultKind, stallMs: number): void {
+    const now = performance.now();
+    this.strikes.push({ kind, at: now, stalledUntil: kind.startsWith('stall') ? now + stallMs : 0 });
     switch (kind) {
       case 'reset':
         this.#break((socket) => socket.resetAndDestroy());
@@ -143,7 +166,6 @@ class Pair {
       case 'stall':
       case 'stall, then reset':
         this.#stalled = true;
-        this.stalledUntil = performance.now() + stallMs;
         this.#caller.pause();
         this.#target.pause();
         this.later(stallMs, () => {

@@ -17,6 +17,7 @@ export type Moment = 'received' | 'answering' | 'terminal' | 'ended';
 /** One call as the upstream saw it. Times are of `performance.now()`. */
 export interface SeenCall {
   moment: Moment;
+  readonly arrivedAt: number;
   /** When its exchange was over, by whichever side. */
   overAt: number | undefined;
   /** Of the connection that it came by. */
@@ -106,7 +107,13 @@ async function serve(request: IncomingMessage, response: ServerResponse, calls: 
 
 function arrived(pace: Pace, request: IncomingMessage, response: ServerResponse, calls: Map<string, SeenCall>): SeenCall {
   const before = calls.get(pace.tag)?.arrivals ?? 0;
-  const call: SeenCall = { moment: 'received', overAt: undefined, remotePort: request.socket.remotePort ?? 0, arrivals: before + 1 };
+  const call: SeenCall = {
+    moment: 'received',
+    arrivedAt: performance.now(),
+    overAt: undefined,
+    remotePort: request.socket.remotePort ?? 0,
+    arrivals: before + 1,
+  };
   calls.set(pace.tag, call);
   response.once('close', () => {
     call.overAt = performance.now();

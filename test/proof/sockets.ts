@@ -28,6 +28,7 @@ export interface Talk {
 /** A WebSocket as the upstream saw it. */
 export interface SeenSocket {
   readonly remotePort: number;
+  readonly arrivedAt: number;
   overAt: number | undefined;
 }
 
@@ -37,7 +38,7 @@ export function acceptSockets(server: Server, seen: Map<string, SeenSocket>): vo
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => undefined);
     sockets.handleUpgrade(request, socket, head, (accepted) => {
-      const entry: SeenSocket = { remotePort: request.socket.remotePort ?? 0, overAt: undefined };
+      const entry: SeenSocket = { remotePort: request.socket.remotePort ?? 0, arrivedAt: performance.now(), overAt: undefined };
       seen.set(String(request.headers['x-proof-tag']), entry);
       accepted.on('error', () => undefined);
       accepted.on('close', () => {
