@@ -1,14 +1,17 @@
 import { createHash, type Hash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { type Pace, streamEvents, wholeAnswer } from './paced-answer.ts';
-import { AI_HOST, OTHER_HOST } from './paced-upstream.ts';
+import { AI_HOST, KNOWN_HOST, OTHER_HOST } from './paced-upstream.ts';
 import type { Seeded } from './seeded.ts';
 
-/** The ways by which a call is governed and recorded. `plain-tunnel`: plain HTTP inside a CONNECT to port 80. */
+/** The ways of a call to an AI host, which is always governed and recorded. `plain-tunnel`: plain HTTP inside a CONNECT to port 80. */
 export const DOORS = ['direct', 'redirect', 'absolute', 'connect-h1', 'connect-h2', 'plain-tunnel'] as const;
-/** The ways by which it passes without a record, to a host that is no provider. */
-export const PASSED_DOORS = ['passed-tunnel', 'passed-absolute'] as const;
-export type Door = (typeof DOORS)[number] | (typeof PASSED_DOORS)[number];
+/** The ways to a host that is no provider. What becomes of them is up to `GW_PROXY_NON_AI`. */
+export const OTHER_DOORS = ['other-tunnel', 'other-h2', 'other-absolute'] as const;
+export type Door = (typeof DOORS)[number] | (typeof OTHER_DOORS)[number];
+/** Values of `GW_PROXY_NON_AI`. */
+export const NON_AI_MODES = ['pass', 'inspect', 'govern-ai', 'govern'] as const;
+export type NonAiMode = (typeof NON_AI_MODES)[number];
 
 /** What a call sends: JSON, the same under `Content-Encoding`, a form whose fields policy reads, a file that it does not read. */
 export type Content = 'json' | 'gzip' | 'form' | 'file';
@@ -18,6 +21,8 @@ export interface CallPlan {
   readonly tag: string;
   readonly door: Door;
   readonly host: string;
+  /** Policy decides it, and it has a record of its own. */
+  readonly governed: boolean;
   readonly pace: Pace;
   /** By a workload that nobody registered: refused, with a record. */
   readonly denied: boolean;
@@ -54,8 +59,8 @@ const CONTENTS: readonly (readonly [number, Content])[] = [
   [1, 'file'],
 ];
 
-/** Draws a call of the usual mix: small and large answers, streams, uploads, some clients that leave, some denials. */
-export function drawCall(random: Seeded, tag: string, door: Door = random.pick(DOORS)): CallPlan {
+/** Draws a call of the usual mix: small and large answers, streams, uploads, some clients that leave, some denials. `nonAi`: the gateway's mode. */
+export function drawCall(random: Seeded, tag: string, door: Door = random.pick(DOORS), nonAi: NonAiMode = 'pass'): CallPlan {
   const kind = random.weighted<'small' | 'large' | 'stream' | 'denied'>([
     [40, 'small'],
     [5, 'large'],
@@ -63,7 +68,8 @@ export function drawCall(random: Seeded, tag: string, door: Door = random.pick(D
     [10, 'denied'],
   ]);
   const content = door === 'direct' ? 'json' : random.weighted(CONTENTS);
-  const governed = isGoverned(door);
+  const host = isOther(door) ? random.pick([OTHER_HOST, KNOWN_HOST]) : AI_HOST;
+  const governed = !isOther(door) || nonAi === 'govern' || (nonAi === 'govern-ai' && host === KNOWN_HOST && door === 'other-absolute');
   const pace: Pace = {
     tag,
     model: random.pick(MODELS),
@@ -79,7 +85,8 @@ export function drawCall(random: Seeded, tag: string, door: Door = random.pick(D
   return {
     tag,
     door,
-    host: governed ? AI_HOST : OTHER_HOST,
+    host,
+    governed,
     pace,
     denied: kind === 'denied' && governed,
     abortAfter: random.chance(0.08) ? random.between(0, 80) : undefined,
@@ -93,9 +100,9 @@ export function drawCall(random: Seeded, tag: string, door: Door = random.pick(D
   };
 }
 
-/** It has a record. */
-export function isGoverned(door: Door): boolean {
-  return !(PASSED_DOORS as readonly Door[]).includes(door);
+/** It leads to a host that is no provider. */
+export function isOther(door: Door): boolean {
+  return (OTHER_DOORS as readonly Door[]).includes(door);
 }
 
 /** What the client of a call saw. Times are of `performance.now()`. */
@@ -146,7 +153,8 @@ export class CallResult {
     this.#hash.update(piece);
     const { pace, door } = this.plan;
     if (pace.events > 0 || door === 'direct' || this.#text.length < 1_000) this.#text += piece.toString('latin1');
-    if (pace.events > 0 && !this.terminal) this.terminal = this.#text.includes('data: [DONE]\n');
+    // Of an answer in no dialect that the gateway knows only the end can be kept back for the record.
+    if (pace.events > 0 && !isOther(door) && !this.terminal) this.terminal = this.#text.includes('data: [DONE]\n');
   }
 
   /** Nothing more will come. Judges what came, and lets go of it. */
@@ -163,11 +171,11 @@ export class CallResult {
   }
 
   #judge(): string | undefined {
-    const { tag, denied, door } = this.plan;
+    const { tag, denied, door, governed } = this.plan;
     const expected = denied ? 403 : 200;
     if (this.status !== expected) return `${tag}: status ${this.status} at ${door}: ${this.#text.slice(0, 200)}`;
     if (!denied && this.complete && !this.#isWhole()) return `${tag}: what came by ${door} is not the answer: ${this.#text.slice(0, 200)}`;
-    return this.recordId === undefined && isGoverned(door) ? `${tag}: no X-GW-Record-ID` : undefined;
+    return this.recordId === undefined && governed ? `${tag}: no X-GW-Record-ID` : undefined;
   }
 
   /** What the gateway or the upstream said of it. */
@@ -214,14 +222,14 @@ export function wireCall(plan: CallPlan, gatewayPort: number): WireCall {
     authorization: 'Bearer sk-proof',
     'content-type': type,
     ...(plan.content === 'gzip' ? { 'content-encoding': 'gzip' } : {}),
-    ...(isGoverned(plan.door) ? { 'x-gw-caller-id': plan.tag, 'x-gw-workload-id': plan.denied ? 'nobody' : 'default' } : {}),
+    ...(plan.governed ? { 'x-gw-caller-id': plan.tag, 'x-gw-workload-id': plan.denied ? 'nobody' : 'default' } : {}),
     'x-proof-pace': JSON.stringify(plan.pace),
   };
   if (plan.door === 'redirect') {
     const prefix = plan.host === AI_HOST ? 'openai' : 'mistral';
     return { path: `/proxy/${prefix}${path}`, origin: '', host: own, headers, body };
   }
-  const absolute = plan.door === 'absolute' || plan.door === 'passed-absolute';
+  const absolute = plan.door === 'absolute' || plan.door === 'other-absolute';
   return { path, origin: absolute ? `http://${plan.host}` : '', host: plan.host, headers, body };
 }
 

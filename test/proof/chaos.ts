@@ -2,22 +2,24 @@
  * Both sides of the gateway break, stall and fall silent at random moments, on every door, for as long as the proof runs: nothing of it may stay behind,
  * nothing that is not whole may look whole to anybody, and whoever is not concerned must not notice.
  */
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type CallPlan, type CallResult, DOORS, type Door, drawCall, isGoverned, PASSED_DOORS } from './calls.ts';
+import { ALLOW_ALL } from '../support/governed.ts';
+import { type CallPlan, type CallResult, DOORS, type Door, drawCall, NON_AI_MODES, type NonAiMode, OTHER_DOORS } from './calls.ts';
 import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
-import { Clients } from './clients.ts';
+import { Clients, type Gateway } from './clients.ts';
 import { FAULTS, FaultyRelay, type Strike } from './faulty-relay.ts';
 import type { Phase } from './health-prober.ts';
-import { AI_HOST, BYSTANDER_HOST, type PacedUpstream, type SeenCall, startPacedUpstream } from './paced-upstream.ts';
+import { AI_HOST, BYSTANDER_HOST, KNOWN_HOST, type PacedUpstream, type SeenCall, startPacedUpstream } from './paced-upstream.ts';
 import { Prober } from './prober.ts';
 import { listening, waitedForCoreMs } from './process-state.ts';
 import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { checkQuiet, describe, quiet } from './quiet.ts';
 import { Seeded } from './seeded.ts';
-import { proofSettings } from './settings.ts';
+import { proofSettings, UPSTREAM_CLIENTS } from './settings.ts';
 import { type Talk, talk } from './sockets.ts';
-import { type Audit, auditStore, SOCKET_TAG } from './store-audit.ts';
+import { type Audit, auditStore, SOCKET_TAG, TUNNEL_TAG } from './store-audit.ts';
 
 const SECONDS = { tenth: 20, full: 180, long: 1_800 };
 const LANES = 20;
@@ -26,7 +28,7 @@ const SOCKET_LANES = 4;
 const REST_MS = 200;
 /** The first part fills every cache that has a bound; after it nothing may grow. */
 const WARM_UP_SHARE = 0.25;
-const EVERY_DOOR: readonly Door[] = [...DOORS, ...DOORS, ...PASSED_DOORS];
+const EVERY_DOOR: readonly Door[] = [...DOORS, ...DOORS, ...OTHER_DOORS, ...OTHER_DOORS];
 /** What a call may come to when one of its sides broke. 400: the client ended in the middle of its own request. */
 const REFUSALS = new Set([400, 408, 502, 503, 504]);
 /** "Aborts stop the upstream call within a second." */
@@ -43,27 +45,38 @@ interface Chaos {
   readonly upstream: PacedUpstream;
   readonly clientSide: FaultyRelay;
   readonly upstreamSides: readonly FaultyRelay[];
+  readonly nonAi: NonAiMode;
   readonly random: Seeded;
   readonly cleanUp: CleanUp;
   /** Calls through the relays, and those of bystanders, who go around them. */
   readonly results: CallResult[];
   readonly bystanders: CallResult[];
   readonly talks: Talk[];
+  /** Callers of tunnels that were opened and have a record of their own. */
+  readonly tunnels: string[];
 }
 
 await prove(async (checks, cleanUp) => {
   const settings = proofSettings();
   const seconds = settings.seconds ?? SECONDS[settings.length];
   const seeded = (part: string) => new Seeded(`${settings.seed}/${part}`);
-  // Opened without a record, the calls to other hosts come to the same; only who ends their TLS differs.
-  const nonAi = seeded('mode').pick(['pass', 'inspect']);
-  checks.note(`chaos: ${seconds} s, ${LANES} clients, GW_PROXY_NON_AI=${nonAi}, seed ${settings.seed}`);
+  const nonAi = settings.nonAi ?? seeded('mode').pick(NON_AI_MODES);
+  const upstreamClient = settings.upstreamClient ?? seeded('upstream client').pick(UPSTREAM_CLIENTS);
+  checks.note(
+    `chaos: ${seconds} s, ${LANES} clients, GW_PROXY_NON_AI=${nonAi}, GW_UPSTREAM_CLIENT=${upstreamClient}, seed ${settings.seed}`,
+  );
   const folders = proofFolders(cleanUp);
   const upstream = await startPacedUpstream(cleanUp);
   const tls = await FaultyRelay.start(cleanUp, upstream.ports.tls, seeded('tls'), 'dialling');
   const plain = await FaultyRelay.start(cleanUp, upstream.ports.plain, seeded('plain'), 'dialling');
   const env = (caFile: string) => upstream.env(caFile, { tls: tls.port, plain: plain.port });
-  const environment = { ...proofEnvironment(folders, { caPem: upstream.caPem, env }), GW_PROXY_NON_AI: nonAi };
+  const environment = {
+    ...proofEnvironment(folders, { caPem: upstream.caPem, env }),
+    GW_PROXY_NON_AI: nonAi,
+    GW_UPSTREAM_CLIENT: upstreamClient,
+    // The shipped bundle knows providers only.
+    GW_POLICIES_DIR: policiesThatAllow(folders.work),
+  };
   const gateway = await ProofGateway.start(cleanUp, environment, folders.work);
   let stopping = false;
   void gateway.child.ended.then(({ code, signal, stderr }) => {
@@ -75,11 +88,13 @@ await prove(async (checks, cleanUp) => {
     upstream,
     clientSide,
     upstreamSides: [tls, plain],
+    nonAi,
     random: seeded('calls'),
     cleanUp,
     results: [],
     bystanders: [],
     talks: [],
+    tunnels: [],
   };
   const lag = monitorEventLoopDelay({ resolution: 5 });
   lag.enable();
@@ -117,6 +132,14 @@ interface RoughPhase extends Phase {
   readonly lagMs: number;
 }
 
+/** A policies folder whose bundle lets everything through. */
+function policiesThatAllow(parent: string): string {
+  const folder = join(parent, 'policies');
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'bundle.yaml'), ALLOW_ALL);
+  return folder;
+}
+
 /** What bystanders see while nothing breaks. */
 async function bystandersAlone(chaos: Chaos): Promise<Phase> {
   const prober = new Prober(chaos.gateway.port, chaos.cleanUp);
@@ -129,16 +152,17 @@ async function bystandersAlone(chaos: Chaos): Promise<Phase> {
 
 /** So many seconds of chaos, until the last call has its end; returns what a prober saw meanwhile. */
 async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
-  const { gateway, upstream, clientSide, upstreamSides, random, results, talks, cleanUp } = chaos;
+  const { gateway, upstream, clientSide, upstreamSides, nonAi, random, results, talks, cleanUp } = chaos;
   const relays = [clientSide, ...upstreamSides];
   for (const relay of relays) relay.armed = true;
   const prober = new Prober(gateway.port, cleanUp);
-  const address = {
+  const address: Gateway = {
     port: clientSide.port,
     ownPort: gateway.port,
     caPem: gateway.caPem,
     // Of whoever ends the TLS of a host that is no provider.
     upstreamCaPem: `${upstream.caPem}\n${gateway.caPem}`,
+    recordsTunnel: (host) => nonAi === 'govern-ai' && host === KNOWN_HOST,
   };
   const clients = new Clients(address);
   const started = performance.now();
@@ -146,7 +170,7 @@ async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
   const over = (): boolean => performance.now() - started > seconds * 1_000;
   const lane = async (at: number): Promise<void> => {
     while (!over()) {
-      const plan = drawCall(random, `x${results.length + clients.open.size}-${at}`, random.pick(EVERY_DOOR));
+      const plan = drawCall(random, `x${results.length + clients.open.size}-${at}`, random.pick(EVERY_DOOR), nonAi);
       results.push(await clients.perform(plan, random.chance(0.2) ? undefined : at));
       await sleep(random.between(0, REST_MS));
     }
@@ -162,6 +186,7 @@ async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
   await Promise.all([...lanes, ...socketLanes, standBy(chaos, over)]);
   for (const relay of relays) relay.armed = false;
   clients.close();
+  chaos.tunnels.push(...clients.tunnels);
   const phase = await prober.phase();
   prober.stop();
   const waitedForCore = (waitedForCoreMs(gateway.pid) - waited) / (performance.now() - started);
@@ -269,8 +294,8 @@ function checkBystanders(checks: Checks, { bystanders }: Chaos, calm: Phase, rou
   );
 }
 
-function checkRecords(checks: Checks, { results, bystanders }: Chaos, audit: Audit): void {
-  const all = [...results, ...bystanders].filter(({ plan }) => isGoverned(plan.door));
+function checkRecords(checks: Checks, { results, bystanders, tunnels }: Chaos, audit: Audit): void {
+  const all = [...results, ...bystanders].filter(({ plan }) => plan.governed);
   const tags = new Set(all.map(({ plan }) => plan.tag));
   const missing: string[] = [];
   let weighed = 0;
@@ -286,8 +311,13 @@ function checkRecords(checks: Checks, { results, bystanders }: Chaos, audit: Aud
   }
   checks.check(`every response that a client saw complete has its record: ${weighed} of ${audit.records.size} records`, missing);
   const strangers = [...audit.records]
-    .filter(([, { tag }]) => tag !== '' && !tags.has(tag) && !tag.startsWith(SOCKET_TAG))
+    .filter(([, { tag }]) => tag !== '' && !tags.has(tag) && !tag.startsWith(SOCKET_TAG) && !tag.startsWith(TUNNEL_TAG))
     .map(([id, { tag }]) => `${id} of ${tag}`);
+  if (tunnels.length > 0) {
+    const recorded = new Set([...audit.records.values()].map(({ tag }) => tag));
+    const unknown = tunnels.filter((tag) => !recorded.has(tag));
+    checks.check(`every tunnel that policy opened has its record: ${tunnels.length} tunnels`, unknown);
+  }
   checks.check('every record belongs to a call, no call has two', [...strangers, ...audit.doubles]);
   checks.check("every stored record's hash recomputes", audit.badHashes);
   checks.check(`the roll-ups equal a recount over all records: ${audit.counters} counters`, audit.wrongCounters);

@@ -1,15 +1,17 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { type ClientHttp2Session, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import { connectPlain, connectThrough, h2Session, openTunnel } from '../support/raw-clients.ts';
-import { type CallPlan, CallResult, type Door, type Sending, wireCall } from './calls.ts';
+import { type CallPlan, CallResult, type Door, isOther, type Sending, wireCall } from './calls.ts';
 import { sleep } from './checks.ts';
 import { H1Answer } from './h1-answer.ts';
+import { TUNNEL_TAG } from './store-audit.ts';
 
 const H2_PING_MS = 1_000;
 /** Half of the time after which the upstream closes what is idle. */
-const KEEP_PASSED_MS = 1_000;
+const KEEP_OTHER_MS = 1_000;
 
 export interface Gateway {
   /** Where clients connect, which may be before the gateway. */
@@ -19,6 +21,8 @@ export interface Gateway {
   readonly ownPort?: number;
   /** Root of what stands behind passed tunnels. */
   readonly upstreamCaPem: string;
+  /** A CONNECT to this host has a record of its own. */
+  readonly recordsTunnel?: (host: string) => boolean;
 }
 
 /**
@@ -29,9 +33,12 @@ export class Clients {
   readonly #gateway: Gateway;
   readonly #sockets = new Map<string, Kept>();
   readonly #all = new Set<Socket>();
-  #session: Promise<Session> | undefined;
+  /** By host. */
+  readonly #sessions = new Map<string, Promise<Session>>();
   /** Calls that have no end yet. */
   readonly open = new Set<CallResult>();
+  /** Callers of the tunnels that were opened and have a record of their own. */
+  readonly tunnels: string[] = [];
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway;
@@ -42,7 +49,7 @@ export class Clients {
     const result = new CallResult(plan);
     this.open.add(result);
     try {
-      if (plan.door === 'connect-h2') await this.#overH2(result, lane === undefined);
+      if (plan.door === 'connect-h2' || plan.door === 'other-h2') await this.#overH2(result, lane === undefined);
       else await this.#overH1(result, lane);
     } catch (error) {
       result.failure = error instanceof Error ? error.message : String(error);
@@ -56,7 +63,7 @@ export class Clients {
   close(): void {
     for (const socket of this.#all) socket.destroy();
     this.#sockets.clear();
-    this.#session = undefined;
+    this.#sessions.clear();
   }
 
   async #overH1(result: CallResult, lane: number | undefined): Promise<void> {
@@ -81,27 +88,37 @@ export class Clients {
   /** Whoever speaks to the upstream itself must not use a connection that the upstream is about to close. */
   #keptFor(key: string, door: Door): Socket | undefined {
     const kept = this.#sockets.get(key);
-    if (kept === undefined || WAY[door] !== 'passed' || performance.now() - kept.usedAt < KEEP_PASSED_MS) return kept?.socket;
+    if (kept === undefined || WAY[door] !== 'other-tunnel' || performance.now() - kept.usedAt < KEEP_OTHER_MS) return kept?.socket;
     kept.socket.destroy();
     return undefined;
   }
 
   #connect(door: Door, host: string): Promise<Socket> {
-    const { port, caPem, upstreamCaPem } = this.#gateway;
+    const { port, caPem } = this.#gateway;
     switch (WAY[door]) {
       case 'plain':
         return connectPlain(port);
       case 'tunnel':
         return connectThrough(port, `${host}:443`, caPem);
-      case 'passed':
-        return connectThrough(port, `${host}:443`, upstreamCaPem);
+      case 'other-tunnel':
+        return this.#throughToOther(host, ['http/1.1']);
       case 'plain-tunnel':
         return openTunnel(port, `${host}:80`);
     }
   }
 
+  async #throughToOther(host: string, alpn: readonly string[]): Promise<TLSSocket> {
+    const { port, upstreamCaPem, recordsTunnel } = this.#gateway;
+    const authority = `${host}:443`;
+    if (!recordsTunnel?.(host)) return connectThrough(port, authority, upstreamCaPem, { alpn });
+    const caller = `${TUNNEL_TAG}${randomUUID()}`;
+    const tunnel = await connectThrough(port, authority, upstreamCaPem, { alpn, headers: { 'X-GW-Caller-ID': caller } });
+    this.tunnels.push(caller);
+    return tunnel;
+  }
+
   async #overH2(result: CallResult, alone: boolean): Promise<void> {
-    const { session, localPort } = await (alone ? this.#openSession(result.plan.host) : this.#sharedSession(result.plan.host));
+    const { session, localPort } = await (alone ? this.#openSession(result.plan) : this.#sharedSession(result.plan));
     result.localPort = localPort;
     const { path, headers, body } = wireCall(result.plan, 0);
     result.bodySent = sha256(body);
@@ -131,20 +148,23 @@ export class Clients {
     if (alone) session.destroy();
   }
 
-  #sharedSession(host: string): Promise<Session> {
-    if (this.#session) return this.#session;
-    const opening = this.#openSession(host);
+  #sharedSession(plan: CallPlan): Promise<Session> {
+    const shared = this.#sessions.get(plan.host);
+    if (shared) return shared;
+    const opening = this.#openSession(plan);
     const forget = () => {
-      if (this.#session === opening) this.#session = undefined;
+      if (this.#sessions.get(plan.host) === opening) this.#sessions.delete(plan.host);
     };
     opening.then(({ session }) => session.once('close', forget), forget);
-    this.#session = opening;
+    this.#sessions.set(plan.host, opening);
     return opening;
   }
 
-  async #openSession(host: string): Promise<Session> {
+  async #openSession({ door, host }: CallPlan): Promise<Session> {
     const { port, caPem } = this.#gateway;
-    const socket = this.#track(await connectThrough(port, `${host}:443`, caPem, { alpn: ['h2'] }));
+    const alpn = ['h2'];
+    const tunnel = isOther(door) ? this.#throughToOther(host, alpn) : connectThrough(port, `${host}:443`, caPem, { alpn });
+    const socket = this.#track(await tunnel);
     const session = h2Session(socket, host);
     // Of a connection that is broken node:http2 hears only when it writes.
     const ping = setInterval(() => session.destroyed || session.ping(() => undefined), H2_PING_MS);
@@ -171,15 +191,16 @@ interface Session {
 }
 
 /** Doors that can share a connection have the same way. */
-const WAY: Readonly<Record<Door, 'plain' | 'tunnel' | 'plain-tunnel' | 'passed'>> = {
+const WAY: Readonly<Record<Door, 'plain' | 'tunnel' | 'plain-tunnel' | 'other-tunnel'>> = {
   direct: 'plain',
   redirect: 'plain',
   absolute: 'plain',
-  'passed-absolute': 'plain',
+  'other-absolute': 'plain',
   'connect-h1': 'tunnel',
   'connect-h2': 'tunnel',
   'plain-tunnel': 'plain-tunnel',
-  'passed-tunnel': 'passed',
+  'other-tunnel': 'other-tunnel',
+  'other-h2': 'other-tunnel',
 };
 
 /** Sends the call and reads its answer as far as it comes. */

@@ -1,15 +1,20 @@
 import { createHash } from 'node:crypto';
-import { createServer as createPlainServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
+import { createServer as createPlainServer, type IncomingMessage, type Server } from 'node:http';
+import { createSecureServer, type Http2SecureServer, type Http2ServerRequest } from 'node:http2';
+import type { Writable } from 'node:stream';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import type { CleanUp } from './checks.ts';
 import { type Pace, readPace, streamEvents, wholeAnswer } from './paced-answer.ts';
 import { acceptSockets, type SeenSocket } from './sockets.ts';
 
-/** The provider that it stands for, one that only bystanders call, and a host that is no provider. */
+/** The provider that it stands for, one that only bystanders call, a host that is no provider, and a known AI domain that is none. */
 export const AI_HOST = 'api.openai.com';
 export const BYSTANDER_HOST = 'api.mistral.ai';
 export const OTHER_HOST = 'stub.example';
+export const KNOWN_HOST = 'chat.deepseek.com';
+
+/** Of a connection that is broken node:http2 hears only when it writes. */
+const H2_PING_MS = 200;
 
 /** How far the upstream got with a call. `terminal`: the event that applications act on is written; `ended`: the body's end is. */
 export type Moment = 'received' | 'answering' | 'terminal' | 'ended';
@@ -46,7 +51,7 @@ export interface PacedUpstream {
 
 /** A provider, behind TLS and plain, whose answers are paced call by call, so that what hits the gateway in between hits every stage of an answer. */
 export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstream> {
-  const hosts = [AI_HOST, OTHER_HOST, BYSTANDER_HOST];
+  const hosts = [AI_HOST, OTHER_HOST, KNOWN_HOST, BYSTANDER_HOST];
   const { certPem, keyPem, caPem } = certificateOf('good', hosts);
   const calls = new Map<string, SeenCall>();
   const sockets = new Map<string, SeenSocket>();
@@ -55,8 +60,12 @@ export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstrea
     call.moment = moment;
     upstream.onMoment(moment);
   };
-  const take = (request: IncomingMessage, response: ServerResponse): void => void serve(request, response, calls, mark);
-  const secure = createServer({ cert: certPem, key: keyPem });
+  const take = (request: Request, response: Response): void => void serve(request, response, calls, mark);
+  const secure = createSecureServer({ cert: certPem, key: keyPem, allowHTTP1: true });
+  secure.on('session', (session) => {
+    const ping = setInterval(() => session.destroyed || session.ping(() => undefined), H2_PING_MS);
+    session.once('close', () => clearInterval(ping));
+  });
   acceptSockets(secure, sockets);
   const ports = {
     tls: await open(secure, take, cleanUp),
@@ -74,9 +83,13 @@ export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstrea
   return Object.assign(upstream, { ports, env });
 }
 
-async function open(server: Server, take: (request: IncomingMessage, response: ServerResponse) => void, cleanUp: CleanUp): Promise<number> {
+async function open(
+  server: Server | Http2SecureServer,
+  take: (request: Request, response: Response) => void,
+  cleanUp: CleanUp,
+): Promise<number> {
   // Short, so that idle connections are gone soon after the load is.
-  server.keepAliveTimeout = 2_000;
+  Object.assign(server, { keepAliveTimeout: 2_000 });
   server.on('tlsClientError', () => undefined);
   server.on('clientError', (_error, socket) => socket.destroy());
   server.on('request', take);
@@ -86,9 +99,14 @@ async function open(server: Server, take: (request: IncomingMessage, response: S
   return port;
 }
 
+/** Of either protocol. */
+type Request = IncomingMessage | Http2ServerRequest;
+interface Response extends Writable {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): this;
+}
 type Mark = (call: SeenCall, moment: Moment) => void;
 
-async function serve(request: IncomingMessage, response: ServerResponse, calls: Map<string, SeenCall>, mark: Mark): Promise<void> {
+async function serve(request: Request, response: Response, calls: Map<string, SeenCall>, mark: Mark): Promise<void> {
   response.on('error', () => undefined);
   const early = readPace(request.headers['x-proof-pace'], undefined);
   // An upload counts from its head on: its client may leave in the middle.
@@ -105,7 +123,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, calls: 
   answer(response, pace, sent, (moment) => mark(call, moment));
 }
 
-function arrived(pace: Pace, request: IncomingMessage, response: ServerResponse, calls: Map<string, SeenCall>): SeenCall {
+function arrived(pace: Pace, request: Request, response: Response, calls: Map<string, SeenCall>): SeenCall {
   const before = calls.get(pace.tag)?.arrivals ?? 0;
   const call: SeenCall = {
     moment: 'received',
@@ -122,7 +140,7 @@ function arrived(pace: Pace, request: IncomingMessage, response: ServerResponse,
 }
 
 /** Undefined when the client left in the middle of it. */
-function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
+function bodyOf(request: Request): Promise<Buffer | undefined> {
   return new Promise((resolve) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
@@ -132,7 +150,7 @@ function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   });
 }
 
-function answer(response: ServerResponse, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
+function answer(response: Response, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
   mark('received');
   let timer: NodeJS.Timeout | undefined;
   const later = (ms: number, step: () => void): void => {
@@ -142,7 +160,7 @@ function answer(response: ServerResponse, pace: Pace, sent: string | undefined, 
   later(pace.delay, () => (pace.events === 0 ? answerWhole(response, pace, sent, mark) : answerStream(response, pace, sent, mark, later)));
 }
 
-function answerWhole(response: ServerResponse, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
+function answerWhole(response: Response, pace: Pace, sent: string | undefined, mark: (moment: Moment) => void): void {
   const body = wholeAnswer(pace, sent);
   response.writeHead(200, { 'Content-Type': 'application/json', ...(pace.chunked ? {} : { 'Content-Length': String(body.length) }) });
   mark('answering');
@@ -151,7 +169,7 @@ function answerWhole(response: ServerResponse, pace: Pace, sent: string | undefi
 }
 
 function answerStream(
-  response: ServerResponse,
+  response: Response,
   pace: Pace,
   sent: string | undefined,
   mark: (moment: Moment) => void,

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
+import { NON_AI_MODES, type NonAiMode } from './calls.ts';
 
 /** How long a proof runs: a tenth in CI, whole by default, an hour for the soak alone. */
 export interface ProofSettings {
@@ -12,9 +13,16 @@ export interface ProofSettings {
   readonly seconds: number | undefined;
   /** Another number of requests per second of soak. */
   readonly rate: number | undefined;
+  /** `GW_PROXY_NON_AI` of the gateway under chaos; drawn when it is not given. */
+  readonly nonAi: NonAiMode | undefined;
+  /** `GW_UPSTREAM_CLIENT` of the gateway under chaos; drawn when it is not given. */
+  readonly upstreamClient: UpstreamClient | undefined;
 }
 
-/** Reads the arguments of a proof, the same for all of them. */
+export const UPSTREAM_CLIENTS = ['direct', 'undici'] as const;
+export type UpstreamClient = (typeof UPSTREAM_CLIENTS)[number];
+
+/** Reads the arguments of a proof, the same for all of them. @throws Error for a choice that there is not */
 export function proofSettings(): ProofSettings {
   const { values } = parseArgs({
     options: {
@@ -24,6 +32,8 @@ export function proofSettings(): ProofSettings {
       rounds: { type: 'string' },
       seconds: { type: 'string' },
       rate: { type: 'string' },
+      'non-ai': { type: 'string' },
+      'upstream-client': { type: 'string' },
     },
   });
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
@@ -33,5 +43,13 @@ export function proofSettings(): ProofSettings {
     rounds: number(values.rounds),
     seconds: number(values.seconds),
     rate: number(values.rate),
+    nonAi: choice('--non-ai', values['non-ai'], NON_AI_MODES),
+    upstreamClient: choice('--upstream-client', values['upstream-client'], UPSTREAM_CLIENTS),
   };
+}
+
+function choice<T extends string>(flag: string, value: string | undefined, allowed: readonly T[]): T | undefined {
+  const found = allowed.find((one) => one === value);
+  if (found === undefined && value !== undefined) throw new Error(`${flag} takes one of ${allowed.join(', ')}`);
+  return found;
 }

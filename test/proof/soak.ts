@@ -2,7 +2,7 @@
  * A long time under mixed load, then quiet: nothing that came with the load may stay behind it, and nothing that was acknowledged may be missing.
  */
 import { join } from 'node:path';
-import { type CallResult, DOORS, drawCall, isGoverned, PASSED_DOORS } from './calls.ts';
+import { type CallResult, DOORS, drawCall, OTHER_DOORS } from './calls.ts';
 import { type Checks, prove, sleep } from './checks.ts';
 import { Clients } from './clients.ts';
 import { type PacedUpstream, startPacedUpstream } from './paced-upstream.ts';
@@ -17,7 +17,7 @@ import { type Audit, auditStore } from './store-audit.ts';
 const SECONDS = { tenth: 60, full: 600, long: 3_600 };
 /** Moderate: what is looked for is what stays, not what is slow. */
 const PER_SECOND = 50;
-const EVERY_DOOR = [...DOORS, ...DOORS, ...PASSED_DOORS];
+const EVERY_DOOR = [...DOORS, ...DOORS, ...OTHER_DOORS];
 /** The load before the first measurement fills every cache that has a bound; after it nothing may grow. */
 const WARM_UP_SHARE = 0.25;
 const LANES = 16;
@@ -114,7 +114,7 @@ function checkRecords(checks: Checks, tally: Tally, audit: Audit): void {
   const recordOf = new Map([...audit.records].map(([id, record]) => [record.tag, { id, ...record }]));
   for (const result of acknowledged) {
     const { plan, recordId, recordHash } = result;
-    if (!isGoverned(plan.door)) continue;
+    if (!plan.governed) continue;
     const record = recordOf.get(plan.tag);
     if (record?.id !== recordId) missing.push(`${plan.tag}: record ${recordId}, stored is ${record?.id ?? 'none'}`);
     else if (recordHash !== undefined && recordHash !== record?.hash) missing.push(`${plan.tag}: another hash than announced`);

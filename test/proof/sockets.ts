@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Http2SecureServer } from 'node:http2';
 import { WebSocketServer } from 'ws';
 import { openAiSocket } from '../support/openai-sockets.ts';
 import { connectThrough } from '../support/raw-clients.ts';
@@ -33,7 +34,7 @@ export interface SeenSocket {
 }
 
 /** Lets a server speak the events of OpenAI's WebSockets. `seen`: by tag. */
-export function acceptSockets(server: Server, seen: Map<string, SeenSocket>): void {
+export function acceptSockets(server: Server | Http2SecureServer, seen: Map<string, SeenSocket>): void {
   const sockets = new WebSocketServer({ noServer: true });
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => undefined);

@@ -7,6 +7,8 @@ import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-stor
 const PAGE = 1_000;
 /** How the tags of WebSockets begin. */
 export const SOCKET_TAG = 'ws-';
+/** How callers of CONNECTs are named that have a record of their own. */
+export const TUNNEL_TAG = 'tunnel-';
 /** Counter spaces that every action adds to. */
 const SPACES = ['usage_day', 'usage_hour', 'usage_month'];
 
