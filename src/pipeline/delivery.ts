@@ -101,7 +101,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.#finished) return;
     this.#resume = resume;
     this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
-    const head = readAnswerHead(status, rawHeaders, this.#exchange.method);
+    const { method, stream, operation } = this.#exchange;
+    const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
     this.#head = head;
     this.#meter = createAnswerMeter(this.#exchange, head);
     this.#empty = empty;
@@ -278,7 +279,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.#finished) return;
     this.#finished = true;
     this.#tailTimer?.();
-    if (!this.clientGone && !this.failure) this.#meter?.end();
+    // Also of an answer that broke off: what it reported until then was used.
+    this.#meter?.end();
     const begun = this.#hider?.flush();
     if (begun?.length) {
       this.#note(begun);

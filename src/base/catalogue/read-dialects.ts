@@ -110,12 +110,13 @@ function readCountRule(usage: Row, name: string): CountRule {
 }
 
 function readStreamRule(row: Row): StreamRule | undefined {
-  const known = ['framing', 'done_data', 'done_events', 'usage_roots', 'error_paths', 'error_events', 'model_paths'];
+  const known = ['framing', 'or_json_array', 'done_data', 'done_events', 'usage_roots', 'error_paths', 'error_events', 'model_paths'];
   const stream = row.row('streaming', known);
   if (stream === undefined) return undefined;
   const doneData = stream.text('done_data');
   return {
     framing: oneOf(stream, 'framing', FRAMINGS) ?? missing(stream, 'framing', 'sse'),
+    orJsonArray: stream.flag('or_json_array', false),
     ...(doneData === undefined ? {} : { doneData }),
     doneEvents: stream.texts('done_events'),
     usageRoots: stream.texts('usage_roots'),

@@ -24,6 +24,8 @@ export interface UsageRule {
 /** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
 export interface StreamRule {
   readonly framing: 'sse' | 'ndjson' | 'json_array';
+  /** The stream may also come as one JSON array, which its `application/json` does not tell from a plain answer. */
+  readonly orJsonArray: boolean;
   /** Data text that ends the stream, such as `[DONE]`. */
   readonly doneData?: string;
   /** Event names that end the stream. */

@@ -10,7 +10,7 @@ export interface AnswerHead {
   readonly mediaType: string;
   /** Lower case; undefined for identity. */
   readonly contentEncoding: string | undefined;
-  /** By its media type the body comes in events, so it must not be held. */
+  /** The body comes in events, so it must not be held. */
   readonly eventStream: boolean;
   /** The answer has no body by its status or method (RFC 9110 §6.4.1). */
   readonly bodiless: boolean;
@@ -20,12 +20,16 @@ const EVENT_STREAMS: ReadonlySet<string> = new Set([
   'text/event-stream',
   'application/x-ndjson',
   'application/ndjson',
+  'application/jsonl',
   'application/stream+json',
   'application/vnd.amazon.eventstream',
 ]);
 
-/** Reads the raw head of an answer to a request of `method`. */
-export function readAnswerHead(status: number, rawHeaders: readonly string[], method: string): AnswerHead {
+/**
+ * Reads the raw head of an answer to a request of `method`.
+ * @param maybeArray the request asked for a stream that may come as one JSON array; only an answer of 200 is one
+ */
+export function readAnswerHead(status: number, rawHeaders: readonly string[], method: string, maybeArray = false): AnswerHead {
   const { headers, contentLength, contentType, contentEncoding } = filterResponseHeaders(rawHeaders);
   const mediaType = contentType === undefined ? '' : mediaTypeOf(contentType);
   const encoding = contentEncoding?.trim().toLowerCase();
@@ -36,7 +40,7 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
     contentLength,
     mediaType,
     contentEncoding: encoding === undefined || encoding === '' || encoding === 'identity' ? undefined : encoding,
-    eventStream: !bodiless && EVENT_STREAMS.has(mediaType),
+    eventStream: !bodiless && (EVENT_STREAMS.has(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
     bodiless,
   };
 }

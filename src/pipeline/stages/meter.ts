@@ -2,14 +2,14 @@ import type { Delivered } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 import { tellOfClientCertificate } from '../tunnel-call.ts';
 
-/** Ends the line when the call failed; else takes tokens and model from what the answer's meter saw. */
+/** Takes tokens and model from what the answer's meter saw, of a broken answer too; then ends the line when the call failed. */
 export const meter: Stage = {
   name: 'meter',
   run(exchange, pipeline) {
     const { delivery } = exchange;
-    if (delivery?.failure) refuseFailed(delivery, exchange.host, pipeline);
     exchange.usage = delivery?.meter?.usage;
     exchange.answeredModel = delivery?.meter?.model;
+    if (delivery?.failure) refuseFailed(delivery, exchange.host, pipeline);
     return undefined;
   },
 };
