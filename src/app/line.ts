@@ -1,7 +1,9 @@
-import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
+import { canonicalConnectorId, GENERIC_HTTP, registeredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
+import { nearestName } from '../base/lib/nearest.ts';
+import type { ActionTypeMap } from '../decide/routing/route.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { Pipeline, PipelineSettings } from '../pipeline/stage.ts';
@@ -28,6 +30,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
+    knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogue.provider(id) !== undefined,
     openTunnels,
     bufferedBytes: () => buffers.used,
@@ -95,7 +98,12 @@ function moneyRoutes(
       canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
     },
     credentials: { ...context, service: credentials, reload: () => loadCredentialFiles(config.credentialsDir, credentials, context) },
-    connectors: { catalogue, hasCredential: (id) => credentials.covers(id), failing: (id) => health.failing(id) },
+    connectors: {
+      catalogue,
+      actionTypes: actionTypesOf(config, catalogue),
+      hasCredential: (id) => credentials.covers(id),
+      lastError: (id) => health.lastError(id),
+    },
   };
 }
 
@@ -107,16 +115,25 @@ function settingsOf(config: Config, { adminToken, catalogue }: Resources): Pipel
     proxyAuth: config.proxyAuth,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
-    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name))),
+    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),
+    actionTypes: actionTypesOf(config, catalogue),
     pricingCached: config.pricingCached,
     injectUsage: config.meterInjectUsage,
   };
 }
 
-function knownConnector(catalogue: Catalogue, name: string): string {
-  const id = canonicalConnectorId(catalogue, name);
-  if (id === undefined) throw new Error(`GW_OAUTH_PASSTHROUGH: "${name}" is no connector`);
-  return id;
+function actionTypesOf({ actionTypeConnectors }: Config, catalogue: Catalogue): ActionTypeMap {
+  return new Map(Array.from(actionTypeConnectors, ([type, name]) => [type, knownConnector(catalogue, name, 'GW_ACTION_TYPE_CONNECTORS')]));
+}
+
+/** @throws Error that stops the start */
+function knownConnector(catalogue: Catalogue, name: string, variable: string): string {
+  const id = registeredConnectorId(catalogue, name);
+  if (id !== undefined) return id;
+  const ids = [...catalogue.providers.map((provider) => provider.id), GENERIC_HTTP];
+  const nearest = nearestName(name, ids);
+  const hint = nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  throw new Error(`${variable}: ${JSON.stringify(name)} is no connector${hint} it takes ${ids.join(', ')}`);
 }
 
 function shadowOf({ policiesShadow: path }: Config, { clock, log, language }: Resources, events: GatewayEvents): ShadowPolicy | undefined {

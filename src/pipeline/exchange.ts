@@ -147,6 +147,8 @@ export class Exchange {
 
   attribution: Attribution = {};
   connectorId: string | undefined;
+  /** The connector that the caller's own words lead to, so the one that a key which it brings is meant for (decision 6.9). */
+  meantFor: string | undefined;
   credentialId: string | undefined;
   /** Stored credentials that may go to this host. */
   credentialCandidates: readonly Credential[] = [];

@@ -3,6 +3,7 @@ import type { GatewayEvents } from '../base/events/execution-event.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { IpSet } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
+import type { ActionTypeMap } from '../decide/routing/route.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { CredentialService } from '../services/credentials.ts';
@@ -26,6 +27,8 @@ export interface PipelineSettings {
   readonly trustedProxies: IpSet;
   /** Connectors whose callers' own Authorization goes ahead of a stored credential. */
   readonly oauthPassthrough: ReadonlySet<string>;
+  /** Connectors that take the structured calls of an action type. */
+  readonly actionTypes: ActionTypeMap;
   /** Cached input tokens have their own rate (decision 6.3). */
   readonly pricingCached: boolean;
   /** Streams are asked for the usage that they report on request only. */

@@ -18,6 +18,12 @@ export function canonicalConnectorId(catalogue: Catalogue, text: string): string
   return catalogue.provider(text)?.id;
 }
 
+/** The canonical id of a connector that is there: of a registry row, or `generic_http`. */
+export function registeredConnectorId(catalogue: Catalogue, text: string): string | undefined {
+  const id = canonicalConnectorId(catalogue, text);
+  return id === GENERIC_HTTP || (id !== undefined && catalogue.provider(id) !== undefined) ? id : undefined;
+}
+
 /** Ids that no registry row may take. */
 export function isReservedConnectorId(id: string): boolean {
   return GENERIC_ALIASES.includes(id) || id.startsWith('custom');

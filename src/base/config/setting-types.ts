@@ -9,6 +9,7 @@ import { type EgressAllow, parseEgressAllow } from '../lib/egress-allow.ts';
 import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
 import { HostPatterns } from '../lib/host-patterns.ts';
 import { IpSet } from '../lib/ip.ts';
+import { isActionType } from '../model/action-request.ts';
 import type { Authority } from '../model/arrival.ts';
 
 /** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
@@ -198,6 +199,27 @@ export const names: SettingType<readonly string[]> = {
   allowed: 'comma-separated connector ids',
   parse: (text) => [...new Set(items(text))],
 };
+
+/** Names of connectors by `action.type`; whether anybody has these names is known when the catalogue is. */
+export const actionTypes: SettingType<ReadonlyMap<string, string>> = {
+  name: 'list of pairs',
+  allowed: 'comma-separated `TYPE=CONNECTOR` such as `ai.embed=cohere`, each type once, in lower-case words joined by dots',
+  list: true,
+  parse(text) {
+    const pairs = items(text).map(parseActionType);
+    const map = new Map(pairs);
+    const twice = pairs.find(([type], at) => pairs.findIndex(([other]) => other === type) !== at);
+    if (twice !== undefined) throw new RangeError(`${twice[0]} stands there twice`);
+    return map;
+  },
+};
+
+function parseActionType(text: string): readonly [string, string] {
+  const [type = '', connector = '', ...more] = text.split('=').map((part) => part.trim());
+  if (connector === '' || more.length > 0) throw new RangeError(`${JSON.stringify(text)} is no TYPE=CONNECTOR`);
+  if (!isActionType(type)) throw new RangeError(`${JSON.stringify(type)} is no action type`);
+  return [type, connector];
+}
 
 export const origins: SettingType<ReadonlySet<string>> = {
   name: 'list of origins',

@@ -98,6 +98,13 @@ export const SETTINGS = {
     'Connectors whose callers may bring their own `Authorization` (OAuth), which then goes ahead of a stored credential.',
   ),
 
+  actionTypeConnectors: required(
+    'GW_ACTION_TYPE_CONNECTORS',
+    type.actionTypes,
+    '',
+    'Connectors that take the structured calls of an `action.type` whatever their `target_host`, as `TYPE=CONNECTOR`.',
+  ),
+
   pricingFile: optional(
     'GW_PRICING_FILE',
     type.folder,

@@ -2,6 +2,13 @@ import type { Attribution } from './attribution.ts';
 
 export const ACTION_REQUEST_SCHEMA = 'gw.action_request.v2';
 
+const ACTION_TYPE = /^[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+$/;
+
+/** Lower-case words joined by dots, such as `ai.infer`, at most 128 characters. */
+export function isActionType(text: string): boolean {
+  return text.length <= 128 && ACTION_TYPE.test(text);
+}
+
 /** What the caller wants done upstream (specification, "ActionRequest"). */
 export interface Action {
   readonly type: string;

@@ -74,11 +74,7 @@ export function chooseCredential(question: CredentialQuestion): CredentialAnswer
   const first = candidates[0];
   if (first) return stored(first);
   if (ownKey) return CALLER;
-  if (callerKey)
-    return refused(
-      'no_credential_candidate',
-      `Policy moves this call to ${question.connectorId}, where the key that it carries must not go.`,
-    );
+  if (callerKey) return refused('no_credential_candidate', keyOfAnother(question));
   // A proxied call without a key is the provider's to refuse: its answer is what the client's SDK knows.
   if (door === 'proxied' || !question.needsCredential) return NONE;
   return refused('no_credential_candidate', `The connector ${question.connectorId} needs a key: send it as credential_hint, or store one.`);
@@ -95,16 +91,15 @@ function byHint(question: CredentialQuestion, hint: string): CredentialAnswer {
   if (question.hintIsStored)
     return refused('credential_not_allowed', `The credential of the hint is not one for ${question.connectorId} and this host.`);
   if (CREDENTIAL_ID.test(hint)) return refused('credential_not_found', 'There is no stored credential of this id.');
-  if (question.moved) {
-    return refused(
-      'no_credential_candidate',
-      `Policy moves this call to ${question.connectorId}, where the key that it carries must not go.`,
-    );
-  }
+  if (question.moved) return refused('no_credential_candidate', keyOfAnother(question));
   const raw: CredentialCandidate = { credential_id: '', connector_id: question.connectorId, mode: 'byok' };
   return !select || fits(raw, select)
     ? HINT
     : refused('credential_not_allowed', 'Policy does not leave a key of the caller for this call.');
+}
+
+function keyOfAnother({ connectorId }: CredentialQuestion): string {
+  return `The gateway moves this call to ${connectorId}, where the key that it carries must not go.`;
 }
 
 function fits(candidate: CredentialCandidate, select: CredentialSelection): boolean {

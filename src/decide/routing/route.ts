@@ -2,7 +2,7 @@
  * Which connector takes a call, and to which host it then goes. Pure: the catalogue, the request's own words and the effects of policy in, a connector
  * out. Nothing here picks a credential or judges the host.
  */
-import { canonicalConnectorId, GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import { GENERIC_HTTP, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 
@@ -11,21 +11,25 @@ export interface RouteQuestion {
   readonly connectorHint?: string | undefined;
   /** The effect of a matching rule; absent when policy has not been asked yet (decision 5.4). */
   readonly selectConnector?: string | undefined;
-  readonly actionType: string;
+  /** Absent where the mapping of action types does not count: what a client sends to a provider in that provider's own format stays there. */
+  readonly actionType?: string | undefined;
   /** Canonical (decision 3.17). */
   readonly targetHost: string;
 }
 
 export interface Route {
   readonly connectorId: string;
-  /** The registry row; undefined for `generic_http`. */
+  /**
+   * The registry row of the host: what the call means, and what it costs. `generic_http` adds nothing to a call, but takes none of that away either, or a
+   * hint could keep a call to a provider out of every budget. Undefined for a host that no row has.
+   */
   readonly provider: Provider | undefined;
   /** Where the call goes: the request's host when the connector covers it, else the connector's own (decision 6.9). */
   readonly targetHost: string;
   readonly chosenBy: 'hint' | 'policy' | 'action_type' | 'target_host' | 'fallback';
 }
 
-/** `action.type` → connector id, registered on the gateway (specification, "Connector routing precedence" 2). */
+/** `action.type` → canonical connector id, registered on the gateway (specification, "Connector routing precedence" 2). */
 export type ActionTypeMap = ReadonlyMap<string, string>;
 
 const NO_ACTION_TYPES: ActionTypeMap = new Map();
@@ -39,13 +43,13 @@ const NO_ACTION_TYPES: ActionTypeMap = new Map();
 export function route(catalogue: Catalogue, question: RouteQuestion, actionTypes: ActionTypeMap = NO_ACTION_TYPES): Route {
   const { connectorHint, selectConnector, targetHost } = question;
   if (connectorHint !== undefined) {
-    const id = canonicalConnectorId(catalogue, connectorHint);
-    if (id === undefined || !isBuiltIn(catalogue, id)) throw unknownHint(connectorHint);
+    const id = registeredConnectorId(catalogue, connectorHint);
+    if (id === undefined) throw unknownHint(connectorHint);
     return named(catalogue, id, targetHost, 'hint');
   }
-  if (selectConnector !== undefined) return named(catalogue, builtIn(catalogue, selectConnector), targetHost, 'policy');
-  const mapped = actionTypes.get(question.actionType);
-  if (mapped !== undefined) return named(catalogue, builtIn(catalogue, mapped), targetHost, 'action_type');
+  if (selectConnector !== undefined) return named(catalogue, registered(catalogue, selectConnector), targetHost, 'policy');
+  const mapped = question.actionType === undefined ? undefined : actionTypes.get(question.actionType);
+  if (mapped !== undefined) return named(catalogue, mapped, targetHost, 'action_type');
   return automatic(catalogue, targetHost);
 }
 
@@ -65,7 +69,7 @@ function automatic(catalogue: Catalogue, targetHost: string): Route {
 }
 
 function named(catalogue: Catalogue, id: string, targetHost: string, chosenBy: Route['chosenBy']): Route {
-  if (id === GENERIC_HTTP) return { connectorId: id, provider: undefined, targetHost, chosenBy };
+  if (id === GENERIC_HTTP) return { connectorId: id, provider: catalogue.providerForHost(targetHost), targetHost, chosenBy };
   const provider = catalogue.provider(id);
   if (provider === undefined) throw new GatewayError('internal', `no connector ${id}`);
   const covered = catalogue.providerForHost(targetHost)?.id === provider.id;
@@ -78,14 +82,10 @@ function named(catalogue: Catalogue, id: string, targetHost: string, chosenBy: R
   return { connectorId: id, provider, targetHost: host, chosenBy };
 }
 
-function builtIn(catalogue: Catalogue, name: string): string {
-  const id = canonicalConnectorId(catalogue, name);
-  if (id === undefined) throw new GatewayError('internal', `policy or configuration names a connector that does not exist: ${name}`);
+function registered(catalogue: Catalogue, name: string): string {
+  const id = registeredConnectorId(catalogue, name);
+  if (id === undefined) throw new GatewayError('internal', `policy names a connector that does not exist: ${name}`);
   return id;
-}
-
-function isBuiltIn(catalogue: Catalogue, id: string): boolean {
-  return id === GENERIC_HTTP || catalogue.provider(id) !== undefined;
 }
 
 function unknownHint(hint: string): GatewayError {

@@ -3,7 +3,7 @@ import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
 import { type JsonDoubt, parseSafeJson } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
-import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest } from '../../base/model/action-request.ts';
+import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
 import { actionMethod, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
 import { emptyMap, isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
@@ -33,7 +33,6 @@ export class AmbiguousActionRequest extends GatewayError {
   }
 }
 
-const ACTION_TYPE = /^[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+$/;
 const MAX_HEADERS = 100;
 const MAX_HEADER_VALUE = 16_384;
 const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
@@ -75,7 +74,7 @@ interface ActionRead {
 
 function readAction(map: Members, options: DirectOptions, problems: Problems): ActionRead | undefined {
   const type = requiredText(map, 'type', problems);
-  if (type !== undefined && (type.length > 128 || !ACTION_TYPE.test(type))) {
+  if (type !== undefined && !isActionType(type)) {
     problems.add('action.type', 'must be lower-case words joined by dots, such as ai.infer');
   }
   const methodText = requiredText(map, 'method', problems);

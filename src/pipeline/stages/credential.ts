@@ -1,3 +1,4 @@
+import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { chooseCredential } from '../../decide/routing/choose-credential.ts';
@@ -12,11 +13,11 @@ import type { Pipeline, Stage } from '../stage.ts';
  * A call that is left without one is refused when the key would be put in: what policy says of the final choice comes first.
  */
 export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
-  const { provider, request, facts } = exchange;
+  const { provider, request } = exchange;
   const { credentials, settings } = pipeline;
   const connectorId = exchange.connectorId ?? '';
   const select = exchange.verdict?.effects.select_credential;
-  const moved = facts !== undefined && facts.connector_id !== connectorId;
+  const moved = exchange.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(exchange.orgId, connectorId), exchange.host);
   const passthrough = settings.oauthPassthrough.has(connectorId);
   exchange.credentialCandidates = candidates;
@@ -28,7 +29,7 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
   const answer = chooseCredential({
     door: request ? 'direct' : 'proxied',
     connectorId,
-    needsCredential: provider?.needsCredential === true,
+    needsCredential: provider?.needsCredential === true && connectorId !== GENERIC_HTTP,
     candidates,
     hint,
     hintIsStored: hint !== undefined && credentials.isStored(exchange.orgId, hint),
@@ -80,12 +81,12 @@ export const inject: Stage = {
 };
 
 function replaceKey(exchange: Exchange, { catalogue }: Pipeline, key: string): void {
-  const { provider, facts } = exchange;
+  const { provider, meantFor } = exchange;
   if (!provider) {
     const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
   }
-  const meant = facts?.connector_id === undefined ? undefined : catalogue.provider(facts.connector_id);
+  const meant = meantFor === undefined ? undefined : catalogue.provider(meantFor);
   exchange.path = withoutAuthQuery(meant, withoutAuthQuery(provider, exchange.path));
   exchange.headers = [...withoutAuth(provider, exchange.headers), ...injectAuth(provider, key, exchange.operation?.dialect)];
 }

@@ -1,7 +1,8 @@
+import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
-import { candidateConnectors, route } from '../../decide/routing/route.ts';
+import { candidateConnectors, type RouteQuestion, route } from '../../decide/routing/route.ts';
 import { directCall, directPath } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { Exchange } from '../exchange.ts';
@@ -12,8 +13,9 @@ import { takeCredential } from './credential.ts';
 export const resolve: Stage = {
   name: 'resolve',
   run(exchange, pipeline) {
-    takeRoute(exchange, pipeline, {});
-    if (exchange.request) shape(exchange, exchange.request);
+    const { request } = exchange;
+    takeRoute(exchange, pipeline, request ? { connectorHint: request.connector_hint, actionType: request.action.type } : {});
+    if (request) shape(exchange, request);
     takePrice(exchange, pipeline);
     // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
     takeCredential(exchange, pipeline);
@@ -21,24 +23,27 @@ export const resolve: Stage = {
   },
 };
 
-/** Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type. */
-export function takeRoute(exchange: Exchange, pipeline: Pipeline, by: { selectConnector?: string }): void {
-  const { catalogue } = pipeline;
-  const { request } = exchange;
-  const chosen = route(catalogue, {
-    connectorHint: request?.connector_hint,
-    selectConnector: by.selectConnector,
-    actionType: exchange.actionType,
-    targetHost: exchange.host,
-  });
+/**
+ * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type.
+ * @param by what chooses beside the host; what was mutated goes by its host alone
+ */
+export function takeRoute(exchange: Exchange, pipeline: Pipeline, by: Omit<RouteQuestion, 'targetHost'>): void {
+  const { catalogue, settings } = pipeline;
+  const { request, host } = exchange;
+  const chosen = route(catalogue, { ...by, targetHost: host }, settings.actionTypes);
   exchange.connectorId = chosen.connectorId;
   exchange.candidates = candidateConnectors(catalogue, chosen);
-  if (chosen.targetHost !== exchange.host) {
+  const moves = chosen.targetHost !== host;
+  // An operator's mapping is nothing that a caller knows of: what it brings is meant for the host that it names.
+  exchange.meantFor ??=
+    moves && chosen.chosenBy === 'action_type' ? route(catalogue, { targetHost: host }).connectorId : chosen.connectorId;
+  if (moves) {
     exchange.host = chosen.targetHost;
     exchange.port = 443;
     exchange.tls = true;
   }
-  if (request && exchange.path === '') exchange.path = directPath(request.action, chosen.provider);
+  if (request && exchange.path === '')
+    exchange.path = directPath(request.action, chosen.connectorId === GENERIC_HTTP ? undefined : chosen.provider);
   const same = exchange.provider === chosen.provider && exchange.operation !== undefined;
   exchange.provider = chosen.provider;
   if (!same)
@@ -61,7 +66,7 @@ function shape(exchange: Exchange, { action }: ActionRequest): void {
     const message = `is ${operation.actionType} for ${exchange.method} ${pathOnly(exchange.path)} of ${provider.id}`;
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [{ path: 'action.type', message }] });
   }
-  if (exchange.stream && !provider?.canStream) {
+  if (exchange.stream && (exchange.connectorId === GENERIC_HTTP || !provider?.canStream)) {
     throw new GatewayError('streaming_not_supported', `The connector ${exchange.connectorId} does not stream on the structured API.`);
   }
   const call = directCall(action, exchange.path, operation);

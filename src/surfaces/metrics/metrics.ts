@@ -15,6 +15,8 @@ export interface MetricsOptions {
   /** Org ids that may stand in a label. */
   knownOrg(orgId: string): boolean;
   knownProvider(id: string): boolean;
+  /** Action types of the operator's, beside the standard ones. */
+  knownActionType(type: string): boolean;
   openTunnels(): number;
   bufferedBytes(): number;
   discoveredDomains(): number;
@@ -81,6 +83,7 @@ function executionListener(
   registry: Registry,
   org: (id: string) => string,
   provider: (id: string | undefined) => string,
+  actionType: (type: string) => string,
 ): GatewayEvents['execution'] {
   const requests = counter(registry, METRICS.requests);
   const duration = histogram(registry, METRICS.duration);
@@ -90,7 +93,7 @@ function executionListener(
   const overageEnforced = counter(registry, METRICS.overageEnforced);
   const pricedByDefault = counter(registry, METRICS.pricedByDefault);
   return ({ record, durationMs }) => {
-    const action = ACTION_TYPES.has(record.action_type) ? record.action_type : OTHER;
+    const action = actionType(record.action_type);
     requests(action, record.decision, org(record.org_id)).inc();
     duration(action, record.decision).observe(durationMs);
     if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
@@ -123,9 +126,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
+  const actionType = (type: string) => (ACTION_TYPES.has(type) || options.knownActionType(type) ? type : OTHER);
 
   const events: Partial<GatewayEvents> = {
-    execution: executionListener(registry, org, provider),
+    execution: executionListener(registry, org, provider, actionType),
     replayed: (orgId) => replays(org(orgId)).inc(),
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),

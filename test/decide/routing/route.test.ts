@@ -14,12 +14,15 @@ t.test('routing follows the specified precedence', async (t) => {
     ['policy before action type', { ...question, actionType: 'ai.embed', selectConnector: 'provider_b' }, 'anthropic', 'policy'],
     ['hint before policy', { ...question, connectorHint: 'mistral', selectConnector: 'anthropic' }, 'mistral', 'hint'],
     ['a neutral hint', { ...question, connectorHint: 'provider_e' }, 'cohere', 'hint'],
+    ['a hint before an action type', { ...question, actionType: 'ai.embed', connectorHint: 'mistral' }, 'mistral', 'hint'],
     ['generic by hint', { ...question, connectorHint: 'generic_http' }, 'generic_http', 'hint'],
+    ['no action type, no mapping', { targetHost: 'api.openai.com' }, 'openai', 'target_host'],
   ] as const;
   for (const [name, asked, connectorId, chosenBy] of table) {
     const made = route(catalogue, asked, map);
     t.strictSame([made.connectorId, made.chosenBy], [connectorId, chosenBy], name);
-    t.equal(made.provider?.id, connectorId === 'generic_http' ? undefined : connectorId);
+    const hosted = asked.targetHost === 'example.com' ? undefined : 'openai';
+    t.equal(made.provider?.id, connectorId === 'generic_http' ? hosted : connectorId, `${name}: what the call means`);
   }
 });
 
