@@ -40,6 +40,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const pinned = new PinnedHosts({ clock, log });
   const events = fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]);
   resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
+  budgets.raiseMissed();
   policies.reportTo(events);
   const shadow = shadowOf(config, resources, events);
   const pipeline: Pipeline = {

@@ -27,7 +27,7 @@ import type { Change } from '../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { rollUp } from '../record/roll-up.ts';
-import type { Reservation } from '../services/budgets.ts';
+import type { Counted, Reservation } from '../services/budgets.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
@@ -193,6 +193,8 @@ export class Exchange {
 
   /** What is set aside for the call; the runner settles it. */
   reservation: Reservation | undefined;
+  /** Its cost, once that is counted. */
+  counted: Counted | undefined;
   delivery: Delivered | undefined;
   /** The answer of a call with an idempotency key. */
   copy: AnswerCopy | undefined;

@@ -5,7 +5,7 @@ import type { Exchange, Refusal } from './exchange.ts';
 import { recordOf } from './record-of.ts';
 import { refusalOf } from './refusals.ts';
 import { sendFailure, sendRefusal } from './send.ts';
-import { giveBack, settle, unsettle } from './settle.ts';
+import { giveBack, settle, settled, unsettle } from './settle.ts';
 import { ANSWERED, type Pipeline, type StageResult } from './stage.ts';
 import { STAGES } from './stages.ts';
 
@@ -79,10 +79,10 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
   try {
     await store.commit(commit, effects);
   } catch (error) {
-    unsettle(exchange, record, pipeline);
+    unsettle(exchange, pipeline);
     throw error;
   }
-  exchange.reservation = undefined;
+  settled(exchange, pipeline);
   if (exchange.refusal) {
     exchange.delivery?.abandon();
     sendRefusal(exchange, exchange.refusal, record);

@@ -13,7 +13,7 @@ import type { Pipeline } from './stage.ts';
 export function settle(exchange: Exchange, record: ExecutionRecord, { budgets }: Pipeline): readonly Effect[] {
   const effects: Effect[] = [];
   for (let at = exchange.settlements.length - 1; at >= 0; at -= 1) effects.push(...(exchange.settlements[at]?.(record) ?? []));
-  if (isCounted(record)) effects.push(...budgets.count(spenderOf(record), costOf(record), exchange.completedAt));
+  exchange.counted = isCounted(record) ? budgets.count(spenderOf(record), costOf(record), exchange.completedAt) : undefined;
   const { reservation } = exchange;
   // In one turn with the count: what the call cost stands in the place of what was set aside for it.
   if (reservation) budgets.release(reservation);
@@ -21,9 +21,15 @@ export function settle(exchange: Exchange, record: ExecutionRecord, { budgets }:
   return effects;
 }
 
+/** The record is stored, and what {@link settle} counted is spent. */
+export function settled(exchange: Exchange, { budgets }: Pipeline): void {
+  exchange.reservation = undefined;
+  if (exchange.counted) budgets.stored(exchange.counted);
+}
+
 /** The record could not be stored: all is as it was before {@link settle}. */
-export function unsettle(exchange: Exchange, record: ExecutionRecord, { budgets }: Pipeline): void {
-  if (isCounted(record)) budgets.uncount(spenderOf(record), costOf(record), exchange.completedAt);
+export function unsettle(exchange: Exchange, { budgets }: Pipeline): void {
+  if (exchange.counted) budgets.uncount(exchange.counted);
   if (exchange.reservation) budgets.restore(exchange.reservation);
 }
 

@@ -1,13 +1,13 @@
 import type { Clock } from '../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../base/lib/money.ts';
-import type { BudgetAlert, BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
+import type { BudgetAlert, BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayText, type Period, windowStart } from '../decide/limits/windows.ts';
-import type { Effect, Store } from '../storage/contract/store.ts';
-import { type Budget, type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { type AlertLine, type Budget, newsOf, nextNews } from './scope-limits.ts';
+import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
 
 const LIMITS = 'budget_limit';
 const ALERTED = 'budget_alerted';
-const LEVELS: readonly BudgetLevel[] = ['warning', 'critical', 'exceeded'];
 
 /** A cap that a call would pass. Amounts are pico-dollars. */
 export interface CapExceeded {
@@ -15,15 +15,27 @@ export interface CapExceeded {
   readonly limit: BudgetLimit | undefined;
   readonly capPico: bigint;
   readonly settledPico: bigint;
+  /** Without the call's own part. */
   readonly reservedPico: bigint;
 }
 
 /** What is set aside for one call until it is settled. */
 export interface Reservation {
-  readonly pico: bigint;
   readonly scopes: readonly ScopeSpend[];
+  /** Grows with a stream that costs more than was estimated. */
+  pico: bigint;
   /** A cap holds this call: it must not be forgotten if the process dies (decision 6.8). */
   readonly capped: boolean;
+  readonly project: ScopeSpend;
+  /** The cap that policy sets for the project's month. */
+  readonly monthlyCapPico: bigint | undefined;
+}
+
+/** A cost that was counted and whose record is not stored yet. */
+export interface Counted {
+  readonly scopes: readonly ScopeSpend[];
+  readonly pico: bigint;
+  readonly day: number;
 }
 
 /** A limit with the spend of its current period. */
@@ -52,7 +64,7 @@ export class BudgetService {
     this.#alert = alert;
   }
 
-  /** Reads limits and the spend of the open windows. `alert` is called after the settlement that reached a threshold. */
+  /** Reads limits and the spend of the open windows. `alert` is called when records are stored with which a threshold is reached. */
   static async open(options: { store: Store; clock: Clock; alert: (alert: BudgetAlert) => void }): Promise<BudgetService> {
     const { store, clock, alert } = options;
     const service = new BudgetService(store, clock, await SpendBook.open(store, clock.now()), alert);
@@ -93,8 +105,7 @@ export class BudgetService {
       { op: 'delete', space: ALERTED, key: limitId },
     ]);
     this.#limits.delete(limitId);
-    const scope = this.#scopeOf(budget.limit);
-    scope.budgets = scope.budgets.filter((one) => one !== budget);
+    this.#scopeOf(budget.limit).limits.drop(budget);
     return true;
   }
 
@@ -103,24 +114,24 @@ export class BudgetService {
    * @param monthlyCapPico the cap that policy sets for the project's month
    */
   reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
-    const today = dayOf(this.#clock.now());
     const scopes = this.#book.of(spender);
-    let capped = monthlyCapPico !== undefined;
-    if (monthlyCapPico !== undefined) {
-      const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
-      const exceeded = passes(project, 'monthly', today, pico, monthlyCapPico);
-      if (exceeded) return { limit: undefined, ...exceeded };
-    }
-    for (const scope of scopes) {
-      for (const { limit, capPico } of scope.budgets) {
-        if (!limit.actions.includes('cap')) continue;
-        capped = true;
-        const exceeded = passes(scope, limit.period, today, pico, capPico);
-        if (exceeded) return { limit, ...exceeded };
-      }
-    }
-    for (const scope of scopes) scope.reserved += pico;
-    return { pico, scopes, capped };
+    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
+    const capped = monthlyCapPico !== undefined || scopes.some(({ limits }) => limits.caps.length > 0);
+    const reservation: Reservation = { scopes, pico: 0n, capped, project, monthlyCapPico };
+    const exceeded = capped ? this.#passed(reservation, pico) : undefined;
+    if (exceeded) return exceeded;
+    this.#setAside(reservation, pico);
+    return reservation;
+  }
+
+  /**
+   * A running call has cost `pico` so far: sets aside what that is more than its reservation, so that streams at the same time cannot pass a cap together.
+   * @returns the cap that it has passed; then nothing is changed
+   */
+  grow(reservation: Reservation, pico: bigint): CapExceeded | undefined {
+    const exceeded = this.#passed(reservation, pico);
+    if (exceeded === undefined && pico > reservation.pico) this.#setAside(reservation, pico);
+    return exceeded;
   }
 
   /** Gives a reservation back; once. */
@@ -133,49 +144,89 @@ export class BudgetService {
     for (const scope of scopes) scope.reserved += pico;
   }
 
-  /**
-   * Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same.
-   * @returns what is committed with the call's record
-   */
-  count(spender: Spender, costPico: bigint, epochMs: number): readonly Effect[] {
-    if (costPico === 0n) return NONE;
-    const day = dayOf(epochMs);
-    let alerts: readonly Effect[] = NONE;
-    for (const scope of this.#book.of(spender)) {
-      scope.add(day, costPico);
-      if (scope.budgets.length > 0) alerts = [...alerts, ...this.#alerts(scope, day)];
+  /** Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same. Its record is to be stored next. */
+  count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
+    if (costPico === 0n) return undefined;
+    const counted: Counted = { scopes: this.#book.of(spender), pico: costPico, day: dayOf(epochMs) };
+    for (const scope of counted.scopes) {
+      scope.add(counted.day, costPico);
+      scope.unstored += costPico;
     }
-    return alerts;
+    return counted;
   }
 
   /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
-  uncount(spender: Spender, costPico: bigint, epochMs: number): void {
-    if (costPico === 0n) return;
-    for (const scope of this.#book.of(spender)) scope.add(dayOf(epochMs), -costPico);
+  uncount({ scopes, pico, day }: Counted): void {
+    for (const scope of scopes) {
+      scope.add(day, -pico);
+      scope.unstored -= pico;
+    }
   }
 
-  /** Once per period and level: the level is kept, and committed with the record that reached it. */
-  #alerts(scope: ScopeSpend, day: number): readonly Effect[] {
-    const effects: Effect[] = [];
-    for (const budget of scope.budgets) {
-      const { limit, capPico } = budget;
-      if (!limit.actions.includes('alert')) continue;
-      const spent = scope.settled(limit.period, day);
-      const level = levelOf(spent, capPico, limit);
-      const periodStart = dayText(windowStart(limit.period, day));
-      if (level === undefined || !isNews(budget.alerted, periodStart, level)) continue;
-      budget.alerted = { periodStart, level };
-      effects.push({ op: 'put', space: ALERTED, key: limit.limit_id, value: budget.alerted });
-      this.#alert({ limit, level, periodStart, spentUsd: usdFromPico(spent) });
+  /** The record of a counted call is stored: raises the alerts of what is now spent for certain. */
+  stored({ scopes, pico, day }: Counted): void {
+    for (const scope of scopes) {
+      scope.unstored -= pico;
+      this.#raise(scope, day);
     }
-    return effects;
+  }
+
+  /** Raises what was reached when a process ended before it could say so. */
+  raiseMissed(): void {
+    const today = dayOf(this.#clock.now());
+    for (const { limit } of this.#limits.values()) this.#raise(this.#scopeOf(limit), today);
+  }
+
+  /** Once per period and level. It is said first and kept afterwards: a crash between the two repeats an alert and never loses one. */
+  #raise(scope: ScopeSpend, day: number): void {
+    for (const line of scope.limits.alerts) {
+      const spent = scope.settled(line.period, day) - scope.unstored;
+      const start = scope.start(line.period, day);
+      if (line.start !== start) look(line, start);
+      if (line.next !== undefined && spent >= line.next) this.#say(line, start, spent);
+    }
+  }
+
+  #say(line: AlertLine, start: number, spent: bigint): void {
+    const periodStart = dayText(start);
+    for (const budget of line.budgets) {
+      const level = newsOf(budget, periodStart, spent);
+      if (level === undefined) continue;
+      const { limit } = budget;
+      budget.alerted = { periodStart, level };
+      this.#alert({ limit, level, periodStart, spentUsd: usdFromPico(spent) });
+      this.#store.commit(undefined, [{ op: 'put', space: ALERTED, key: limit.limit_id, value: budget.alerted }]).catch(() => undefined);
+    }
+    look(line, start);
+  }
+
+  /** The first cap that would be passed if this call cost `pico`. */
+  #passed(reservation: Reservation, pico: bigint): CapExceeded | undefined {
+    const today = dayOf(this.#clock.now());
+    const { scopes, project, monthlyCapPico } = reservation;
+    if (monthlyCapPico !== undefined) {
+      const exceeded = passes(project, 'monthly', today, reservation, pico, monthlyCapPico);
+      if (exceeded) return { limit: undefined, ...exceeded };
+    }
+    for (const scope of scopes) {
+      for (const { limit, capPico } of scope.limits.caps) {
+        const exceeded = passes(scope, limit.period, today, reservation, pico, capPico);
+        if (exceeded) return { limit, ...exceeded };
+      }
+    }
+    return undefined;
+  }
+
+  #setAside(reservation: Reservation, pico: bigint): void {
+    const more = pico - reservation.pico;
+    for (const scope of reservation.scopes) scope.reserved += more;
+    reservation.pico = pico;
   }
 
   #hold(limit: BudgetLimit): void {
     const budget: Budget = { limit, capPico: parseUsd(limit.limit_usd) ?? 0n, alerted: undefined };
     this.#limits.set(limit.limit_id, budget);
-    const scope = this.#scopeOf(limit);
-    scope.budgets = [...scope.budgets, budget];
+    this.#scopeOf(limit).limits.hold(budget);
   }
 
   #scopeOf(limit: BudgetLimit): ScopeSpend {
@@ -183,26 +234,25 @@ export class BudgetService {
   }
 }
 
-const NONE: readonly Effect[] = [];
-
-function passes(spend: ScopeSpend, period: Period, day: number, pico: bigint, capPico: bigint): Omit<CapExceeded, 'limit'> | undefined {
+function passes(
+  spend: ScopeSpend,
+  period: Period,
+  day: number,
+  own: Reservation,
+  pico: bigint,
+  capPico: bigint,
+): Omit<CapExceeded, 'limit'> | undefined {
   const settledPico = spend.settled(period, day);
-  const reservedPico = spend.reserved;
+  const reservedPico = spend.reserved - own.pico;
   return settledPico + reservedPico + pico > capPico ? { capPico, settledPico, reservedPico } : undefined;
 }
 
-/** Percentages are whole, so comparing products keeps it exact. */
-function levelOf(spent: bigint, cap: bigint, limit: BudgetLimit): BudgetLevel | undefined {
-  if (spent >= cap) return 'exceeded';
-  if (spent * 100n >= cap * BigInt(limit.critical_threshold_pct)) return 'critical';
-  return spent * 100n >= cap * BigInt(limit.warning_threshold_pct) ? 'warning' : undefined;
-}
-
-function isNews(alerted: Budget['alerted'], periodStart: string, level: BudgetLevel): boolean {
-  return alerted?.periodStart !== periodStart || LEVELS.indexOf(level) > LEVELS.indexOf(alerted.level);
+function look(line: AlertLine, start: number): void {
+  line.start = start;
+  line.next = nextNews(line.budgets, dayText(start));
 }
 
 /** True for the answer of {@link BudgetService.reserve} that refuses. */
 export function isExceeded(answer: Reservation | CapExceeded): answer is CapExceeded {
-  return 'capPico' in answer;
+  return 'settledPico' in answer;
 }

@@ -1,7 +1,7 @@
-import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../decide/limits/windows.ts';
 import { parseRollUpKey, SPEND_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { ScopeLimits } from './scope-limits.ts';
 
 /** What a budget can be set for (specification, "Budget limit creation rules"). */
 export const BUDGET_SCOPES = ['org', 'project', 'workload', 'provider'] as const;
@@ -16,27 +16,28 @@ export interface Spender {
   readonly connectorId: string;
 }
 
-/** A limit as the spend of its scope sees it. */
-export interface Budget {
-  readonly limit: BudgetLimit;
-  readonly capPico: bigint;
-  /** The window and level of the last alert. */
-  alerted: { readonly periodStart: string; readonly level: BudgetLevel } | undefined;
-}
-
 /** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
 export class ScopeSpend {
   reserved = 0n;
-  budgets: readonly Budget[] = [];
+  /** Of what is settled, the part whose records are not stored yet. */
+  unstored = 0n;
+  readonly limits = new ScopeLimits();
   readonly #days = new Map<number, bigint>();
   /** The day that the sums are of. */
   #summedFor: number | undefined;
   readonly #sums: Record<Period, bigint> = { daily: 0n, weekly: 0n, monthly: 0n };
+  readonly #starts: Record<Period, number> = { daily: 0, weekly: 0, monthly: 0 };
 
   /** Settled in the window of `period` that `day` lies in, up to that day. */
   settled(period: Period, day: number): bigint {
     if (day !== this.#summedFor) this.#sumUp(day);
     return this.#sums[period];
+  }
+
+  /** First day of the window of `period` that `day` lies in. */
+  start(period: Period, day: number): number {
+    if (day !== this.#summedFor) this.#sumUp(day);
+    return this.#starts[period];
   }
 
   add(day: number, pico: bigint): void {
@@ -53,6 +54,7 @@ export class ScopeSpend {
       let sum = 0n;
       for (const [at, pico] of this.#days) if (at >= from && at <= day) sum += pico;
       this.#sums[period] = sum;
+      this.#starts[period] = from;
     }
     this.#summedFor = day;
   }

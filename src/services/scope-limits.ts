@@ -1,0 +1,87 @@
+import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
+import { PERIODS, type Period } from '../decide/limits/windows.ts';
+
+/** A limit as the spend of its scope sees it. */
+export interface Budget {
+  readonly limit: BudgetLimit;
+  readonly capPico: bigint;
+  /** First day of the window and level of the last alert. */
+  alerted: { readonly periodStart: string; readonly level: BudgetLevel } | undefined;
+}
+
+/** The limits of one period that alert, and from which amount on one of them has something to say. */
+export interface AlertLine {
+  readonly period: Period;
+  readonly budgets: readonly Budget[];
+  /** First day of the window that `next` is of; undefined: to be looked up anew. */
+  start: number | undefined;
+  /** Pico-dollars; undefined: all has been said in this window. */
+  next: bigint | undefined;
+}
+
+const LEVELS: readonly BudgetLevel[] = ['warning', 'critical', 'exceeded'];
+
+/** The limits of one scope, prepared when they change, so that a call asks at most once per period however many there are. */
+export class ScopeLimits {
+  #all: readonly Budget[] = [];
+  /** Of each period the cap that is reached first: what it lets through, all others do. */
+  caps: readonly Budget[] = [];
+  alerts: readonly AlertLine[] = [];
+
+  hold(budget: Budget): void {
+    this.#prepare([...this.#all, budget]);
+  }
+
+  drop(budget: Budget): void {
+    this.#prepare(this.#all.filter((one) => one !== budget));
+  }
+
+  #prepare(all: readonly Budget[]): void {
+    this.#all = all;
+    this.caps = PERIODS.flatMap((period) => tightest(of(all, period, 'cap')) ?? []);
+    this.alerts = PERIODS.flatMap((period) => {
+      const budgets = of(all, period, 'alert');
+      return budgets.length === 0 ? [] : [{ period, budgets, start: undefined, next: undefined }];
+    });
+  }
+}
+
+function of(all: readonly Budget[], period: Period, action: 'alert' | 'cap'): readonly Budget[] {
+  return all.filter(({ limit }) => limit.period === period && limit.actions.includes(action));
+}
+
+function tightest(budgets: readonly Budget[]): Budget | undefined {
+  let found: Budget | undefined;
+  for (const budget of budgets) if (found === undefined || budget.capPico < found.capPico) found = budget;
+  return found;
+}
+
+/** The least spend at which one of these limits has news in the window that begins on `periodStart`. */
+export function nextNews(budgets: readonly Budget[], periodStart: string): bigint | undefined {
+  let least: bigint | undefined;
+  for (const budget of budgets) {
+    for (const level of LEVELS) {
+      if (!isNews(budget, periodStart, level)) continue;
+      const from = reachedAt(budget, level);
+      if (least === undefined || from < least) least = from;
+    }
+  }
+  return least;
+}
+
+/** The level that `spent` has reached, if it was not alerted yet in the window that begins on `periodStart`. */
+export function newsOf(budget: Budget, periodStart: string, spent: bigint): BudgetLevel | undefined {
+  const level = LEVELS.findLast((one) => spent >= reachedAt(budget, one));
+  return level !== undefined && isNews(budget, periodStart, level) ? level : undefined;
+}
+
+/** Percentages are whole; rounded up, so that comparing with a whole amount is exact. */
+function reachedAt({ limit, capPico }: Budget, level: BudgetLevel): bigint {
+  if (level === 'exceeded') return capPico;
+  const percent = level === 'critical' ? limit.critical_threshold_pct : limit.warning_threshold_pct;
+  return (capPico * BigInt(percent) + 99n) / 100n;
+}
+
+function isNews({ alerted }: Budget, periodStart: string, level: BudgetLevel): boolean {
+  return alerted?.periodStart !== periodStart || LEVELS.indexOf(level) > LEVELS.indexOf(alerted.level);
+}

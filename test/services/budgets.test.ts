@@ -1,0 +1,128 @@
+// What a budget says and lets through, asked of the service itself: alerts around commits and crashes, many limits at once, streams that grow.
+import t from 'tap';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import { picoFromUsd } from '../../src/base/lib/money.ts';
+import type { BudgetAlert, BudgetLimit } from '../../src/base/model/budget-limit.ts';
+import { BudgetService, type CapExceeded, type Counted, isExceeded, type Reservation } from '../../src/services/budgets.ts';
+import { rollUpKey, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+const SPENDER = { orgId: 'o', workloadId: 'w', projectId: 'p', connectorId: 'openai' };
+const usd = picoFromUsd;
+let limits = 0;
+
+function limit(limit_usd: string, more: Partial<BudgetLimit> = {}): BudgetLimit {
+  const thresholds = { warning_threshold_pct: 50, critical_threshold_pct: 80 };
+  const id = `limit-${++limits}`;
+  return {
+    limit_id: id,
+    org_id: 'o',
+    scope: 'org',
+    limit_usd,
+    period: 'monthly',
+    ...thresholds,
+    actions: ['cap'],
+    created_at: '',
+    ...more,
+  };
+}
+
+async function openStore(t: HasTeardown): Promise<Store> {
+  const store = await openEmbeddedStore({ dir: tempDir(t), fsync: 'off', clock: fakeClock(), log: silentLogger });
+  t.teardown(() => store.close());
+  return store;
+}
+
+async function open(store: Store) {
+  const clock = fakeClock(Date.UTC(2026, 10, 18));
+  const alerts: BudgetAlert[] = [];
+  const budgets = await BudgetService.open({ store, clock, alert: (alert) => alerts.push(alert) });
+  return { budgets, clock, said: () => alerts.splice(0).map(({ level, spentUsd }) => `${level} ${spentUsd}`) };
+}
+
+function reserved(answer: Reservation | CapExceeded): Reservation {
+  if (isExceeded(answer)) throw new Error('refused');
+  return answer;
+}
+
+t.test('an alert is raised by the records that are stored, whatever others fail', async (t) => {
+  const { budgets, clock, said } = await open(await openStore(t));
+  await budgets.create(limit('1', { actions: ['alert'] }));
+  const count = (amount: string) => budgets.count(SPENDER, usd(amount), clock.now()) as Counted;
+  const [first, second] = [count('0.4'), count('0.3')];
+  t.same(said(), [], 'nothing is said before a record is stored');
+  budgets.uncount(first);
+  budgets.stored(second);
+  t.same(said(), [], 'what could not be stored reaches no threshold');
+  const third = count('0.2');
+  const fourth = count('0.9');
+  budgets.stored(third);
+  t.same(said(), ['warning 0.5'], 'nor does what is not stored yet');
+  budgets.uncount(fourth);
+  budgets.stored(count('0.1'));
+  t.same(said(), [], 'once per level');
+  budgets.stored(count('0.4'));
+  t.same(said(), ['exceeded 1'], 'a level that is passed over is not said');
+});
+
+t.test('what a process did not come to say is said by the next, once', async (t) => {
+  const store = await openStore(t);
+  const before = await open(store);
+  await before.budgets.create(limit('1', { actions: ['alert'] }));
+  const key = rollUpKey({ day: '2026-11-18', org: 'o', workload: 'w', connector: 'openai', model: '', decision: 'allow' });
+  await store.commit(undefined, [{ op: 'add', space: USAGE_DAY, key, amounts: { cost_pico: usd('0.6') } }]);
+  const after = await open(store);
+  after.budgets.raiseMissed();
+  t.same(after.said(), ['warning 0.6']);
+  const again = await open(store);
+  again.budgets.raiseMissed();
+  t.same(again.said(), []);
+  again.clock.advance(31 * 86_400_000);
+  again.budgets.stored(again.budgets.count(SPENDER, usd('0.8'), again.clock.now()) as Counted);
+  t.same(again.said(), ['critical 0.8'], 'a new month begins anew');
+});
+
+t.test('of many limits the one that is reached first holds, in each period and scope, also when it is removed', async (t) => {
+  const { budgets } = await open(await openStore(t));
+  for (let at = 0; at < 30; at++) await budgets.create(limit(String(100 + at), { scope: 'project', scope_id: 'p' }));
+  const small = limit('5', { scope: 'project', scope_id: 'p' });
+  const daily = limit('7', { scope: 'workload', scope_id: 'w', period: 'daily' });
+  for (const one of [small, limit('1', { actions: ['alert'] }), limit('1', { actions: [] }), daily]) await budgets.create(one);
+  const ask = (amount: string) => {
+    const answer = budgets.reserve(SPENDER, usd(amount), undefined);
+    if (isExceeded(answer)) return answer.limit;
+    budgets.release(answer);
+    return undefined;
+  };
+  t.equal(ask('5'), undefined);
+  t.same(ask('5.01'), small);
+  await budgets.remove(small.limit_id);
+  t.equal(ask('7'), undefined);
+  t.same(ask('7.01'), daily);
+  await budgets.remove(daily.limit_id);
+  t.equal(ask('100'), undefined);
+  t.match(ask('101'), { limit_usd: '100' });
+});
+
+t.test('a stream that costs more than was estimated sets more aside, and stops where a cap would be passed', async (t) => {
+  const { budgets, clock } = await open(await openStore(t));
+  await budgets.create(limit('1'));
+  const [first, second] = [budgets.reserve(SPENDER, usd('0.2'), usd('0.9')), budgets.reserve(SPENDER, usd('0.2'), undefined)].map(reserved);
+  if (!first || !second) throw new Error('refused');
+  t.equal(budgets.grow(second, usd('0.1')), undefined);
+  t.match(budgets.list(), [{ reservedUsd: '0.4' }], 'what costs less than was set aside changes nothing');
+  t.equal(budgets.grow(second, usd('0.6')), undefined);
+  t.match(budgets.list(), [{ reservedUsd: '0.8' }]);
+  t.equal(budgets.grow(first, usd('0.3')), undefined, 'the cap of the month: 0.3 beside 0.6');
+  t.match(budgets.grow(first, usd('0.31')), { limit: undefined, capPico: usd('0.9'), reservedPico: usd('0.6') });
+  t.match(budgets.list(), [{ reservedUsd: '0.9' }], 'a stream that is stopped keeps what it had');
+  t.match(budgets.grow(second, usd('0.71')), { limit: { limit_usd: '1' }, settledPico: 0n, reservedPico: usd('0.3') });
+  budgets.release(second);
+  budgets.stored(budgets.count(SPENDER, usd('0.9'), clock.now()) as Counted);
+  t.ok(budgets.grow(first, usd('0.11')), 'what others have spent counts, also within the reservation');
+  budgets.release(first);
+  t.match(budgets.list(), [{ spentUsd: '0.9', reservedUsd: '0' }]);
+});
