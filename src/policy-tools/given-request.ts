@@ -3,9 +3,9 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import { isRecord } from '../decide/policy/fields.ts';
-import { describedCall, type FactMistake, giveFacts, settleConnector } from '../decide/policy/given-facts.ts';
-import { estimate } from '../decide/pricing/estimate.ts';
-import { route } from '../decide/routing/route.ts';
+import { type CallMeaning, describedCall, type FactMistake, giveFacts, settleFacts } from '../decide/policy/given-facts.ts';
+import { type EstimateOverrides, estimate } from '../decide/pricing/estimate.ts';
+import { type ActionTypeMap, route } from '../decide/routing/route.ts';
 
 export interface GivenRequest {
   readonly facts: Facts;
@@ -30,14 +30,51 @@ export function isActionRequest(given: Members): boolean {
   return given['schema'] === ACTION_REQUEST_SCHEMA || ('workload_id' in given && isRecord(given['action']));
 }
 
+/** What the gateway knows beside the request: who serves which host, at which price, and which types an operator has mapped. */
+export interface Surroundings {
+  readonly catalogue: Catalogue;
+  readonly actionTypes: ActionTypeMap;
+}
+
 /** The facts of a request that is described by field names, as in test cases, or given as an ActionRequest; connector and estimate as the gateway finds them. */
-export function factsOfRequest(given: Members, catalogue: Catalogue): GivenRequest {
+export function factsOfRequest(given: Members, surroundings: Surroundings): GivenRequest {
   const facts = describedCall();
   const direct = isActionRequest(given);
-  const mistakes = giveFacts(facts, direct ? fieldsOf(given) : given);
-  settleConnector(facts, (targetHost) => route(catalogue, { actionType: '', targetHost }).connectorId);
-  if (direct) estimateOf(facts, given, catalogue);
+  const mistakes = [...giveFacts(facts, direct ? fieldsOf(given) : given)];
+  if (direct && mistakes.length === 0) mistakes.push(...routeDirect(facts, given, surroundings));
+  settleFacts(facts, callMeaning(surroundings));
   return { facts, mistakes };
+}
+
+/** Connector and estimate of a described call. */
+export function callMeaning({ catalogue }: Surroundings): CallMeaning {
+  return {
+    connectorFor: (targetHost) => route(catalogue, { targetHost }).connectorId,
+    estimateFor: (facts, stated) => estimateOf(facts, stated, catalogue),
+  };
+}
+
+/** As the structured API routes: by hint, by action type, by host (specification, "Connector routing precedence"). */
+function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }: Surroundings): readonly FactMistake[] {
+  const hint = request['connector_hint'];
+  try {
+    const question = {
+      connectorHint: typeof hint === 'string' ? hint : undefined,
+      actionType: facts.action_type,
+      targetHost: facts.target_host,
+    };
+    const { connectorId, targetHost, provider } = route(catalogue, question, actionTypes);
+    facts.connector_id = connectorId;
+    facts.target_host = targetHost;
+    const action = request['action'];
+    const model = facts.params['model'];
+    if (isRecord(action) && action['target_path'] === undefined)
+      facts.target_path = (provider?.defaultPath ?? '/').replace('{model}', typeof model === 'string' ? encodeURIComponent(model) : '');
+    return [];
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return (error.details ?? []).map(({ path, message }) => ({ path, message }));
+  }
 }
 
 /** An ActionRequest by the names of fields. */
@@ -51,24 +88,21 @@ function fieldsOf(request: Members): Members {
   };
 }
 
+const NOTHING: Facts['estimates'] = { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n };
+
 /** As the gateway estimates before it asks policy (specification, "Cost estimation"); overrides of the request count. */
-function estimateOf(facts: Facts, request: Members, catalogue: Catalogue): void {
+function estimateOf(facts: Facts, stated: EstimateOverrides, catalogue: Catalogue): Facts['estimates'] {
   const provider = catalogue.providerForHost(facts.target_host);
-  if (provider === undefined) return;
+  if (provider === undefined || facts.action_type === 'http.request') return NOTHING;
   const [path = ''] = facts.target_path.split('?', 1);
   const { dialect } = catalogue.operation(provider, facts.action_method, path);
   const model = facts.params['model'];
-  const context = isRecord(request['context']) ? request['context'] : {};
-  const overridden = isRecord(context['estimates']) ? Object.keys(context['estimates']) : [];
-  const overrides = {
-    ...(overridden.includes('tokens_in') ? { tokens_in: facts.estimates.tokens_in } : {}),
-    ...(overridden.includes('tokens_out_max') ? { tokens_out_max: facts.estimates.tokens_out_max } : {}),
-  };
   try {
-    const price = catalogue.price(provider.id, typeof model === 'string' ? model : undefined);
-    const { tokensIn, tokensOutMax, costPico } = estimate(facts.params, dialect, overrides, price);
-    facts.estimates = { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico };
+    const price = catalogue.price(provider.id, typeof model === 'string' ? model : undefined, facts.time);
+    const { tokensIn, tokensOutMax, costPico } = estimate(facts.params, dialect, stated, price);
+    return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
+    return NOTHING;
   }
 }

@@ -160,6 +160,94 @@ t.test('explain takes fields, a case of a suite, standard input; mistakes in the
   t.match(await ask([]), { code: 2, err: /give one request/ });
 });
 
+t.test('explain and test know the rates, the hint and the action types that the gateway knows', async (t) => {
+  const dir = tempDir(t);
+  const [bundle, request, suite, rates, other] = ['b.yaml', 'request.json', 'suite.yaml', 'rates.yaml', 'other.yaml'].map((name) =>
+    join(dir, name),
+  ) as [string, string, string, string, string];
+  const rules = `  connectors:
+    - {id: all, when: {field: context.connector.id, exists: true}, effect: {decision: allow}}
+  targets:
+    - {id: here, when: {field: action.target_host, exists: true}, effect: {decision: allow}}
+    - {id: path, when: {field: action.target_path, exists: true}, effect: {decision: allow}}
+  budgets:
+    - {id: dear, when: {field: context.estimates.cost_usd, gt: 1}, effect: {decision: deny, reason: dear}}
+    - {id: tokens, when: {field: context.estimates.tokens_in, gt: 100000}, effect: {decision: deny}}
+`;
+  writeFileSync(bundle, bundleOf(rules));
+  writeFileSync(rates, 'rates:\n  - {provider: openai, model: our-model, in: 1000, out: 20000}\n');
+  writeFileSync(other, 'rates:\n  - {provider: openai, model: our-model, in: 1, out: 2}\n');
+  const env = { GW_PRICING_FILE: rates, GW_ACTION_TYPE_CONNECTORS: 'acme.chat=anthropic' };
+  const governed = await startGoverned(t, { bundle: bundleOf(rules), env });
+  const params = { model: 'our-model', max_tokens: 100, messages: [{ role: 'user', content: 'a few words of a prompt' }] };
+  const explained = async (call: object, settings: Record<string, string>, argv: readonly string[] = []) => {
+    writeFileSync(request, JSON.stringify(call));
+    const { out } = await gw(['policy', 'explain', request, '--policies', bundle, '--json', ...argv], { env: settings });
+    return JSON.parse(out) as {
+      verdict: { decision: string; reason?: string };
+      layers: { rules: { condition: { field: string; observed: unknown } }[] }[];
+    };
+  };
+  for (const [name, extra, action] of [
+    ['rates of a file', {}, {}],
+    ['a hint', { connector_hint: 'mistral' }, {}],
+    ['an action type', {}, { type: 'acme.chat', target_host: 'api.anthropic.com' }],
+    ['a host of nobody', {}, { type: 'http.request', target_host: 'www.example.com', target_path: '/x' }],
+  ] as const) {
+    const call = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params, ...action };
+    const hint = name === 'a host of nobody' ? { credential_hint: undefined } : {};
+    const { body } = await governed.execute({ ...extra, ...hint }, call);
+    const record = await governed.gw.record(String(body['record_id']));
+    const { attributes } = record['policy_trace'] as { attributes: Record<string, unknown> };
+    const whole = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', action: call, ...extra };
+    const { verdict, layers } = await explained(whole, env);
+    t.equal(verdict.decision, record['decision'], name);
+    const seen = layers.flatMap((layer) =>
+      layer.rules.map(({ condition }) => [condition.field.replace('context.', ''), condition.observed]),
+    );
+    t.same(
+      Object.fromEntries(seen),
+      Object.fromEntries(Object.entries(attributes).map(([field, value]) => [field.replace('context.', ''), value])),
+      name,
+    );
+  }
+  const dear = { workload_id: 'default', action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params } };
+  t.match((await explained(dear, env)).verdict, { decision: 'deny', reason: 'dear' });
+  t.match((await explained(dear, {})).verdict, { decision: 'allow' }, 'the shipped list does not know the model');
+  t.match((await explained(dear, {}, ['--pricing', rates])).verdict, { decision: 'deny' });
+  t.match((await explained(dear, env, ['--pricing', other])).verdict, { decision: 'allow' }, 'the option goes before the setting');
+  writeFileSync(request, JSON.stringify({ ...dear, connector_hint: 'nobody' }));
+  t.match(await gw(['policy', 'explain', request, '--policies', bundle]), {
+    code: 2,
+    err: /connector_hint: "nobody" is not a registered connector id/,
+  });
+
+  const facts = '{action.params.model: our-model, action.params.max_tokens: 100}';
+  writeFileSync(
+    suite,
+    `schema: gw.policy_tests.v1\npolicies: b.yaml\ncases:
+  - {name: dear, facts: ${facts}, expect: {decision: deny, reason: dear}}
+  - {name: stated tokens, facts: {action.params.model: our-model, estimates: {tokens_in: 1, tokens_out_max: 1}}, expect: {decision: allow}}
+  - {name: stated cost, facts: {action.params.model: our-model, estimates.cost_usd: "0.5"}, expect: {decision: allow}}
+`,
+  );
+  t.equal((await gw(['policy', 'test', suite], { env })).code, 0);
+  t.match(await gw(['policy', 'test', suite], { env: {} }), { code: 1, out: /FAIL .* dear/ });
+  t.equal((await gw(['policy', 'test', suite, '--pricing', rates], { env: {} })).code, 0);
+  t.match(await gw(['policy', 'explain', suite, '--case', 'dear', '--pricing', rates]), { code: 0, out: /^deny/ });
+  writeFileSync(rates, 'rates: [{model: x, in: a}]\n');
+  for (const argv of [
+    ['test', suite],
+    ['explain', request, '--policies', bundle],
+  ])
+    t.match(await gw(['policy', ...argv], { env }), { code: 2, err: /rates\.yaml:1:/ }, 'rates that do not load');
+  t.match(await gw(['policy', 'test', suite, '--pricing', join(dir, 'none.yaml')]), { code: 2, err: /none\.yaml: cannot be read/ });
+  t.match(await gw(['policy', 'test', suite], { env: { GW_ACTION_TYPE_CONNECTORS: 'acme.a=nobody' } }), {
+    code: 2,
+    err: /"nobody" is no connector/,
+  });
+});
+
 t.test('a layer that was not asked, an empty one and rules behind the end are told apart', async (t) => {
   const { policy } = compilePolicy({
     bundle: {

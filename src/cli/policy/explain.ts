@@ -1,11 +1,10 @@
-import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
 import { inputOf } from '../../decide/policy/suite-case.ts';
 import { type ExplainOptions, type Explanation, explain } from '../../policy-tools/explain.ts';
-import { factsOfRequest } from '../../policy-tools/given-request.ts';
+import { callMeaning, factsOfRequest } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
@@ -14,12 +13,12 @@ import { fetchRecord } from './gateway-client.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions, UsageError } from './options.ts';
 import { loadSuites } from './suites.ts';
-import { connectorFor, loadPolicy, policyOptions, UnreadablePath } from './target.ts';
+import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './target.ts';
 
 /** Says of every rule why it took part in a decision or not. */
 export const explainDecision: Command = {
   name: 'policy explain',
-  usage: '<REQUEST | SUITE --case NAME | --record ID [--url URL]> [--policies PATH] [--json]',
+  usage: '<REQUEST | SUITE --case NAME | --record ID [--url URL]> [--policies PATH] [--pricing FILE] [--json]',
   summary:
     'Says of every rule why it took part in a decision or not: for a request (fields or an ActionRequest, - for standard input), a case, or a record.',
   run: runExplain,
@@ -27,13 +26,21 @@ export const explainDecision: Command = {
 
 interface Options {
   readonly policies?: string;
+  readonly pricing?: string;
   readonly case?: string;
   readonly record?: string;
   readonly url?: string;
 }
 
 async function runExplain(args: readonly string[], io: CliIo): Promise<number> {
-  const { values, paths } = readOptions(args, { policies: 'string', case: 'string', record: 'string', url: 'string', json: 'boolean' });
+  const { values, paths } = readOptions(args, {
+    policies: 'string',
+    pricing: 'string',
+    case: 'string',
+    record: 'string',
+    url: 'string',
+    json: 'boolean',
+  });
   const [path] = paths;
   if (paths.length > 1 || (path === undefined) === (values.record === undefined)) throw new UsageError('give one request, or --record ID');
   const explanation = await explained(path, values, io);
@@ -46,11 +53,11 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
   const document = await readDocument(path ?? '-', io);
   const given = parseMap(document);
   if (isExecutionRecord(given)) return explainRecord(given, values, io);
-  if (given['schema'] === SUITE_SCHEMA) return explainCase(document, values);
+  if (given['schema'] === SUITE_SCHEMA) return explainCase(document, values, io);
   if (given['schema'] === BUNDLE_SCHEMA || given['schema'] === RULE_FILE_SCHEMA) {
     throw new UsageError(`${document.name} is a policy: give it with --policies, and a request to decide`);
   }
-  const { facts, mistakes } = factsOfRequest(given, loadCatalogue());
+  const { facts, mistakes } = factsOfRequest(given, surroundingsOf(io, values.pricing));
   if (mistakes.length > 0) {
     const lines = mistakes.map(({ path: at, message, hint }) => `  ${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`);
     throw new UnreadablePath(`${document.name} is not a request that rules can be asked about:\n${lines.join('\n')}`);
@@ -70,8 +77,8 @@ async function explainRecord(record: Readonly<Record<string, unknown>>, values: 
   return explain(policy, request.facts, { isKnown: request.isKnown });
 }
 
-async function explainCase(document: Document, values: Options): Promise<Explanation> {
-  const [loaded] = await loadSuites([document.name], values.policies, connectorFor());
+async function explainCase(document: Document, values: Options, io: CliIo): Promise<Explanation> {
+  const [loaded] = await loadSuites([document.name], values.policies, callMeaning(surroundingsOf(io, values.pricing)));
   if (loaded?.suite === undefined) throw new UnreadablePath(`${document.name}: the suite has mistakes; gw policy test shows them`);
   const names = loaded.suite.cases.map(({ name }) => name);
   const one = loaded.suite.cases.find(({ name }) => name === values.case);

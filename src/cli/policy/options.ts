@@ -31,15 +31,20 @@ export function readOptions<const T extends OptionTypes>(
 export interface PolicySettings {
   readonly dir: string;
   readonly tier: PlanTier;
+  /** `GW_PRICING_FILE`. */
+  readonly pricingFile: string | undefined;
+  /** `GW_ACTION_TYPE_CONNECTORS`. */
+  readonly actionTypes: ReadonlyMap<string, string>;
 }
 
-/** Folder and tier of the gateway that runs with the same settings. @throws UsageError */
+/** What concerns policies of the gateway that runs with the same settings. @throws UsageError */
 export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
   const given = PLAN_TIERS.find((known) => known === tier);
   if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
   try {
     const { config } = loadConfig(io.env);
-    return { dir: fromHere(config.policiesDir), tier: given ?? config.planTier };
+    const { policiesDir, planTier, pricingFile, actionTypeConnectors } = config;
+    return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, actionTypes: actionTypeConnectors };
   } catch (error) {
     if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
     throw error;

@@ -2,6 +2,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import type { PolicyText } from '../../decide/policy/bundle.ts';
+import type { CallMeaning } from '../../decide/policy/given-facts.ts';
 import { readSuite, type Suite, type SuiteCase } from '../../decide/policy/suite.ts';
 import type { NamedPolicy } from '../../decide/policy/suite-case.ts';
 import { readTarget, readUtf8, UnreadablePath, unreadable } from './target.ts';
@@ -23,11 +24,11 @@ export interface LoadedSuite {
 export async function loadSuites(
   paths: readonly string[],
   policies: string | undefined,
-  connectorFor: (host: string) => string,
+  meaning: CallMeaning,
 ): Promise<readonly LoadedSuite[]> {
   const loaded: LoadedSuite[] = [];
   for (const path of paths) {
-    for (const file of await suiteFiles(path)) loaded.push(await loadSuite(file, policies, connectorFor));
+    for (const file of await suiteFiles(path)) loaded.push(await loadSuite(file, policies, meaning));
   }
   return loaded;
 }
@@ -43,9 +44,9 @@ async function suiteFiles(path: string): Promise<readonly string[]> {
   throw unreadable(path, new Error('there is no .yaml file in this folder'));
 }
 
-async function loadSuite(path: string, policies: string | undefined, connectorFor: (host: string) => string): Promise<LoadedSuite> {
+async function loadSuite(path: string, policies: string | undefined, meaning: CallMeaning): Promise<LoadedSuite> {
   const file = { text: await text(path), file: path };
-  const { suite, errors } = readSuite(file, { connectorFor });
+  const { suite, errors } = readSuite(file, { meaning });
   if (suite === undefined) return { file, suite: undefined, named: {}, errors };
   if (suite.policies === undefined && policies === undefined && suite.ruleFiles.length === 0 && suite.cases.some(namesNoPolicy)) {
     throw new UnreadablePath(`${path}: the suite does not say which policy decides its cases: add policies: or give --policies`);

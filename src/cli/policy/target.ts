@@ -1,15 +1,18 @@
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
-import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
+import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
+import { canonicalConnectorId, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import type { PlanTier } from '../../decide/policy/layers.ts';
-import { route } from '../../decide/routing/route.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
+import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { readPolicyFolder } from '../../services/policy-folder.ts';
+import type { CliIo } from '../command.ts';
+import { policySettings, UsageError } from './options.ts';
 
 /** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
 export interface PolicyTarget {
@@ -89,10 +92,27 @@ export async function loadPolicy(path: string, tier: PlanTier): Promise<Compiled
   throw new UnreadablePath(`${path} does not load: ${where}: ${first?.message ?? ''} (gw policy check ${path} shows all of it)`);
 }
 
-/** The connector that takes calls to a host, when nothing else chooses one. */
-export function connectorFor(): (host: string) => string {
-  const catalogue = loadCatalogue();
-  return (targetHost) => route(catalogue, { actionType: '', targetHost }).connectorId;
+/**
+ * Who serves what and at which price, as the gateway that runs with the same settings knows it.
+ * @param pricing a file of rates in the place of `GW_PRICING_FILE`
+ * @throws UsageError; UnreadablePath for rates that do not load
+ */
+export function surroundingsOf(io: CliIo, pricing: string | undefined): Surroundings {
+  const settings = policySettings(io, undefined);
+  const pricingFile = pricing ?? settings.pricingFile;
+  try {
+    const catalogue = loadCatalogue(pricingFile === undefined ? {} : { pricingFile });
+    const actionTypes = new Map<string, string>();
+    for (const [type, name] of settings.actionTypes) {
+      const id = registeredConnectorId(catalogue, name);
+      if (id === undefined) throw new UsageError(`GW_ACTION_TYPE_CONNECTORS: ${JSON.stringify(name)} is no connector`);
+      actionTypes.set(type, id);
+    }
+    return { catalogue, actionTypes };
+  } catch (error) {
+    if (error instanceof CatalogueError) throw new UnreadablePath(error.message, { cause: error });
+    throw error;
+  }
 }
 
 /** Connector ids as the gateway knows them. */

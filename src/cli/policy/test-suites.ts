@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { callMeaning } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { renderProblem } from '../../policy-tools/render-problem.ts';
 import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
@@ -8,20 +9,27 @@ import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
 import { policySettings, readOptions, UsageError } from './options.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
-import { connectorFor, policyOptions, unreadable } from './target.ts';
+import { policyOptions, surroundingsOf, unreadable } from './target.ts';
 
 /** Runs request fixtures through a policy and compares its decisions with what is expected. */
 export const testSuites: Command = {
   name: 'policy test',
-  usage: '[SUITE…] [--policies PATH] [--junit FILE] [--strict] [--json]',
+  usage: '[SUITE…] [--policies PATH] [--pricing FILE] [--junit FILE] [--strict] [--json]',
   summary:
     'Runs suites of test cases (default tests/ of the policies folder); exit code 1 for a failed case, with --strict also for a rule that never matched.',
   run: runTests,
 };
 
 async function runTests(args: readonly string[], io: CliIo): Promise<number> {
-  const { values, paths } = readOptions(args, { policies: 'string', junit: 'string', strict: 'boolean', json: 'boolean' });
-  const suites = await loadSuites(paths.length === 0 ? [defaultFolder(io)] : paths, values.policies, connectorFor());
+  const { values, paths } = readOptions(args, {
+    policies: 'string',
+    pricing: 'string',
+    junit: 'string',
+    strict: 'boolean',
+    json: 'boolean',
+  });
+  const meaning = callMeaning(surroundingsOf(io, values.pricing));
+  const suites = await loadSuites(paths.length === 0 ? [defaultFolder(io)] : paths, values.policies, meaning);
   const mistakes = suites.filter(({ errors }) => errors.length > 0);
   if (mistakes.length > 0) return showMistakes(mistakes, io);
   const options = policyOptions();

@@ -44,16 +44,42 @@ export function plainCall(): Facts {
 const NOT_GIVEN = '(not given)';
 const NO_CANDIDATES: readonly string[] = [];
 
-/** A plain call whose connector is to follow from its host: see {@link settleConnector}. */
+/** Stands in the facts until a description gives an estimate; no real one has these values. */
+const NOT_ESTIMATED: Facts['estimates'] = { tokens_in: Number.NaN, tokens_out_max: Number.NaN, cost_pico: -1n };
+
+/** A plain call whose connector and estimate are to follow from what is described: see {@link settleFacts}. */
 export function describedCall(): Facts {
-  return { ...plainCall(), connector_id: NOT_GIVEN, candidates: { connectors: NO_CANDIDATES, credentials: [] } };
+  return {
+    ...plainCall(),
+    connector_id: NOT_GIVEN,
+    candidates: { connectors: NO_CANDIDATES, credentials: [] },
+    estimates: NOT_ESTIMATED,
+  };
 }
 
-/** Gives the connector of the host, where the description gave none. Without `connectorFor` it is that of the plain call. */
-export function settleConnector(facts: Facts, connectorFor: ((host: string) => string) | undefined): void {
-  if (facts.connector_id === NOT_GIVEN) facts.connector_id = connectorFor?.(facts.target_host) ?? plainCall().connector_id;
-  if (facts.candidates.connectors !== NO_CANDIDATES) return;
-  facts.candidates = { ...facts.candidates, connectors: facts.connector_id === undefined ? [] : [facts.connector_id] };
+/** What follows from a call, as the gateway finds it. */
+export interface CallMeaning {
+  connectorFor(host: string): string;
+  /** @param stated what the description says of tokens */
+  estimateFor(facts: Facts, stated: { readonly tokens_in?: number; readonly tokens_out_max?: number }): Facts['estimates'];
+}
+
+/** Gives the connector of the host and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call. */
+export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): void {
+  if (facts.connector_id === NOT_GIVEN) facts.connector_id = meaning?.connectorFor(facts.target_host) ?? plainCall().connector_id;
+  if (facts.candidates.connectors === NO_CANDIDATES)
+    facts.candidates = { ...facts.candidates, connectors: facts.connector_id === undefined ? [] : [facts.connector_id] };
+  const { tokens_in, tokens_out_max, cost_pico } = facts.estimates;
+  const stated = {
+    ...(Number.isInteger(tokens_in) ? { tokens_in } : {}),
+    ...(Number.isInteger(tokens_out_max) ? { tokens_out_max } : {}),
+  };
+  const found = meaning?.estimateFor(facts, stated) ?? plainCall().estimates;
+  facts.estimates = {
+    tokens_in: Number.isNaN(tokens_in) ? found.tokens_in : tokens_in,
+    tokens_out_max: Number.isNaN(tokens_out_max) ? found.tokens_out_max : tokens_out_max,
+    cost_pico: cost_pico === NOT_ESTIMATED.cost_pico ? found.cost_pico : cost_pico,
+  };
 }
 
 export interface FactMistake {

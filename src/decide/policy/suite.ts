@@ -2,7 +2,7 @@ import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
-import { describedCall, giveFacts, settleConnector } from './given-facts.ts';
+import { type CallMeaning, describedCall, giveFacts, settleFacts } from './given-facts.ts';
 import { PLAN_TIERS, type PlanTier } from './layers.ts';
 import { Place, Problems } from './problems.ts';
 
@@ -57,8 +57,8 @@ export type SuiteResult =
 export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden'] as const;
 
 export interface SuiteOptions {
-  /** The connector of a host, for cases that do not name one. Default: that of the plain call, whatever the host. */
-  readonly connectorFor?: (host: string) => string;
+  /** Gives connector and estimate to cases that do not state them. Default: those of the plain call, whatever the case describes. */
+  readonly meaning?: CallMeaning;
 }
 
 /** Reads a suite, or reports every mistake in it at once. Never throws on any text. */
@@ -164,7 +164,7 @@ class SuiteReader {
     if ((expect === undefined) === (errors === undefined)) {
       this.#problems.add(place, node, 'missing_key', 'a case needs either expect or errors');
     }
-    settleConnector(facts, this.#options.connectorFor);
+    settleFacts(facts, this.#options.meaning);
     const { name = '', rateLimited, unsupported } = found;
     return { name, line: node.line, policy, facts, rateLimited, expect, errors, unsupported };
   }
