@@ -135,9 +135,14 @@ export class Http2Reply implements ReplySink {
     this.#stopUpload();
   }
 
-  /** After a complete answer a body that nobody reads is stopped without an error (RFC 9113 §8.1). */
+  /**
+   * After a complete answer a body that nobody reads is stopped without an error (RFC 9113 §8.1). What has come of it is thrown away: node:http2 lets go of a
+   * stream whose body was begun only when that is read, and of the connection only when its streams are gone.
+   */
   #stopUpload(): void {
-    if (this.#body.isUnread && !this.#stream.destroyed) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    if (!this.#body.isUnread || this.#stream.destroyed) return;
+    this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    this.#stream.resume();
   }
 
   #isOpen(): boolean {

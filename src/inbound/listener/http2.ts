@@ -71,6 +71,7 @@ export class Http2Connection implements Activity {
       this.#idleSince = clock.monotonic();
       this.#arriving.delete(stream);
     });
+    stream.once('aborted', () => letGo(stream));
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
     const body = new RequestBody({
@@ -112,6 +113,12 @@ export class Http2Connection implements Activity {
       tunnel,
     };
   }
+}
+
+/** node:http2 keeps a stream that was reset without an error until its body is read to the end, which nobody may be about to do. */
+function letGo(stream: ServerHttp2Stream): void {
+  // A reset of ours goes out first.
+  if (stream.rstCode === constants.NGHTTP2_NO_ERROR) setImmediate(() => stream.destroy());
 }
 
 /** A host that is said twice must be the same twice (decision 3.16); CONNECT, extended or not, opens no tunnel inside a tunnel. */

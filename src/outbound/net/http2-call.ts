@@ -193,7 +193,10 @@ export class Http2Call implements UpstreamHandle {
     this.#body?.stop();
     this.#lane.over(this);
     const stream = this.#stream;
-    if (stream !== undefined && !stream.destroyed && !(code === constants.NGHTTP2_NO_ERROR && stream.writableFinished)) stream.close(code);
+    if (stream === undefined || stream.destroyed || (code === constants.NGHTTP2_NO_ERROR && stream.writableFinished)) return;
+    // An answer that has come whole is no longer closed by a reset, but kept until somebody reads it.
+    if (stream.closed) stream.destroy();
+    else stream.close(code);
   }
 
   #startError(error: unknown): GatewayError {

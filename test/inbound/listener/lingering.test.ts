@@ -109,6 +109,55 @@ t.test('and, on one h2 connection, every stream', async (t) => {
   }
 });
 
+t.test('an h2 stream whose body was read in part and given up is over with its answer, and lets its connection close', async (t) => {
+  let answered = 0;
+  const partly: ListenerOptions['onArrival'] = ({ body, reply }) => {
+    const reader = body.stream();
+    void reader
+      .next()
+      // What comes meanwhile waits in the stream, and nobody is going to take it.
+      .then(() => new Promise((resolve) => setImmediate(resolve)))
+      .then(() => reader.return?.())
+      .then(() => reply.sendWhole(502, [], Buffer.from(WHY)))
+      .then(() => {
+        answered += 1;
+      });
+  };
+  const harness = await startListener(t, { onArrival: partly });
+  const sessions = await Promise.all([1, 2, 3, 4].map(() => h2Client(t, harness)));
+  const answers = await Promise.all(
+    sessions.map((session) => h2Request(session, { ':method': 'POST' }, UPLOAD.toString('latin1', 0, 200_000))),
+  );
+  for (const answer of answers) t.match(answer, { headers: { ':status': 502 }, body: WHY, rstCode: 0 });
+  t.equal(answered, sessions.length);
+  // GOAWAY to all: each connection is over when its last stream is.
+  t.equal(await harness.listener.drain(10_000), true);
+});
+
+t.test('an h2 client that resets its stream without an error, as node:http2 does by itself, has left all the same', async (t) => {
+  let resolveTaken: (() => void) | undefined;
+  const taken = new Promise<void>((resolve) => {
+    resolveTaken = resolve;
+  });
+  let resolveGone: (() => void) | undefined;
+  const gone = new Promise<void>((resolve) => {
+    resolveGone = resolve;
+  });
+  const harness = await startListener(t, {
+    onArrival: ({ body, reply }) => {
+      reply.onGone(() => resolveGone?.());
+      // Takes one chunk, and then its upstream takes nothing.
+      void body.stream().next().then(resolveTaken);
+    },
+  });
+  const stream = (await h2Client(t, harness)).request({ ':method': 'POST', ':path': '/' });
+  for (let count = 0; count < 10; count += 1) stream.write(UPLOAD.subarray(0, 20_000));
+  await taken;
+  stream.close();
+  await gone;
+  t.pass('told');
+});
+
 t.test('a client that never stops sending is cut when its time is over, and no request of it is heard any more', async (t) => {
   const lingerMs = 300;
   for (const open of [plain, secure]) {
