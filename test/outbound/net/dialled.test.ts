@@ -6,6 +6,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
+import { DialledHttp2 } from '../../../src/outbound/net/dialled-http2.ts';
 import type { UpstreamEvents } from '../../../src/outbound/net/upstream.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../../support/tls-upstream.ts';
@@ -123,6 +124,25 @@ t.test('closing it lets go of the origin, whatever is under way', async (t) => {
   const [socket] = origin.sockets;
   if (socket !== undefined && !socket.destroyed) await once(socket, 'close');
   t.equal(origin.sockets.size, 0);
+});
+
+t.test('a call that is given up when its whole answer has come, unread, leaves no stream behind', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  if (!(on instanceof DialledHttp2)) throw new Error('no h2');
+  const { events, first } = collect();
+  const handle = upstream.call({ ...GET, on }, { ...events, onData: (chunk) => events.onData(chunk) && false });
+  await first;
+  const [stream] = origin.streams;
+  if (stream === undefined) throw new Error('no stream');
+  stream.end(' last');
+  await once(stream, 'close');
+  // What came before the answer to a PING has been seen.
+  await new Promise((resolve) => on.session.ping(resolve));
+  handle.abort();
+  await new Promise<void>((resolve) => on.session.close(resolve));
+  t.equal(on.session.destroyed, true);
 });
 
 t.test('an http/1.1 connection that the origin closes before it is used is made anew', async (t) => {
