@@ -52,7 +52,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { clock, log, store, catalogue, box } = ground;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
   await countAgain(store, log);
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, ...language });
+  // No setting starts control-plane mode yet (later-settings.ts).
+  const managedRemotely = false;
+  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });

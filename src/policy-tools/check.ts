@@ -23,6 +23,12 @@ export function checkPolicy(input: PolicyInput, options: PolicyOptions = {}): Ch
   return { policy, errors: [], warnings: lintPolicy(input, policy, options) };
 }
 
+/** All texts of a policy by the names that its problems use. */
+export function textsOf({ bundle, files, addons, overlays }: Omit<PolicyInput, 'tier'>): ReadonlyMap<string, string> {
+  const texts = [bundle, ...(addons ?? []), overlays?.org, overlays?.node].filter((text) => text !== undefined);
+  return new Map([...(files ?? []), ...texts.map(({ file, text }) => [file, text] as const)]);
+}
+
 /** Whether a text says of itself that it is a rule file. */
 export function isRuleFile({ text, file }: PolicyText): boolean {
   const schema = yamlMember(parseYaml(text, file).root, 'schema');

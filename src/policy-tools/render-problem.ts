@@ -1,11 +1,22 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
-import type { Paint } from './paint.ts';
+import { type Paint, paintFor } from './paint.ts';
 
 export type Severity = 'error' | 'warning';
 
 /** Wider lines are cut around the place, so that a minified bundle does not fill the screen. */
 const MAX_WIDTH = 120;
 const BEFORE = 40;
+
+/** In one message of the gateway; the rest of what is wrong is in its details. */
+const MAX_SHOWN = 20;
+
+/** Errors one below the other, for a log and the body of an answer; `texts` by the names of their files. */
+export function renderProblems(problems: readonly ErrorDetail[], texts: ReadonlyMap<string, string>): string {
+  const plain = paintFor(false);
+  const shown = problems.slice(0, MAX_SHOWN).map((problem) => renderProblem(problem, 'error', texts.get(problem.file ?? ''), plain));
+  const rest = problems.length - shown.length;
+  return `${shown.join('\n').trimEnd()}${rest === 0 ? '' : `\n\nand ${rest} more`}`;
+}
 
 /**
  * One problem as a compiler shows it: place, code and message, the line of the source with carets under the place, the hint.

@@ -1,7 +1,9 @@
-import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { compilePolicy, type PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { PlanTier } from '../decide/policy/layers.ts';
+import { textsOf } from '../policy-tools/check.ts';
+import { renderProblems } from '../policy-tools/render-problem.ts';
 
 /** What every bundle of this gateway is compiled with. */
 export interface LanguageOptions {
@@ -12,16 +14,11 @@ export interface LanguageOptions {
 
 /**
  * Compiles, or says for a person what is wrong.
- * @throws GatewayError `invalid_policy` with every mistake in `details` and, one a line, in the message, which begins with `what`
+ * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
  */
 export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions, what: string): CompiledPolicy {
-  const { policy, errors } = compilePolicy({ ...texts, tier }, connectorId ? { connectorId } : {});
+  const input = { ...texts, tier };
+  const { policy, errors } = compilePolicy(input, connectorId ? { connectorId } : {});
   if (errors === undefined) return policy;
-  throw new GatewayError('invalid_policy', `${what}:\n${errors.map(mistakeLine).join('\n')}`, { details: errors });
-}
-
-/** `bundle.yaml:12:5: message (hint)`, as editors and terminals link it. */
-function mistakeLine({ file, line, column, message, hint, rule_id }: ErrorDetail): string {
-  const where = [file, line, column].filter((part) => part !== undefined).join(':');
-  return `  ${where}: ${rule_id === undefined ? '' : `rule "${rule_id}": `}${message}${hint === undefined ? '' : ` (${hint})`}`;
+  throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, textsOf(input))}`, { details: errors });
 }

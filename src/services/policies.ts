@@ -1,5 +1,6 @@
 import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -25,6 +26,8 @@ export interface PolicyServiceOptions extends LanguageOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Control-plane mode: the bundle comes from the control plane, so the folder is not read again on request. */
+  readonly managedRemotely: boolean;
 }
 
 const SPACE = 'policy';
@@ -109,7 +112,8 @@ export class PolicyService {
     return this.#change('put', async () => {
       const { clock, store } = this.#options;
       const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
-      const put: PutBundle = { bundle_yaml: bundleYaml, put_at: clock.now(), folder_hash: onDisk.hash };
+      // As in a file, a byte order mark is no part of the text.
+      const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
       const active = compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
       await store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
       this.#seen = onDisk.hash;
@@ -119,9 +123,15 @@ export class PolicyService {
 
   /**
    * Reads the folder again and takes it in the place of whatever runs.
-   * @throws GatewayError as {@link put}
+   * @throws GatewayError as {@link put}; `invalid_request` in control-plane mode (specification, "Gateway admin API")
    */
-  reload(): Promise<ActivePolicy> {
+  async reload(): Promise<ActivePolicy> {
+    if (this.#options.managedRemotely) {
+      throw new GatewayError(
+        'invalid_request',
+        'The policy of this gateway comes from its control plane: there is nothing to reload here.',
+      );
+    }
     return this.#change('reload', async () => this.#take(await readPolicyFolder(this.#options.dir)));
   }
 

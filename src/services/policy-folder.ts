@@ -2,7 +2,9 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
+import { renderProblems } from '../policy-tools/render-problem.ts';
 
 /** Everything that a policies folder holds, read once. Names are relative to it. */
 export interface PolicyFolder {
@@ -85,18 +87,22 @@ async function addonNames(dir: string): Promise<readonly string[]> {
     return names.sort();
   } catch (error) {
     if (isMissing(error)) return [];
-    throw unreadable(ADDONS, error);
+    throw unreadable(join(dir, ADDONS), error);
   }
 }
 
 /** The text of a file, undefined when there is none. */
 async function readText(dir: string, file: string): Promise<string | undefined> {
+  let bytes: Uint8Array;
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(join(dir, file)));
+    bytes = await readFile(join(dir, file));
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw unreadable(file, error);
+    throw unreadable(join(dir, file), error);
   }
+  const text = decodeUtf8(bytes);
+  if (typeof text === 'string') return text;
+  throw notText(dir, file, text);
 }
 
 function isMissing(error: unknown): boolean {
@@ -104,10 +110,13 @@ function isMissing(error: unknown): boolean {
 }
 
 function unreadable(file: string, cause: unknown): GatewayError {
-  const message =
-    cause instanceof TypeError
-      ? 'the file is not UTF-8 text'
-      : `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
+  const message = `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
   const detail: ErrorDetail = { path: '', file, code: 'unreadable', message };
   return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause });
+}
+
+function notText(dir: string, file: string, { line, column, text }: Utf8Fault): GatewayError {
+  const detail: ErrorDetail = { path: '', file, line, column, code: 'unreadable', ...NOT_UTF8 };
+  const path = join(dir, file);
+  return new GatewayError('invalid_policy', renderProblems([{ ...detail, file: path }], new Map([[path, text]])), { details: [detail] });
 }

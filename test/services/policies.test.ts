@@ -4,54 +4,20 @@ import t from 'tap';
 import type { GatewayEvents } from '../../src/base/events/execution-event.ts';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
-import { createLogger, type Logger, silentLogger } from '../../src/base/lib/log.ts';
+import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
 import { decide } from '../../src/decide/policy/evaluate.ts';
 import { plainCall } from '../../src/decide/policy/given-facts.ts';
-import type { PlanTier } from '../../src/decide/policy/layers.ts';
 import { FolderWatch } from '../../src/services/folder-watch.ts';
 import { PolicyService } from '../../src/services/policies.ts';
 import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
-import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
-import { fakeClock } from '../support/fake-clock.ts';
-import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+import { policyRoutes } from '../../src/surfaces/admin/policies.ts';
+import type { RouteRequest } from '../../src/surfaces/http/route.ts';
+import { refusal, somePlace } from '../support/policies-place.ts';
+import type { HasTeardown } from '../support/temp-dir.ts';
 
 const bundle = (id: string, more = '') =>
   `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1.10"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n${more}`;
-
-interface Place {
-  readonly dir: string;
-  readonly store: Store;
-  readonly clock: ReturnType<typeof fakeClock>;
-  write(file: string, text: string): void;
-  open(tier?: PlanTier, connectorId?: (text: string) => string | undefined, log?: Logger): Promise<PolicyService>;
-}
-
-async function somePlace(t: HasTeardown): Promise<Place> {
-  const root = tempDir(t);
-  const dir = join(root, 'policies');
-  mkdirSync(join(dir, 'addons'), { recursive: true });
-  mkdirSync(join(dir, 'overlays'));
-  const clock = fakeClock();
-  const store = await openEmbeddedStore({ dir: join(root, 'store'), fsync: 'off', clock, log: silentLogger });
-  t.teardown(() => store.close());
-  return {
-    dir,
-    store,
-    clock,
-    write: (file, text) => writeFileSync(join(dir, file), text),
-    open: (tier = 'enterprise', connectorId, log = silentLogger) => PolicyService.open({ dir, tier, store, clock, log, connectorId }),
-  };
-}
-
-async function refusal(promise: Promise<unknown>): Promise<GatewayError> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (!(error instanceof GatewayError)) throw new Error(`no GatewayError: ${String(error)}`);
-  return error;
-}
 
 t.test('the folder is loaded with its overlays, and says what is active', async (t) => {
   const place = await somePlace(t);
@@ -83,14 +49,17 @@ t.test('a missing folder, a missing bundle and a file that is no text are start 
   t.match(await refusal(place.open()), { code: 'invalid_policy', message: /GW_POLICIES_DIR/ });
 });
 
-t.test('a broken bundle is a start error with every mistake, one a line', async (t) => {
+t.test('a broken bundle is a start error with every mistake, each with its line', async (t) => {
   const place = await somePlace(t);
   place.write('bundle.yaml', bundle('x', 'bundel: 1\n'));
   place.write('overlays/node.yaml', '{schema: gw.policy_bundle.v1, inline_rules: {risk: [{id: a, effect: {decision: alow}}]}}');
   const error = await refusal(place.open());
   t.equal(error.details?.length, 2);
-  t.match(error.message, /\n {2}bundle\.yaml:5:1: unknown key of a bundle "bundel"/);
-  t.match(error.message, /\n {2}overlays\/node\.yaml:1:80: rule "a": unknown decision "alow" \(did you mean "allow"\?\)/);
+  t.match(error.message, /\nbundle\.yaml:5:1: error\[unknown_key\]: unknown key of a bundle "bundel"/);
+  t.match(
+    error.message,
+    /\noverlays\/node\.yaml:1:80: error\[unknown_decision\]: unknown decision "alow"\n[\s\S]*\^\^\^\^\n.*rule: a\n.*hint: did you mean "allow"\?/,
+  );
 });
 
 t.test('a bundle that is put is active at once, under the overlays of the folder and without its add-ons', async (t) => {
@@ -126,6 +95,26 @@ t.test('a bundle that does not load leaves the running one in place and names ea
   t.equal(await place.store.get('policy', 'bundle'), undefined);
   place.write('bundle.yaml', 'schema: nothing\n');
   t.match(await refusal(service.reload()), { code: 'invalid_policy', details: [{ file: 'bundle.yaml', code: 'bad_schema' }] });
+  t.equal(service.current(), before);
+});
+
+t.test('in control-plane mode a reload is refused, and nothing is read', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const service = await PolicyService.open({ ...place.options, managedRemotely: true });
+  const shadow = new ShadowPolicy({
+    ...place.options,
+    path: place.dir,
+    events: { policyLoad: () => t.fail('the shadow bundle is read'), shadowDecision: () => undefined },
+  });
+  const before = service.current();
+  place.write('bundle.yaml', bundle('changed'));
+  t.match(await refusal(service.reload()), { status: 400, code: 'invalid_request', message: /control plane/ });
+  t.equal(service.current(), before);
+  const route = policyRoutes(service, shadow).find(({ path }) => path === '/v1/admin/policies/reload');
+  if (route === undefined || !('handle' in route)) throw new Error('the route is gone');
+  const request = { params: {}, query: new URLSearchParams(), json: () => Promise.resolve(undefined) } as unknown as RouteRequest;
+  t.match(await refusal(Promise.resolve(route.handle(request))), { status: 400 });
   t.equal(service.current(), before);
 });
 
@@ -187,7 +176,7 @@ t.test('when the store cannot write, nothing changes', async (t) => {
     commit: { value: () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full')) },
     get: { value: (space: string, key: string) => place.store.get(space, key) },
   });
-  const service = await PolicyService.open({ dir: place.dir, tier: 'enterprise', store: failing, clock: place.clock, log: silentLogger });
+  const service = await PolicyService.open({ ...place.options, store: failing });
   t.match(await refusal(service.put(bundle('put'))), { code: 'record_store_unavailable' });
   t.equal(service.current().bundle_id, 'folder');
 });
@@ -260,7 +249,7 @@ t.test('a folder that is watched is taken after a change, and a broken save leav
   place.write('bundle.yaml', bundle('four', 'bundel: x\n'));
   await seen.until(3);
   t.equal(service.current().bundle_id, 'three', 'a broken save');
-  t.match(lines.join(''), /bundle\.yaml:5:1: unknown key of a bundle/, 'file, line and column are in the log');
+  t.match(lines.join(''), /bundle\.yaml:5:1: error\[unknown_key\]: unknown key of a bundle/, 'file, line and column are in the log');
   place.write('overlays/node.yaml', 'schema: gw.policy_bundle.v1\nversion: from-overlay\n');
   place.write('bundle.yaml', bundle('five'));
   await seen.until(4);
@@ -386,7 +375,7 @@ t.test('a shadow bundle is read from a folder or as a file beside bundle.yaml, a
   place.write('next.yaml', bundle('next', 'nonsense: 1\n'));
   await shadow.load('watch');
   await shadow.load('watch');
-  t.match(shadow.state(), { bundle_id: 'next', error: /next\.yaml:5:1: unknown key/ }, 'the one before goes on');
+  t.match(shadow.state(), { bundle_id: 'next', error: /next\.yaml:5:1: error\[unknown_key\]: unknown key/ }, 'the one before goes on');
   t.ok(judge());
   rmSync(join(place.dir, 'next.yaml'));
   await shadow.load('reload');

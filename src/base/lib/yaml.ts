@@ -12,6 +12,7 @@ import {
   type YAMLError,
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
+import { yamlHint } from './yaml-hints.ts';
 
 /** Texts above this are not parsed. */
 export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
@@ -79,12 +80,33 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   const lines = new LineCounter();
   const reader = new Reader(fileName, lines);
   if (text.length > MAX_YAML_LENGTH) {
-    return { root: NULL_ROOT, errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0)] };
+    return {
+      root: NULL_ROOT,
+      errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0, 'split it into several files')],
+    };
   }
-  if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
+  const odd = UNPRINTABLE.exec(text);
+  if (odd !== null) return { root: NULL_ROOT, errors: [unprintable(odd[0], text.slice(0, odd.index), fileName)] };
+  if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   const documents = parseDocuments(text, lines);
-  if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0)] };
+  if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   return reader.read(documents);
+}
+
+/** What no YAML text holds as it is (YAML 1.2, production c-printable). */
+const UNPRINTABLE = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
+
+function unprintable(character: string, before: string, file: string): ErrorDetail {
+  const code = `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+  const place = { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') };
+  return {
+    path: '',
+    message: `a control character (${code}) stands here`,
+    code: 'syntax',
+    file,
+    ...place,
+    hint: 'remove it; texts are UTF-8',
+  };
 }
 
 /** Undefined for what nests deeper than the parser's stack. */
@@ -127,6 +149,7 @@ export function yamlMember(node: YamlNode | undefined, name: string): YamlNode |
 }
 
 const TOO_DEEP = `more than ${MAX_YAML_DEPTH} levels of nesting`;
+const FLATTER = 'write it with fewer maps and lists inside each other';
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
 
 /**
@@ -174,20 +197,22 @@ class Reader {
   read(documents: readonly Document.Parsed[]): ParsedYaml {
     const [first, second] = documents;
     for (const document of documents) {
-      for (const problem of [...document.errors, ...document.warnings]) this.#add(codeOf(problem), problem.message, problem.pos[0]);
+      for (const problem of [...document.errors, ...document.warnings])
+        this.#add(codeOf(problem), problem.message, problem.pos[0], yamlHint(problem));
     }
-    if (second !== undefined) this.#add('multiple_documents', 'a second document begins here; one file holds one', second.range[0]);
+    if (second !== undefined)
+      this.#add('multiple_documents', 'a second document begins here; one file holds one', second.range[0], 'remove the line ---');
     let root: YamlNode = NULL_ROOT;
     if (this.#errors.length === 0 && first?.contents) root = this.#node(first.contents, 1);
     return { root, errors: this.#errors };
   }
 
-  error(code: string, message: string, offset: number): ErrorDetail {
-    return { path: '', message: inFewWords(message), code, file: this.#file, ...this.#at(offset) };
+  error(code: string, message: string, offset: number, hint: string): ErrorDetail {
+    return { path: '', message: inFewWords(message), code, file: this.#file, ...this.#at(offset), hint };
   }
 
-  #add(code: string, message: string, offset: number): void {
-    if (this.#errors.length < 100) this.#errors.push(this.error(code, message, offset));
+  #add(code: string, message: string, offset: number, hint: string): void {
+    if (this.#errors.length < 100) this.#errors.push(this.error(code, message, offset, hint));
   }
 
   #at(offset: number): Positioned {
@@ -199,7 +224,7 @@ class Reader {
     const offset = node.range?.[0] ?? 0;
     if (isAlias(node)) return this.#alias(node.source, offset);
     if (depth > MAX_YAML_DEPTH) {
-      this.#add('too_deep', TOO_DEEP, offset);
+      this.#add('too_deep', TOO_DEEP, offset, FLATTER);
       return NULL_ROOT;
     }
     const before = this.#nodes;
@@ -220,10 +245,10 @@ class Reader {
       const key = this.#node(pair.key, depth + 1);
       const keyOffset = pair.key.range?.[0] ?? offset;
       if (key.kind !== 'scalar') {
-        this.#add('bad_key', 'a key must be a single text', keyOffset);
+        this.#add('bad_key', 'a key must be a single text', keyOffset, 'a list or a map cannot be a key');
         continue;
       }
-      if (seen.has(key.source)) this.#add('duplicate_key', `"${key.source}" stands twice in this map`, keyOffset);
+      if (seen.has(key.source)) this.#add('duplicate_key', `"${key.source}" stands twice in this map`, keyOffset, 'keep one of the two');
       seen.add(key.source);
       entries.push({
         key,
@@ -250,7 +275,12 @@ class Reader {
   #alias(name: string, offset: number): YamlNode {
     const target = this.#anchors.get(name);
     if (target === undefined) {
-      this.#add('bad_alias', `"*${name}" names no anchor that stands before it`, offset);
+      this.#add(
+        'bad_alias',
+        `"*${name}" names no anchor that stands before it`,
+        offset,
+        `put it before by &${name}, or write "*${name}" if it is meant as text`,
+      );
       return NULL_ROOT;
     }
     this.#count(target.size, offset);
@@ -261,7 +291,12 @@ class Reader {
     const before = this.#nodes;
     this.#nodes += nodes;
     if (before <= MAX_YAML_NODES && this.#nodes > MAX_YAML_NODES) {
-      this.#add('too_large', `more than ${MAX_YAML_NODES} nodes when aliases are written out`, offset);
+      this.#add(
+        'too_large',
+        `more than ${MAX_YAML_NODES} nodes when aliases are written out`,
+        offset,
+        'use fewer aliases (*), or several files',
+      );
     }
   }
 }

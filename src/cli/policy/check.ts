@@ -1,10 +1,10 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
-import { checkPolicy } from '../../policy-tools/check.ts';
+import { checkPolicy, textsOf } from '../../policy-tools/check.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { renderProblem, type Severity } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { policySettings, readOptions } from './options.ts';
-import { openable, type PolicyTarget, policyOptions, readTarget, textsOf } from './target.ts';
+import { openable, type PolicyTarget, policyOptions, readTarget } from './target.ts';
 
 /** Shows every mistake and every doubtful place of bundles, as the gateway would judge them. */
 export const check: Command = {
@@ -34,7 +34,7 @@ async function checkPaths(args: readonly string[], io: CliIo): Promise<number> {
   const judged: Judged[] = [];
   for (const path of paths.length === 0 ? [dir] : paths) {
     const target = await readTarget(path, tier);
-    const texts = textsOf(target);
+    const texts = textsOf(target.input);
     const { policy, errors, warnings } = checkPolicy(target.input, options);
     const asFound = (severity: Severity) => (problem: ErrorDetail) => {
       const file = problem.file ?? target.path;

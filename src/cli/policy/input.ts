@@ -3,7 +3,7 @@ import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
 import { isRecord } from '../../decide/policy/fields.ts';
 import type { CliIo } from '../command.ts';
-import { readUtf8, UnreadablePath, unreadable } from './target.ts';
+import { asUtf8, readUtf8, UnreadablePath, unreadable } from './target.ts';
 
 const MAX_INPUT = 16 * 1024 * 1024;
 
@@ -17,7 +17,7 @@ export interface Document {
 export async function readDocument(path: string, io: CliIo): Promise<Document> {
   if (path !== '-') return { name: path, text: await readUtf8(path).catch((error: unknown) => Promise.reject(unreadable(path, error))) };
   try {
-    return { name: 'standard input', text: new TextDecoder('utf-8', { fatal: true }).decode(await io.stdin(MAX_INPUT)) };
+    return { name: 'standard input', text: asUtf8(await io.stdin(MAX_INPUT)) };
   } catch (error) {
     throw unreadable('standard input', error);
   }

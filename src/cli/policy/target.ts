@@ -4,12 +4,14 @@ import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
 import { canonicalConnectorId, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import type { PlanTier } from '../../decide/policy/layers.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
+import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { readPolicyFolder } from '../../services/policy-folder.ts';
 import type { CliIo } from '../command.ts';
 import { policySettings, UsageError } from './options.ts';
@@ -35,7 +37,11 @@ export async function readTarget(path: string, tier: PlanTier): Promise<PolicyTa
 /** What a person is told of a file that cannot be read. */
 export function unreadable(path: string, cause: unknown): UnreadablePath {
   if (cause instanceof GatewayError) return new UnreadablePath(cause.message, { cause });
-  if (cause instanceof TypeError) return new UnreadablePath(`${path}: the file is not UTF-8 text`, { cause });
+  if (cause instanceof NotUtf8) {
+    const { line, column, text } = cause.fault;
+    const problem = { path: '', file: path, line, column, code: 'unreadable', ...NOT_UTF8 };
+    return new UnreadablePath(renderProblems([problem], new Map([[path, text]])), { cause });
+  }
   if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')
     return new UnreadablePath(`${path}: there is no such file`, { cause });
   return new UnreadablePath(`${path}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
@@ -65,16 +71,25 @@ async function readOneFile(path: string, tier: PlanTier): Promise<PolicyInput> {
   return { bundle: text, files, tier };
 }
 
-/** A text file. @throws TypeError when it is not UTF-8; the system's error */
+/** A text file. @throws NotUtf8; the system's error */
 export async function readUtf8(path: string): Promise<string> {
-  return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+  return asUtf8(await readFile(path));
 }
 
-/** The texts of a target by the names that its problems use. */
-export function textsOf({ input }: PolicyTarget): ReadonlyMap<string, string> {
-  const { bundle, files, addons, overlays } = input;
-  const texts = [bundle, ...(addons ?? []), overlays?.org, overlays?.node].filter((text) => text !== undefined);
-  return new Map([...(files ?? []), ...texts.map(({ file, text }) => [file, text] as const)]);
+/** @throws NotUtf8 */
+export function asUtf8(bytes: Uint8Array): string {
+  const text = decodeUtf8(bytes);
+  if (typeof text === 'string') return text;
+  throw new NotUtf8(text);
+}
+
+class NotUtf8 extends Error {
+  readonly fault: Utf8Fault;
+
+  constructor(fault: Utf8Fault) {
+    super(NOT_UTF8.message);
+    this.fault = fault;
+  }
 }
 
 /** A bundle knows the files that it names by their names alone; a person wants to open them. */

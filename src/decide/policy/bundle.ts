@@ -144,8 +144,15 @@ function readDocument(source: PolicyText, place: Place, schema: string, problems
   const found = entry?.value;
   if (found?.kind === 'scalar' && found.source === schema) return root;
   if (found === undefined) problems.add(place, root, 'bad_schema', `schema is missing; it must be ${schema}`);
-  else problems.add(place.at('schema'), found, 'bad_schema', `schema must be ${schema}`);
+  else problems.add(place.at('schema'), found, 'bad_schema', `schema must be ${schema}`, schemaHint(found));
   return undefined;
+}
+
+/** A sound file that stands in the wrong place. */
+function schemaHint(found: YamlNode): string | undefined {
+  const name = found.kind === 'scalar' ? found.source : '';
+  if (name === BUNDLE_SCHEMA) return 'this file is a bundle; files: and addons/ hold rule files, which have schema, layer and rules';
+  return name === RULE_FILE_SCHEMA ? 'this file is a rule file; a bundle takes it by a line under files:' : undefined;
 }
 
 function setText(header: BundleHeader, name: 'bundle_id' | 'version', node: YamlNode, place: Place, problems: Problems): void {
@@ -225,8 +232,15 @@ function readFileNames(node: YamlNode, place: Place, problems: Problems): FileLi
     const name = problems.scalar(item, place.at(i), 'a file name')?.source;
     if (name === undefined) return;
     if (!isFileName(name))
-      problems.add(place.at(i), item, 'bad_value', `"${name}" is not the relative name of a .yaml file inside the policies folder`);
-    else if (names.some((known) => known.name === name)) problems.add(place.at(i), item, 'bad_value', `"${name}" stands twice`);
+      problems.add(
+        place.at(i),
+        item,
+        'bad_value',
+        `"${name}" is not the relative name of a .yaml file inside the policies folder`,
+        'write it as rules/name.yaml, without a leading / or ..',
+      );
+    else if (names.some((known) => known.name === name))
+      problems.add(place.at(i), item, 'bad_value', `"${name}" stands twice`, 'remove one of the two');
     else names.push({ name, node: item, place: place.at(i) });
   });
   return names;

@@ -69,7 +69,7 @@ function readClause(node: YamlNode, place: Place, outerNegated: boolean, reader:
       node,
       'bad_type',
       'a condition must be a map',
-      node.kind === 'seq' ? 'write all: or any: before the list' : undefined,
+      node.kind === 'seq' ? 'write all: or any: before the list' : 'write {field: context.purpose, equals: chat}',
     );
     return ALWAYS;
   }
@@ -80,14 +80,27 @@ function readClause(node: YamlNode, place: Place, outerNegated: boolean, reader:
   const operators = rest.filter(({ key }) => !isGroup(key.source));
   if (rest.length === 0 && fieldEntry === undefined) problems.add(place, node, 'empty', 'the condition is empty');
   if (fieldEntry !== undefined && operators.length === 0) {
-    problems.add(place, fieldEntry.key, 'missing_key', 'the field is compared with nothing: an operator is missing');
+    problems.add(
+      place,
+      fieldEntry.key,
+      'missing_key',
+      'the field is compared with nothing: an operator is missing',
+      'add one, such as equals: or in:',
+    );
   }
   const parts = rest.flatMap((entry): readonly Condition[] => {
     const { source } = entry.key;
     const at = place.at(source);
     if (isGroup(source)) return [readGroup(source, entry.value, at, negated, reader)];
     if (!isOperator(source)) unknownOperator(at, entry, CLAUSE_KEYS, problems);
-    else if (fieldEntry === undefined) problems.add(at, entry.key, 'missing_key', `"${source}" needs a field beside it`);
+    else if (fieldEntry === undefined)
+      problems.add(
+        at,
+        entry.key,
+        'missing_key',
+        `"${source}" needs a field beside it`,
+        `write {field: context.purpose, ${source}: …}`,
+      );
     else if (field !== undefined) return readTest(field, entry, at, negated, reader);
     return [];
   });
@@ -149,7 +162,8 @@ function readFieldConditions(field: Field, entry: YamlEntry, place: Place, reade
     if (OPERATOR_NAMES.includes(operator.key.source)) parts.push(...readTest(field, operator, at, negated, reader));
     else unknownOperator(at, operator, OPERATOR_NAMES, problems);
   }
-  if (operators === 0) problems.add(place, value, 'empty', 'the field is compared with nothing: an operator is missing');
+  if (operators === 0)
+    problems.add(place, value, 'empty', 'the field is compared with nothing: an operator is missing', 'add one, such as equals: or in:');
   return [group(negated ? 'any' : 'all', parts)];
 }
 

@@ -123,7 +123,14 @@ function readBudget(entry: YamlEntry, place: Place, effects: RuleEffects, reader
   const amount = ({ value }: YamlEntry, at: Place): bigint | undefined => {
     const text = reader.problems.scalar(value, at, 'an amount')?.source;
     const pico = text === undefined ? undefined : parseUsd(text);
-    if (text !== undefined && pico === undefined) reader.problems.add(at, value, 'bad_value', `"${text}" is not an amount such as "0.25"`);
+    if (text !== undefined && pico === undefined)
+      reader.problems.add(
+        at,
+        value,
+        'bad_value',
+        `"${text}" is not an amount such as "0.25"`,
+        'write US dollars as "0.25", without a currency sign',
+      );
     return pico;
   };
   readMembers(entry.value, place, reader.problems, 'budget', {

@@ -61,7 +61,7 @@ export function readLiteral(node: YamlNode, context: LiteralContext): Literal | 
   if (value !== undefined) return value;
   const known = field.values;
   const message = `"${scalar.source}" is not ${expected}, which ${field.name} is compared with`;
-  if (known === undefined) problems.add(place, node, 'bad_value', message);
+  if (known === undefined) problems.add(place, node, 'bad_value', message, `write ${expected}`);
   else problems.unknown(place, node, 'bad_value', `value of ${field.name}`, scalar.source, known);
   return undefined;
 }

@@ -1,6 +1,7 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScalar } from '../../base/lib/yaml.ts';
+import { HINTS } from './problem-hints.ts';
 
 /** Every code that a mistake in a bundle can have, beside those of the YAML reader. */
 export type ProblemCode =
@@ -74,7 +75,7 @@ export class Problems {
       ...(node === undefined ? {} : { line: node.line, column: node.column }),
       ...(place.ruleId === undefined ? {} : { rule_id: place.ruleId }),
       code,
-      ...(hint === undefined ? {} : { hint }),
+      hint: hint ?? HINTS[code],
     });
   }
 
@@ -93,14 +94,15 @@ export class Problems {
   /** The node as a map, or a problem. */
   map(node: YamlNode, place: Place, what: string): YamlMap | undefined {
     if (node.kind === 'map') return node;
-    this.add(place, node, 'bad_type', `${what} must be a map`);
+    this.add(place, node, 'bad_type', `${what} must be a map`, 'write key: value, each on a line of its own and indented, or {key: value}');
     return undefined;
   }
 
   /** The items of a list, or a problem. */
   items(node: YamlNode, place: Place, what: string): readonly YamlNode[] | undefined {
     if (node.kind === 'seq') return node.items;
-    const hint = node.kind === 'scalar' && node.value !== null ? `write [${node.source}]` : undefined;
+    const hint =
+      node.kind === 'scalar' && node.value !== null ? `write [${node.source}]` : 'begin each item with "- ", or write [item, item]';
     this.add(place, node, 'bad_type', `${what} must be a list`, hint);
     return undefined;
   }
@@ -108,7 +110,13 @@ export class Problems {
   /** A scalar that is not null, or a problem. */
   scalar(node: YamlNode, place: Place, what: string): YamlScalar | undefined {
     if (node.kind === 'scalar' && node.value !== null) return node;
-    this.add(place, node, 'bad_type', `${what} must be a single value`);
+    this.add(
+      place,
+      node,
+      'bad_type',
+      `${what} must be a single value`,
+      'write one value behind the colon, not a list or a map, and not nothing',
+    );
     return undefined;
   }
 
@@ -123,7 +131,7 @@ export class Problems {
 
   boolean(node: YamlNode, place: Place, what: string): boolean | undefined {
     if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value;
-    this.add(place, node, 'bad_type', `${what} must be true or false`);
+    this.add(place, node, 'bad_type', `${what} must be true or false`, 'write it without quotes');
     return undefined;
   }
 

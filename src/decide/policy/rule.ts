@@ -40,7 +40,8 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   const disabledNode = members.get('disabled')?.value;
   const disabled = disabledNode !== undefined && problems.boolean(disabledNode, place.at('disabled'), 'disabled') === true;
   const effect = members.get('effect')?.value;
-  if (effect === undefined && !disabled) problems.add(place, node, 'missing_key', 'the rule has no effect');
+  if (effect === undefined && !disabled)
+    problems.add(place, node, 'missing_key', 'the rule has no effect', 'add what it does, such as effect: {decision: deny}');
   const effects = effect === undefined ? {} : readEffects(effect, place.at('effect'), reader);
   const condition = readRuleCondition(members.get('when')?.value, members.get('conditions')?.value, place, reader);
   const priority = readPriority(members.get('priority')?.value, place.at('priority'), reader);
@@ -50,12 +51,18 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
 
 function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { problems }: EffectReader): string | undefined {
   if (node === undefined) {
-    problems.add(place, rule, 'missing_key', 'the rule has no id');
+    problems.add(place, rule, 'missing_key', 'the rule has no id', 'add one, such as id: no.gpt4');
     return undefined;
   }
   const id = problems.scalar(node, place.at('id'), 'id')?.source;
   if (id === undefined || ID.test(id)) return id;
-  problems.add(place.at('id'), node, 'bad_value', 'an id has 1 to 128 visible ASCII characters and no spaces');
+  problems.add(
+    place.at('id'),
+    node,
+    'bad_value',
+    'an id has 1 to 128 visible ASCII characters and no spaces',
+    'join words by dots, as in no.gpt4',
+  );
   return undefined;
 }
 
@@ -63,6 +70,6 @@ function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { prob
 function readPriority(node: YamlNode | undefined, place: Place, { problems }: EffectReader): number {
   if (node === undefined) return 0;
   if (node.kind === 'scalar' && !node.quoted && INTEGER.test(node.source)) return Number(node.source);
-  problems.add(place, node, 'bad_value', 'priority must be a whole number');
+  problems.add(place, node, 'bad_value', 'priority must be a whole number', 'higher ones come first; without it a rule has 0');
   return 0;
 }

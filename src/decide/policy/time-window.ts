@@ -5,6 +5,8 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 /** 1970-01-01 was a Thursday. */
 export const DAYS = ['thu', 'fri', 'sat', 'sun', 'mon', 'tue', 'wed'] as const;
+/** As people count. */
+const WEEK = [...DAYS.slice(4), ...DAYS.slice(0, 4)];
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)$/;
 
 /**
@@ -67,7 +69,7 @@ function readDays(node: YamlNode, place: Place, problems: Problems): ReadonlySet
     const name = problems.scalar(item, place.at(i), 'a day')?.source;
     if (name === undefined) return;
     const day = (DAYS as readonly string[]).indexOf(name);
-    if (day === -1) problems.unknown(place.at(i), item, 'bad_value', 'day', name, DAYS);
+    if (day === -1) problems.unknown(place.at(i), item, 'bad_value', 'day', name, WEEK);
     else days.add(day);
   });
   return days.size > 0 ? days : undefined;
@@ -78,6 +80,12 @@ function readClock(node: YamlNode, place: Place, problems: Problems, midnightEnd
   if (midnightEnds && text === '24:00') return DAY_MS;
   const match = CLOCK.exec(text);
   if (match !== null) return (Number(match[1]) * 60 + Number(match[2])) * MINUTE_MS;
-  problems.add(place, node, 'bad_value', 'a time of day is written HH:MM, in UTC, such as "08:00"');
+  problems.add(
+    place,
+    node,
+    'bad_value',
+    'a time of day is written HH:MM, in UTC, such as "08:00"',
+    'two digits each, in quotes: "08:00", "17:30"',
+  );
   return undefined;
 }

@@ -35,9 +35,11 @@ export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | und
       method: 'POST',
       path: '/v1/admin/policies/reload',
       auth: 'admin',
-      summary: 'Reads bundle, rule files, add-ons and overlays from the policies folder again, and the shadow bundle.',
+      summary:
+        'Reads bundle, rule files, add-ons and overlays from the policies folder again, and the shadow bundle; 400 in control-plane mode.',
       handle: async () => {
-        const [active] = await Promise.all([policies.reload(), shadow?.load('reload')]);
+        const active = await policies.reload();
+        await shadow?.load('reload');
         return { status: 200, json: shown(active, shadow) };
       },
     },

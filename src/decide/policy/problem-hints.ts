@@ -1,0 +1,25 @@
+import type { ProblemCode } from './problems.ts';
+
+const REFERENCE = 'docs/reference/policy-language.md lists what is known here';
+
+/** What to do about a mistake of which nothing more exact can be said at its place: nobody is told that something is wrong without a way on. */
+export const HINTS: Readonly<Record<ProblemCode, string>> = {
+  bad_schema: 'the line schema: says what a file is: gw.policy_bundle.v1 a bundle, gw.rule_file.v1 a rule file, gw.policy_tests.v1 a suite',
+  bad_type: REFERENCE,
+  bad_value: REFERENCE,
+  missing_key: REFERENCE,
+  unknown_key: REFERENCE,
+  unknown_layer: REFERENCE,
+  unknown_field: REFERENCE,
+  unknown_operator: REFERENCE,
+  unknown_effect: REFERENCE,
+  unknown_decision: REFERENCE,
+  operator_not_for_field: REFERENCE,
+  empty: 'leave it out, or put something into it',
+  duplicate_rule: 'give one of them another id; only an overlay replaces a rule',
+  not_mutable: REFERENCE,
+  tier_not_allowed: 'GW_PLAN_TIER names the tier of the org; gw policy check takes it as --tier',
+  files_not_allowed: 'write the rules under inline_rules; files are read from the policies folder alone',
+  missing_file: 'names count from the folder of the bundle',
+  not_supported_yet: 'leave it out',
+};

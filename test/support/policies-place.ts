@@ -1,0 +1,53 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { type Logger, silentLogger } from '../../src/base/lib/log.ts';
+import type { PlanTier } from '../../src/decide/policy/layers.ts';
+import { PolicyService, type PolicyServiceOptions } from '../../src/services/policies.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { fakeClock } from './fake-clock.ts';
+import { type HasTeardown, tempDir } from './temp-dir.ts';
+
+/** A policies folder and a store of a test's own. */
+export interface Place {
+  readonly dir: string;
+  readonly store: Store;
+  readonly clock: ReturnType<typeof fakeClock>;
+  /** What {@link Place.open} opens a service with when nothing else is said. */
+  readonly options: PolicyServiceOptions;
+  write(file: string, content: string | Uint8Array): void;
+  open(tier?: PlanTier, connectorId?: (text: string) => string | undefined, log?: Logger): Promise<PolicyService>;
+}
+
+export async function somePlace(t: HasTeardown): Promise<Place> {
+  const root = tempDir(t);
+  const dir = join(root, 'policies');
+  mkdirSync(join(dir, 'addons'), { recursive: true });
+  mkdirSync(join(dir, 'overlays'));
+  const clock = fakeClock();
+  const store = await openEmbeddedStore({ dir: join(root, 'store'), fsync: 'off', clock, log: silentLogger });
+  t.teardown(() => store.close());
+  const options: PolicyServiceOptions = { dir, tier: 'enterprise', store, clock, log: silentLogger, managedRemotely: false };
+  return {
+    dir,
+    store,
+    clock,
+    options,
+    write(file, content) {
+      mkdirSync(dirname(join(dir, file)), { recursive: true });
+      writeFileSync(join(dir, file), content);
+    },
+    open: (tier = 'enterprise', connectorId, log = silentLogger) => PolicyService.open({ ...options, tier, log, connectorId }),
+  };
+}
+
+/** The refusal that a promise must end in. */
+export async function refusal(promise: Promise<unknown>): Promise<GatewayError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof GatewayError)) throw new Error(`no GatewayError: ${String(error)}`);
+  return error;
+}
