@@ -94,13 +94,7 @@ function readClause(node: YamlNode, place: Place, outerNegated: boolean, reader:
     if (isGroup(source)) return [readGroup(source, entry.value, at, negated, reader)];
     if (!isOperator(source)) unknownOperator(at, entry, CLAUSE_KEYS, problems);
     else if (fieldEntry === undefined)
-      problems.add(
-        at,
-        entry.key,
-        'missing_key',
-        `"${source}" needs a field beside it`,
-        `write {field: context.purpose, ${source}: …}`,
-      );
+      problems.add(at, entry.key, 'missing_key', `"${source}" needs a field beside it`, `write {field: context.purpose, ${source}: …}`);
     else if (field !== undefined) return readTest(field, entry, at, negated, reader);
     return [];
   });
