@@ -1,9 +1,10 @@
-import type { ProblemCode } from './problems.ts';
-
 const REFERENCE = 'docs/reference/policy-language.md lists what is known here';
 
-/** What to do about a mistake of which nothing more exact can be said at its place: nobody is told that something is wrong without a way on. */
-export const HINTS: Readonly<Record<ProblemCode, string>> = {
+/**
+ * Every code that a mistake in a bundle can have, beside those of the YAML reader, with what to do when nothing more exact can be said at its place: nobody is
+ * told that something is wrong without a way on.
+ */
+export const HINTS = {
   bad_schema: 'the line schema: says what a file is: gw.policy_bundle.v1 a bundle, gw.rule_file.v1 a rule file, gw.policy_tests.v1 a suite',
   bad_type: REFERENCE,
   bad_value: REFERENCE,
@@ -22,4 +23,6 @@ export const HINTS: Readonly<Record<ProblemCode, string>> = {
   files_not_allowed: 'write the rules under inline_rules; files are read from the policies folder alone',
   missing_file: 'names count from the folder of the bundle',
   not_supported_yet: 'leave it out',
-};
+} as const satisfies Record<string, string>;
+
+export type ProblemCode = keyof typeof HINTS;

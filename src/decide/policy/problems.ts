@@ -1,28 +1,7 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScalar } from '../../base/lib/yaml.ts';
-import { HINTS } from './problem-hints.ts';
-
-/** Every code that a mistake in a bundle can have, beside those of the YAML reader. */
-export type ProblemCode =
-  | 'bad_schema'
-  | 'bad_type'
-  | 'bad_value'
-  | 'missing_key'
-  | 'unknown_key'
-  | 'unknown_layer'
-  | 'unknown_field'
-  | 'unknown_operator'
-  | 'unknown_effect'
-  | 'unknown_decision'
-  | 'operator_not_for_field'
-  | 'empty'
-  | 'duplicate_rule'
-  | 'not_mutable'
-  | 'tier_not_allowed'
-  | 'files_not_allowed'
-  | 'missing_file'
-  | 'not_supported_yet';
+import { HINTS, type ProblemCode } from './problem-hints.ts';
 
 /** Where in a bundle something stands: file, dotted path, and the rule around it when there is one. */
 export class Place {
