@@ -58,7 +58,10 @@ t.test('a response on a responses socket is a call with a record of its own, sto
     });
   }
   t.notMatch(JSON.stringify(await records()), /secret|Hello/);
-  t.match((await gw.admin('GET', '/metrics')).text, /gw_websockets_open\{kind="metered"\} 1/);
+  const metrics = (await gw.admin('GET', '/metrics')).text;
+  t.match(metrics, /gw_websockets_open\{kind="metered"\} 1/);
+  t.match(metrics, /gw_websocket_messages_total\{direction="up"\} 2\n/);
+  t.match(metrics, /gw_websocket_messages_total\{direction="down"\} 6\n/);
   t.equal((await gw.admin('GET', `/v1/verify/${String(first?.['record_hash'])}`)).status, 200);
 });
 
@@ -304,7 +307,7 @@ t.test('a socket that dies leaves aborted records, whichever side it was', async
 });
 
 t.test('pings and close codes pass, broken frames and large messages end the socket', async (t) => {
-  const { open, upstream } = await scene(t, { env: { GW_MAX_BODY_BYTES: '100000' } });
+  const { open, upstream, gw } = await scene(t, { env: { GW_MAX_BODY_BYTES: '100000' } });
   const client = await open(RESPONSES);
   client.socket.ping('x');
   t.match(await once(client.socket, 'pong'), [Buffer.from('x')]);
@@ -314,6 +317,7 @@ t.test('pings and close codes pass, broken frames and large messages end the soc
   const seen = closing(server);
   client.socket.close(4001, 'bye');
   t.same(await seen, { code: 4001, reason: 'bye' });
+  t.notMatch((await gw.admin('GET', '/metrics')).text, /^gw_websocket_messages_total/m, 'they are no messages');
   const large = await open(RESPONSES);
   const told = closing(large.socket);
   large.socket.send(JSON.stringify({ type: 'response.create', model: 'gpt-4o-mini', input: 'x'.repeat(200_000) }));

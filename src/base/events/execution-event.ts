@@ -61,6 +61,8 @@ export interface GatewayEvents {
   /** A WebSocket was accepted on both sides, and later has ended. */
   webSocketOpened(kind: WebSocketKind): void;
   webSocketClosed(kind: WebSocketKind): void;
+  /** A whole message, no control frame, came from the client (`up`) or the server (`down`) of a metered WebSocket. */
+  webSocketMessage(direction: 'up' | 'down'): void;
 }
 
 /** Fans one stream of events out to every listener. */
@@ -101,6 +103,9 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     },
     webSocketClosed(kind) {
       for (const listener of listeners) listener.webSocketClosed?.(kind);
+    },
+    webSocketMessage(direction) {
+      for (const listener of listeners) listener.webSocketMessage?.(direction);
     },
     policyLoad(event) {
       for (const listener of listeners) listener.policyLoad?.(event);

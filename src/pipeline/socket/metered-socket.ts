@@ -117,6 +117,7 @@ export class MeteredSocket {
       this.#toUpstream(opcode, payload);
       return undefined;
     }
+    this.#pipeline.events.webSocketMessage('up');
     let event: ReturnType<typeof readClientEvent>;
     try {
       event = readClientEvent(payload, this.#rule);
@@ -144,7 +145,12 @@ export class MeteredSocket {
   #fromUpstream({ opcode, payload }: WebSocketMessage): Promise<void> | undefined {
     if (opcode === OPCODE.close) this.#upstreamSaidClose = true;
     if (opcode === OPCODE.close) this.#limitClose();
-    const event = opcode >= OPCODE.close ? undefined : readServerEvent(payload, this.#rule, this.#dialect);
+    if (opcode >= OPCODE.close) {
+      this.#toClient(opcode, payload);
+      return undefined;
+    }
+    this.#pipeline.events.webSocketMessage('down');
+    const event = readServerEvent(payload, this.#rule, this.#dialect);
     if (event === undefined) {
       this.#toClient(opcode, payload);
       return undefined;

@@ -121,6 +121,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const clientCertificatesWanted = counter(registry, METRICS.clientCertificatesWanted);
   const webSocketsOpen = level(registry, METRICS.webSocketsOpen);
   const webSockets = counter(registry, METRICS.webSockets);
+  const webSocketMessages = counter(registry, METRICS.webSocketMessages);
+  const messages = { up: webSocketMessages('up'), down: webSocketMessages('down') };
   gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
@@ -149,6 +151,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       webSocketsOpen(kind).inc();
     },
     webSocketClosed: (kind) => webSocketsOpen(kind).dec(),
+    webSocketMessage: (direction) => messages[direction].inc(),
   };
   const routes: readonly Route[] = [
     {

@@ -131,6 +131,12 @@ export const METRICS = {
     labels: ['kind'],
     help: 'WebSockets that were accepted.',
   },
+  webSocketMessages: {
+    name: 'gw_websocket_messages_total',
+    type: 'counter',
+    labels: ['direction'],
+    help: 'Text and binary messages that came by metered WebSockets, `up` from the client and `down` from the provider.',
+  },
   handshakesRejected: {
     name: 'gw_handshake_rejected_total',
     type: 'counter',
