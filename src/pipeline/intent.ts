@@ -41,12 +41,14 @@ function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {
     tokens_out: estimate.tokensOutMax,
     cost_usd: usdFromPico(estimate.reservePico),
     cached_tokens_in: undefined,
+    cache_write_tokens_in: undefined,
     reasoning_tokens_out: undefined,
     model: sendModel?.toWellFormed(),
     usage_reported: false,
     rate_in: price.in,
     rate_out: price.out,
     rate_cached_in: undefined,
+    rate_cache_write: undefined,
     rate_source: price.source,
   };
   return {

@@ -131,12 +131,14 @@ function meteringOf(exchange: Exchange, cachedRates: boolean): RecordDraft['mete
     tokens_out: usage?.tokens_out ?? 0,
     cost_usd: usdFromPico(metered.costPico),
     cached_tokens_in: usage?.cached_tokens_in,
+    cache_write_tokens_in: usage?.cache_write_tokens_in,
     reasoning_tokens_out: usage?.reasoning_tokens_out,
     model,
     usage_reported: usage !== undefined,
     rate_in: metered.rateIn,
     rate_out: metered.rateOut,
     rate_cached_in: metered.rateCachedIn,
+    rate_cache_write: metered.rateCacheWrite,
     rate_source: metered.rateSource,
   };
 }

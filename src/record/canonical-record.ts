@@ -109,9 +109,11 @@ function inOrder(record: UnhashedRecord): RecordDraft {
 function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['metering'] {
   return (
     metering && {
+      cache_write_tokens_in: metering.cache_write_tokens_in,
       cached_tokens_in: metering.cached_tokens_in,
       cost_usd: metering.cost_usd,
       model: metering.model,
+      rate_cache_write: metering.rate_cache_write,
       rate_cached_in: metering.rate_cached_in,
       rate_in: metering.rate_in,
       rate_out: metering.rate_out,

@@ -37,6 +37,40 @@ t.test("a record holds the operator's rates and the cost at them, cached input a
   t.match(unlisted.metrics, /gw_priced_by_default_total\{provider="openai"\} 1\n/);
 });
 
+t.test('what is written to a cache is priced apart when that is switched on, in an answer and in a stream', async (t) => {
+  const usage = '{"input_tokens":100,"cache_creation_input_tokens":1000,"cache_read_input_tokens":9000,"output_tokens":10}';
+  const handler: UpstreamHandler = (_request, response, whole) =>
+    void whole.then((body) => {
+      const { stream } = JSON.parse(body.toString()) as { stream?: boolean };
+      response.setHeader('content-type', stream === true ? 'text/event-stream' : 'application/json');
+      if (stream !== true) return response.end(`{"model":"claude-sonnet-4-5","usage":${usage}}`);
+      const event = (name: string, data: string) => `event: ${name}\ndata: {"type":"${name}",${data}}\n\n`;
+      const start = event('message_start', `"message":{"model":"claude-sonnet-4-5","usage":${usage.replace(':10}', ':1}')}}`);
+      return response.end(
+        `${start}${event('message_delta', '"delta":{},"usage":{"output_tokens":10}')}event: message_stop\ndata: {"type":"message_stop"}\n\n`,
+      );
+    });
+  const call = async (env: Record<string, string>, stream: boolean) => {
+    const { gw, execute } = await startGoverned(t, { bundle: ALLOW_ALL, handler, env });
+    const params = {
+      model: 'claude-sonnet-4-5',
+      max_tokens: 10,
+      messages: [{ role: 'user', content: 'hello' }],
+      ...(stream ? { stream } : {}),
+    };
+    const { headers } = await execute({}, { target_host: 'api.anthropic.com', params });
+    return ((await gw.record(headers.get('x-gw-record-id') ?? '')) as { metering: Record<string, unknown> }).metering;
+  };
+  const counts = { tokens_in: 10_100, tokens_out: 10, cached_tokens_in: 9000, cache_write_tokens_in: 1000 };
+  for (const stream of [false, true]) {
+    const plain = await call({}, stream);
+    t.match(plain, { ...counts, cost_usd: '0.03045' }, 'all of it at the one rate');
+    t.notOk('rate_cache_write' in plain);
+    const apart = await call({ GW_PRICING_CACHED: 'true' }, stream);
+    t.match(apart, { ...counts, rate_in: '3', rate_cached_in: '0.3', rate_cache_write: '3.75', cost_usd: '0.0069' });
+  }
+});
+
 t.test('a pricing file that does not load stops the start and says where', async (t) => {
   const file = join(tempDir(t), 'rates.yaml');
   writeFileSync(file, 'rates:\n  - {model: gpt-4o, in: cheap, out: 10}\n');

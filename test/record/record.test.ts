@@ -27,9 +27,11 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
   error: fc.record({ code: PLAIN, message: TEXT }),
   metering: fc.record(
     {
+      cache_write_tokens_in: fc.nat(),
       cached_tokens_in: fc.nat(),
       cost_usd: PLAIN,
       model: TEXT,
+      rate_cache_write: PLAIN,
       rate_cached_in: PLAIN,
       rate_in: PLAIN,
       rate_out: PLAIN,

@@ -5,8 +5,8 @@ import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type { Price } from './types.ts';
 
-const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'source', 'source_date', 'valid_from'];
-const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'max_output', 'valid_from'];
+const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'source', 'source_date', 'valid_from'];
+const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'valid_from'];
 /** Finer rates would not give whole pico-dollars for every number of tokens. */
 const RATE = /^\d{1,9}(?:\.\d{1,6})?$/;
 const MAX_OUTPUT = /^[1-9]\d{0,8}$/;
@@ -17,12 +17,13 @@ export const DEFAULT_PRICE: Price = Object.freeze({
   in: '10',
   out: '30',
   cachedIn: undefined,
+  cacheWrite: undefined,
   source: 'default',
   maxOutputTokens: undefined,
 });
 
 /** The texts of a row that are not names, each empty when the row has none. */
-const RATE_TEXTS = ['in', 'out', 'cached_in', 'max_output', 'valid_from'] as const;
+const RATE_TEXTS = ['in', 'out', 'cached_in', 'cache_write', 'max_output', 'valid_from'] as const;
 type RateTexts = Readonly<Record<(typeof RATE_TEXTS)[number], string>>;
 
 /** Rates by provider, model and day: those of the operator before the shipped ones, then the default. Names are compared without regard to case. */
@@ -34,8 +35,8 @@ export class PriceTable {
   static parse(text: string, knownProvider: (id: string) => boolean, problems: Problems): PriceTable {
     const table = new PriceTable();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
-      const [provider = '', model = '', input = '', output = '', cached = '', maxOutput = '', , , validFrom = ''] = cells;
-      const texts = { in: input, out: output, cached_in: cached, max_output: maxOutput, valid_from: validFrom };
+      const [provider = '', model = '', input = '', output = '', cached = '', cacheWrite = '', maxOutput = '', , , validFrom = ''] = cells;
+      const texts = { in: input, out: output, cached_in: cached, cache_write: cacheWrite, max_output: maxOutput, valid_from: validFrom };
       const problem = (message: string): void => problems.add(`${provider} ${model}`, message, { line, column: 1 });
       const faults = faultsOf(texts);
       for (const [, message] of faults) problem(message);
@@ -49,7 +50,7 @@ export class PriceTable {
 
   /**
    * Lays the rates of an operator's file over the shipped ones (`GW_PRICING_FILE`, decision 2): `rates`, a list of `{model, in, out}` with optional
-   * `provider` (else any), `cached_in`, `max_output` and `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does
+   * `provider` (else any), `cached_in`, `cache_write`, `max_output` and `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does
    * not inherit.
    * @param canonicalProvider folds an id or alias, undefined for a name that nobody has
    */
@@ -83,6 +84,7 @@ export class PriceTable {
       in: row.need('in'),
       out: row.need('out'),
       cached_in: row.text('cached_in') ?? '',
+      cache_write: row.text('cache_write') ?? '',
       max_output: row.text('max_output') ?? '',
       valid_from: row.text('valid_from') ?? '',
     };
@@ -119,5 +121,12 @@ function dayStart({ valid_from: text }: Pick<RateTexts, 'valid_from'>): number {
 
 function priceOf(texts: RateTexts, source: Price['source']): Price {
   const maxOutputTokens = texts.max_output === '' ? undefined : Number(texts.max_output);
-  return Object.freeze({ in: texts.in, out: texts.out, cachedIn: texts.cached_in || undefined, source, maxOutputTokens });
+  return Object.freeze({
+    in: texts.in,
+    out: texts.out,
+    cachedIn: texts.cached_in || undefined,
+    cacheWrite: texts.cache_write || undefined,
+    source,
+    maxOutputTokens,
+  });
 }

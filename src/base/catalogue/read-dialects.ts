@@ -88,13 +88,14 @@ function compilePattern(place: Row): RegExp | undefined {
 }
 
 function readUsageRule(row: Row): UsageRule | undefined {
-  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'reasoning_out']);
+  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'cache_write', 'reasoning_out']);
   if (usage === undefined) return undefined;
   return {
     root: usage.text('root') ?? '',
     tokensIn: readCountRule(usage, 'tokens_in'),
     tokensOut: readCountRule(usage, 'tokens_out'),
     cachedIn: usage.texts('cached_in'),
+    cacheWrite: usage.texts('cache_write'),
     reasoningOut: usage.texts('reasoning_out'),
   };
 }

@@ -18,6 +18,7 @@ export interface UsageRule {
   readonly tokensIn: CountRule;
   readonly tokensOut: CountRule;
   readonly cachedIn: readonly string[];
+  readonly cacheWrite: readonly string[];
   readonly reasoningOut: readonly string[];
 }
 
@@ -138,6 +139,7 @@ export interface Price {
   readonly in: string;
   readonly out: string;
   readonly cachedIn: string | undefined;
+  readonly cacheWrite: string | undefined;
   readonly source: 'catalogue' | 'override' | 'default';
   /** The model's maximum output tokens, when known. */
   readonly maxOutputTokens: number | undefined;

@@ -114,7 +114,7 @@ export const SETTINGS = {
     'GW_PRICING_CACHED',
     type.boolean,
     'false',
-    'Charges cached input tokens at the rate that the price list has for them, instead of the plain one.',
+    'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them.',
   ),
   meterInjectUsage: required(
     'GW_METER_INJECT_USAGE',

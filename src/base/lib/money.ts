@@ -16,7 +16,19 @@ export interface RatesPico {
   readonly out: bigint;
   /** Used for cached input tokens when set; otherwise they cost `in` like all others (decision 6.3). */
   readonly cachedIn?: bigint;
+  /** The same for input tokens that were written to a cache. */
+  readonly cacheWrite?: bigint;
 }
+
+/** Parts of the input tokens. */
+export interface CacheTokens {
+  /** Read from a cache. */
+  readonly cached: number;
+  /** Written to one. */
+  readonly written: number;
+}
+
+const NO_CACHE: CacheTokens = { cached: 0, written: 0 };
 
 /**
  * Reads an amount such as `5`, `0.15` or `12.50` exactly.
@@ -59,13 +71,16 @@ export function usdFromPico(pico: bigint): string {
 /**
  * Cost of a call: (tokens_in × rate_in + tokens_out × rate_out) / 1,000,000 (specification, "Cost estimation"), exact for rates of up to six decimals, rounded
  * half up to a pico-dollar for finer ones.
- * @param cachedTokensIn how many of `tokensIn` were read from a cache; they are priced apart only when `rates.cachedIn` is set
+ * @param cache which of `tokensIn` are priced apart, where the rates have something for them; no token is in both parts
  * @throws RangeError when a count is not a non-negative safe integer
  */
-export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, cachedTokensIn = 0): bigint {
+export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, cache = NO_CACHE): bigint {
   const counted = tokenCount(tokensIn);
-  const cached = rates.cachedIn === undefined ? 0n : tokenCount(Math.min(cachedTokensIn, tokensIn));
-  const total = (counted - cached) * rates.in + cached * (rates.cachedIn ?? 0n) + tokenCount(tokensOut) * rates.out;
+  const cached = rates.cachedIn === undefined ? 0 : Math.min(cache.cached, tokensIn);
+  const written = rates.cacheWrite === undefined ? 0 : Math.min(cache.written, tokensIn - cached);
+  const [read, kept] = [tokenCount(cached), tokenCount(written)];
+  const input = (counted - read - kept) * rates.in + read * (rates.cachedIn ?? 0n) + kept * (rates.cacheWrite ?? 0n);
+  const total = input + tokenCount(tokensOut) * rates.out;
   return (total + TOKENS_PER_RATE / 2n) / TOKENS_PER_RATE;
 }
 

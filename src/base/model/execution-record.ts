@@ -10,6 +10,7 @@ export interface Metering {
   /** Exact decimal text in USD. */
   readonly cost_usd: string;
   readonly cached_tokens_in?: number;
+  readonly cache_write_tokens_in?: number;
   readonly reasoning_tokens_out?: number;
   readonly model?: string;
   readonly usage_reported: boolean;
@@ -17,6 +18,7 @@ export interface Metering {
   readonly rate_in: string;
   readonly rate_out: string;
   readonly rate_cached_in?: string;
+  readonly rate_cache_write?: string;
   readonly rate_source: 'catalogue' | 'override' | 'default';
 }
 

@@ -2,6 +2,9 @@
 export interface Usage {
   tokens_in: number;
   tokens_out: number;
+  /** Part of `tokens_in`: read from a cache. */
   cached_tokens_in?: number;
+  /** Part of `tokens_in`: written to a cache. */
+  cache_write_tokens_in?: number;
   reasoning_tokens_out?: number;
 }

@@ -15,6 +15,8 @@ export interface Cost {
   readonly rateOut: string;
   /** Only when cached tokens were priced apart (decision 6.3). */
   readonly rateCachedIn: string | undefined;
+  /** Only when tokens written to a cache were priced apart. */
+  readonly rateCacheWrite: string | undefined;
   readonly rateSource: Metering['rate_source'];
 }
 
@@ -29,7 +31,12 @@ function ratesOf(price: Price): Rates {
   let rates = known.get(price);
   if (rates === undefined) {
     const plain = { in: picoFromUsd(price.in), out: picoFromUsd(price.out) };
-    rates = { plain, cached: price.cachedIn === undefined ? plain : { ...plain, cachedIn: picoFromUsd(price.cachedIn) } };
+    const cached = {
+      ...plain,
+      ...(price.cachedIn === undefined ? {} : { cachedIn: picoFromUsd(price.cachedIn) }),
+      ...(price.cacheWrite === undefined ? {} : { cacheWrite: picoFromUsd(price.cacheWrite) }),
+    };
+    rates = { plain, cached };
     known.set(price, rates);
   }
   return rates;
@@ -37,21 +44,27 @@ function ratesOf(price: Price): Rates {
 
 /**
  * Cost of a call from its real token counts (specification, "Cost estimation"); zero when the provider reported none.
- * @param cachedRates `GW_PRICING_CACHED`: cached input tokens at the catalogue's rate for them, where it has one (decision 6.3)
+ * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some
+ * (decision 6.3)
  * @throws RangeError when a count is not a non-negative safe integer
  */
 export function meter(usage: Usage | undefined, price: Price, cachedRates = false): Cost {
   const rates = ratesOf(price);
-  const apart = cachedRates && price.cachedIn !== undefined;
-  const cost =
-    usage === undefined ? 0n : costPico(usage.tokens_in, usage.tokens_out, apart ? rates.cached : rates.plain, usage.cached_tokens_in ?? 0);
   return {
-    costPico: cost,
+    costPico: usage === undefined ? 0n : costOf(usage, cachedRates ? rates.cached : rates.plain),
     rateIn: price.in,
     rateOut: price.out,
-    rateCachedIn: apart ? price.cachedIn : undefined,
+    rateCachedIn: cachedRates ? price.cachedIn : undefined,
+    rateCacheWrite: cachedRates ? price.cacheWrite : undefined,
     rateSource: price.source,
   };
+}
+
+function costOf(
+  { tokens_in, tokens_out, cached_tokens_in: cached = 0, cache_write_tokens_in: written = 0 }: Usage,
+  rates: RatesPico,
+): bigint {
+  return costPico(tokens_in, tokens_out, rates, { cached, written });
 }
 
 /** Cost at the plain rates; for estimates, which know nothing of caches. */

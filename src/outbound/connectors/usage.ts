@@ -40,6 +40,7 @@ export class UsageReader {
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
   readonly #cached: CompiledCount;
+  readonly #cacheWrite: CompiledCount;
   readonly #reasoning: CompiledCount;
 
   constructor(rule: UsageRule) {
@@ -47,6 +48,7 @@ export class UsageReader {
     this.#in = compileCount(rule.tokensIn);
     this.#out = compileCount(rule.tokensOut);
     this.#cached = compileCount({ how: 'first', paths: rule.cachedIn });
+    this.#cacheWrite = compileCount({ how: 'first', paths: rule.cacheWrite });
     this.#reasoning = compileCount({ how: 'first', paths: rule.reasoningOut });
   }
 
@@ -58,8 +60,10 @@ export class UsageReader {
     if (tokensIn === undefined && nothing) return undefined;
     const read: Usage = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
     const cached = count(this.#cached, usage);
+    const cacheWrite = count(this.#cacheWrite, usage);
     const reasoning = count(this.#reasoning, usage);
     if (cached !== undefined) read.cached_tokens_in = cached;
+    if (cacheWrite !== undefined) read.cache_write_tokens_in = cacheWrite;
     if (reasoning !== undefined) read.reasoning_tokens_out = reasoning;
     return read;
   }

@@ -226,7 +226,8 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     loadCatalogue({
       sources: {
         providers: broken,
-        prices: 'provider,model,in,out,cached_in,max_output,source,source_date,valid_from\nopenai,m,x,1,,,a,b,\nnobody,m,1,1,,,a,b,\n',
+        prices:
+          'provider,model,in,out,cached_in,cache_write,max_output,source,source_date,valid_from\nopenai,m,x,1,,,,a,b,\nnobody,m,1,1,,,,a,b,\n',
       },
     }),
   );

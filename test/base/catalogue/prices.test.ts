@@ -37,7 +37,7 @@ function rates(catalogue: Catalogue, provider: string, model: string, at?: numbe
 
 t.test('each shipped row says where it is from and when, and all sources may be shipped', async (t) => {
   for (const line of shipped) {
-    const [, , , , , , source = '', date = ''] = line.split(',');
+    const [, , , , , , , source = '', date = ''] = line.split(',');
     if (SOURCES.includes(source) && /^20\d\d-\d\d-\d\d$/.test(date)) continue;
     t.fail(line);
   }
@@ -46,15 +46,25 @@ t.test('each shipped row says where it is from and when, and all sources may be 
 
 t.test('every shipped rate gives an exact cost, as decimal arithmetic says', async () => {
   const count = fc.integer({ min: 0, max: 10_000_000 });
-  const row = fc.constantFrom(...new Set(shipped.map((line) => line.split(',').slice(2, 5).join(','))));
+  const row = fc.constantFrom(...new Set(shipped.map((line) => line.split(',').slice(2, 6).join(','))));
   fc.assert(
-    fc.property(row, count, count, count, (text, tokensIn, tokensOut, cachedTokens) => {
-      const [input = '', output = '', cached = ''] = text.split(',');
-      const price = { in: input, out: output, cachedIn: cached || undefined, source: 'catalogue', maxOutputTokens: undefined } as const;
-      const hit = Math.min(cachedTokens, tokensIn);
-      const usage = { tokens_in: tokensIn, tokens_out: tokensOut, cached_tokens_in: cachedTokens };
+    fc.property(row, count, count, count, count, (text, tokensIn, tokensOut, cachedTokens, written) => {
+      const [input = '', output = '', cached = '', write = ''] = text.split(',');
+      const price = {
+        in: input,
+        out: output,
+        cachedIn: cached || undefined,
+        cacheWrite: write || undefined,
+        source: 'catalogue',
+        maxOutputTokens: undefined,
+      } as const;
+      const hit = cached === '' ? 0 : Math.min(cachedTokens, tokensIn);
+      const put = write === '' ? 0 : Math.min(written, tokensIn - hit);
+      const usage = { tokens_in: tokensIn, tokens_out: tokensOut, cached_tokens_in: cachedTokens, cache_write_tokens_in: written };
       const plain = new Decimal(tokensIn).mul(input).plus(new Decimal(tokensOut).mul(output)).div(1e6);
-      const apart = cached === '' ? plain : plain.minus(new Decimal(hit).mul(new Decimal(input).minus(cached)).div(1e6));
+      const saved = new Decimal(hit).mul(new Decimal(input).minus(cached || 0));
+      const added = new Decimal(put).mul(new Decimal(write || 0).minus(input));
+      const apart = plain.minus(saved.div(1e6)).plus(added.div(1e6));
       return (
         usdFromPico(meter(usage, price).costPico) === plain.toFixed() && usdFromPico(meter(usage, price, true).costPico) === apart.toFixed()
       );
@@ -75,7 +85,7 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
   const catalogue = withFile(
     t,
     `rates:
-  - {provider: provider_a, model: gpt-4o, in: 2.50, out: "10.00", cached_in: 1.25, max_output: 100}
+  - {provider: provider_a, model: gpt-4o, in: 2.50, out: "10.00", cached_in: 1.25, cache_write: 3.125, max_output: 100}
   - {model: my-own, in: 1, out: 2}
   - {model: gpt-4o-2024-11-20, in: 7, out: 8}
   - {model: 'ft:gpt-4o:*', in: 3.75, out: 15}
@@ -90,6 +100,7 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
     in: '2.50',
     out: '10.00',
     cachedIn: '1.25',
+    cacheWrite: '3.125',
     source: 'override',
     maxOutputTokens: 100,
   });

@@ -61,9 +61,12 @@ t.test('the cost is the specified formula, exact to the last digit, as decimal a
 
 t.test('cached input is priced apart only when it has a rate', async (t) => {
   const rates = { in: picoFromUsd('3'), out: picoFromUsd('15') };
-  t.equal(usdFromPico(costPico(1_000_000, 0, rates, 900_000)), '3');
-  t.equal(usdFromPico(costPico(1_000_000, 0, { ...rates, cachedIn: picoFromUsd('0.3') }, 900_000)), '0.57');
-  t.equal(usdFromPico(costPico(10, 0, { ...rates, cachedIn: 0n }, 99)), '0', 'no more is cached than was read');
+  t.equal(usdFromPico(costPico(1_000_000, 0, rates, { cached: 900_000, written: 0 })), '3');
+  t.equal(usdFromPico(costPico(1_000_000, 0, { ...rates, cachedIn: picoFromUsd('0.3') }, { cached: 900_000, written: 100_000 })), '0.57');
+  t.equal(usdFromPico(costPico(10, 0, { ...rates, cachedIn: 0n }, { cached: 99, written: 0 })), '0', 'no more is cached than was read');
+  const both = { ...rates, cachedIn: picoFromUsd('0.3'), cacheWrite: picoFromUsd('3.75') };
+  t.equal(usdFromPico(costPico(1_000_000, 0, both, { cached: 500_000, written: 400_000 })), '1.95', '0.15 read, 1.5 written, 0.3 neither');
+  t.equal(usdFromPico(costPico(10, 0, both, { cached: 6, written: 99 })), '0.0000168', 'no token is read and written');
 });
 
 t.test('a token count that is no count is refused', async (t) => {

@@ -17,7 +17,14 @@ const gemini = catalogue.dialect('gemini_generate');
 t.test('cost is tokens times rates, exactly', async (t) => {
   t.equal(usdFromPico(meter({ tokens_in: 1000, tokens_out: 500 }, gpt4o).costPico), '0.0125');
   t.equal(usdFromPico(meter({ tokens_in: 1, tokens_out: 1 }, catalogue.price('openai', 'gpt-4o-mini')).costPico), '0.00000075');
-  t.strictSame(meter(undefined, unlisted), { costPico: 0n, rateIn: '10', rateOut: '30', rateCachedIn: undefined, rateSource: 'default' });
+  t.strictSame(meter(undefined, unlisted), {
+    costPico: 0n,
+    rateIn: '10',
+    rateOut: '30',
+    rateCachedIn: undefined,
+    rateCacheWrite: undefined,
+    rateSource: 'default',
+  });
 });
 
 t.test('cached input has its own rate only when that is switched on and known', async (t) => {
@@ -28,6 +35,9 @@ t.test('cached input has its own rate only when that is switched on and known', 
   t.equal(usdFromPico(cached.costPico), '0.57');
   t.equal(cached.rateCachedIn, '0.3');
   t.equal(usdFromPico(meter(usage, gpt4o, true).costPico), '5', 'no cached rate in the catalogue');
+  const writing = { ...usage, cache_write_tokens_in: 100_000 };
+  t.equal(usdFromPico(meter(writing, price).costPico), '3');
+  t.match(meter(writing, price, true), { costPico: 645_000_000_000n, rateCachedIn: '0.3', rateCacheWrite: '3.75' });
 });
 
 t.test('prompt tokens are those of every text and name, one more for each member, rounded up at the end', async (t) => {
@@ -115,7 +125,7 @@ t.test('a call without a dialect costs something only when it looks like inferen
 });
 
 t.test('estimates never throw but for the maximum, and are never negative', async (t) => {
-  const price: Price = { in: '10', out: '30', cachedIn: undefined, source: 'default', maxOutputTokens: undefined };
+  const price: Price = { in: '10', out: '30', cachedIn: undefined, cacheWrite: undefined, source: 'default', maxOutputTokens: undefined };
   const dialects = ['openai_chat', 'gemini_generate', 'anthropic_messages', 'cohere_chat', undefined];
   t.doesNotThrow(() =>
     fc.assert(

@@ -40,7 +40,7 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   [
     'anthropic_messages',
     { model: 'c', usage: { input_tokens: 10, cache_creation_input_tokens: 20, cache_read_input_tokens: 30, output_tokens: 5 } },
-    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30 },
+    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30, cache_write_tokens_in: 20 },
     'c',
   ],
   [

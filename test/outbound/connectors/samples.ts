@@ -177,7 +177,7 @@ export const SAMPLES: readonly StreamSample[] = [
       named('message_stop', { type: 'message_stop' }),
     ),
     outcome: 'complete',
-    usage: { tokens_in: 40, tokens_out: 15, cached_tokens_in: 8, reasoning_tokens_out: 6 },
+    usage: { tokens_in: 40, tokens_out: 15, cached_tokens_in: 8, cache_write_tokens_in: 7, reasoning_tokens_out: 6 },
     model: 'claude-sonnet-4-5',
     terminal: 'event: message_stop',
   },
