@@ -66,7 +66,7 @@ export class InnerServers {
   acceptHttp2(link: Link, transport: TLSSocket, tunnel: Tunnel): void {
     const onSession = (session: ServerHttp2Session): void => {
       link.activity = new Http2Connection({ link, session, tunnel, arrivals: this.#arrivals });
-      session.setLocalWindowSize(MAX_LOCAL_WINDOW);
+      if (!session.destroyed) session.setLocalWindowSize(MAX_LOCAL_WINDOW);
     };
     // The session is made, and announced, before `emit` returns.
     this.h2.on('session', onSession);

@@ -40,7 +40,10 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
       settings: { enablePush: false, initialWindowSize: STREAM_WINDOW, maxHeaderListSize: MAX_HEADER_BYTES },
     });
     this.session = session;
-    session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW));
+    // It comes as well when the session was closed meanwhile, because the client has left.
+    session.once('connect', () => {
+      if (!session.destroyed) session.setLocalWindowSize(CONNECTION_WINDOW);
+    });
     session.on('error', (error) => {
       this.fault ??= error;
     });

@@ -184,7 +184,7 @@ export class Http2Call implements UpstreamHandle {
       stream.sendTrailers(fields);
     } catch {
       // Trailers that cannot be written are left out: the body is whole without them.
-      stream.sendTrailers({});
+      if (!stream.destroyed && !stream.closed) stream.sendTrailers({});
     }
   }
 

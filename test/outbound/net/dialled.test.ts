@@ -126,6 +126,20 @@ t.test('closing it lets go of the origin, whatever is under way', async (t) => {
   t.equal(origin.sockets.size, 0);
 });
 
+t.test('an h2 connection that is closed as soon as it is there, because its client has left, ends nothing else', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  if (!(on instanceof DialledHttp2)) throw new Error('no h2');
+  const told = once(on.session, 'connect');
+  on.close();
+  t.equal(on.session.destroyed, true);
+  await told;
+  // What a listener throws comes after all of them.
+  await new Promise((resolve) => setImmediate(resolve));
+  t.pass('and nothing was thrown');
+});
+
 t.test('a call that is given up when its whole answer has come, unread, leaves no stream behind', async (t) => {
   const origin = await quietOrigin(t);
   const upstream = upstreamTo(t, origin.port, origin.caPem);
