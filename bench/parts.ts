@@ -5,9 +5,11 @@ import { sha256Hex } from '../src/base/lib/sha256.ts';
 import { uuidv7 } from '../src/base/lib/uuidv7.ts';
 import { compilePolicy } from '../src/decide/policy/compile.ts';
 import { decide } from '../src/decide/policy/evaluate.ts';
+import { countTokens } from '../src/decide/pricing/count-tokens.ts';
 import { openCertificateAuthority } from '../src/inbound/ca/certificate-authority.ts';
 import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
 import { someFacts } from '../test/decide/policy/policy-facts.ts';
+import { HELD_OUT, HELD_OUT_CHATS } from '../test/decide/pricing/held-out.ts';
 import { bundleOf, CHAT } from './systems.ts';
 import { table } from './table.ts';
 
@@ -45,6 +47,34 @@ function policyRows(): string[][] {
     for (let at = 0; at < 20_000; at += 1) decide(policy, FACTS);
     const { p50, p99 } = times(20_000, () => decide(policy, FACTS));
     return [`policy evaluation, ${rules} rules, ${name}`, p50.toFixed(1), p99.toFixed(1)];
+  });
+}
+
+const PROMPT_BYTES = 10 * 1024;
+
+/** `value` as often as it takes to make a prompt of 10 KB of JSON. */
+function promptOf<T>(values: readonly T[]): T[] {
+  const prompt: T[] = [];
+  for (let bytes = 0, at = 0; bytes < PROMPT_BYTES; at += 1) {
+    const value = values[at % values.length] as T;
+    prompt.push(value);
+    bytes += Buffer.byteLength(JSON.stringify(value)) + 1;
+  }
+  return prompt;
+}
+
+/** Prompts of the same size that are judged in different ways: whole, by parts of a long text, and as many small values. */
+function estimateRows(): string[][] {
+  const texts = Object.values(HELD_OUT);
+  const prompts: readonly (readonly [name: string, prompt: unknown])[] = [
+    ['one text', promptOf(texts).join('\n')],
+    ['texts in many languages', promptOf(texts).map((content) => ({ role: 'user', content }))],
+    ['short turns', promptOf(Object.values(HELD_OUT_CHATS)[0] ?? [])],
+  ];
+  return prompts.map(([name, prompt]) => {
+    for (let at = 0; at < 20_000; at += 1) countTokens([prompt]);
+    const { p50, p99 } = times(20_000, () => countTokens([prompt]));
+    return [`estimate of a prompt of 10 KB, ${name}`, p50.toFixed(1), p99.toFixed(1)];
   });
 }
 
@@ -89,6 +119,6 @@ async function appendRow(dir: string): Promise<string[]> {
 
 /** The parts alone, microseconds. */
 export async function measureParts(dir: string): Promise<string> {
-  const rows = [...policyRows(), await mintRow(dir), await appendRow(dir)];
+  const rows = [...policyRows(), ...estimateRows(), await mintRow(dir), await appendRow(dir)];
   return `## Parts\n\n${table(['part', 'p50 µs', 'p99 µs'], rows)}`;
 }

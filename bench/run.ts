@@ -2,7 +2,8 @@
  * `npm run bench`: CPU per request, latency and memory of the gateway through each of its doors, as ratios to floors measured in the same round. The proxy
  * is alone in its process and its CPU is read from the system's accounting; load and upstream run in others; rounds are interleaved, so that what else
  * the machine does falls on all alike. Nothing is measured before it has answered so many requests that the compiler is through with it: until then a
- * quarter to a third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the figures in docs/performance.md).
+ * quarter to a third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the figures in docs/performance.md),
+ * --parts (nothing but the parts alone).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
@@ -21,6 +22,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     write: { type: 'boolean', default: false },
     'no-parts': { type: 'boolean', default: false },
+    parts: { type: 'boolean', default: false },
   },
 });
 const rounds = Number(values.rounds);
@@ -62,6 +64,11 @@ function median(numbers: readonly number[]): number {
 }
 
 const dir = mkdtempSync(join(tmpdir(), 'gw-bench-'));
+if (values.parts) {
+  process.stdout.write(await measureParts(dir));
+  rmSync(dir, { recursive: true, force: true });
+  process.exit();
+}
 const systems = await startSystems(dir);
 const sections: string[] = [];
 try {

@@ -11,6 +11,10 @@ const MAX_DEPTH = 64;
 /** Members that hold base64 data, when one of the second list stands beside them. */
 const DATA_NAMES = ['data', 'file_data', 'b64_json'];
 const DATA_TYPE_NAMES = ['media_type', 'mimeType', 'mime_type', 'format', 'filename'];
+/** Tokens of the names that stand in nearly every message, counted once. */
+const USUAL_NAMES: ReadonlyMap<string, number> = new Map(
+  ['role', 'content', 'type', 'text', 'parts'].map((name) => [name, textTokens(name)]),
+);
 
 /**
  * Tokens of a prompt, approximated: every text and every member name by `textTokens`, one more for each member, rounded up at the end; a number, true or false is one token (a prompt may
@@ -32,11 +36,18 @@ function tokensOf(value: unknown, depth: number): number {
     for (const item of value) tokens += tokensOf(item, depth + 1);
     return tokens;
   }
-  for (const [name, member] of Object.entries(value)) {
-    const attached = typeof member === 'string' && DATA_NAMES.includes(name) && DATA_TYPE_NAMES.some((type) => Object.hasOwn(value, type));
-    tokens += MEMBER_TOKENS + textTokens(name) + (attached ? attachmentTokens(member) : tokensOf(member, depth + 1));
+  const members = value as Readonly<Record<string, unknown>>;
+  // Not entries: a prompt of many short turns is mostly names, and each list of them would be made anew. What was parsed inherits no members.
+  for (const name in members) {
+    const member = members[name];
+    tokens += MEMBER_TOKENS + (USUAL_NAMES.get(name) ?? textTokens(name));
+    tokens += typeof member === 'string' && isAttached(name, members) ? attachmentTokens(member) : tokensOf(member, depth + 1);
   }
   return tokens;
+}
+
+function isAttached(name: string, beside: Readonly<Record<string, unknown>>): boolean {
+  return DATA_NAMES.includes(name) && DATA_TYPE_NAMES.some((type) => Object.hasOwn(beside, type));
 }
 
 function isDataUrl(text: string): boolean {

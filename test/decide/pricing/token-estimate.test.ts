@@ -1,12 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { encode as cl100k } from 'gpt-tokenizer/encoding/cl100k_base';
+import fc from 'fast-check';
+import { encode as cl100k, encodeChat as encodeOlderChat } from 'gpt-tokenizer/encoding/cl100k_base';
 import { encodeChat, encode as o200k } from 'gpt-tokenizer/encoding/o200k_base';
+import { encode as p50k } from 'gpt-tokenizer/encoding/p50k_base';
+import { encode as r50k } from 'gpt-tokenizer/encoding/r50k_base';
 import t from 'tap';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
+import { textTokens } from '../../../src/decide/pricing/text-tokens.ts';
+import { HELD_OUT, HELD_OUT_CHATS, HELD_OUT_TOOLS } from './held-out.ts';
 
-/** Written for this test. */
+/** Written for this test; the weights of the estimate are fitted to it. */
 const CORPUS: Readonly<Record<string, string>> = {
   'English prose': `The gateway stands between applications and providers. Every request is decided by policy before anything is forwarded, and each decision leaves a record that an auditor can verify later without asking the service that wrote it. When the budget of a project is nearly used up, the people who own it hear about it early enough to do something; when it is used up, calls are refused with a reason that a program can read. Nobody likes surprises on an invoice, and nobody should have to trust a spreadsheet that was copied together by hand at the end of the month. Please summarise the attached minutes in three sentences, mention who promised what, and do not invent any dates.`,
   'program code': `export async function readAll(stream: AsyncIterable<Uint8Array>, limit = 1 << 20): Promise<Buffer> {
@@ -71,22 +76,89 @@ const TOOLS = [
   },
 ];
 
+interface Judged {
+  readonly name: string;
+  readonly estimate: number;
+  /** By o200k_base and by cl100k_base. */
+  readonly real: readonly [newer: number, older: number];
+}
+
+function judged(name: string, text: string, estimate = countTokens([text])): Judged {
+  return { name, estimate, real: [o200k(text).length, cl100k(text).length] };
+}
+
+function judgedTools(name: string, tools: readonly object[]): Judged {
+  return judged(name, JSON.stringify(tools), countTokens([tools]));
+}
+
+function judgedTexts(texts: Readonly<Record<string, string>>): Judged[] {
+  return Object.entries(texts).map(([name, text]) => judged(name, text));
+}
+
 function error(estimate: number, real: number): string {
   const percent = Math.round(((estimate - real) / real) * 100);
   return `${percent > 0 ? '+' : ''}${percent} %`;
 }
 
-function row(name: string, text: string, estimate = countTokens([text])): string {
-  return `| ${name} | ${error(estimate, o200k(text).length)} | ${error(estimate, cl100k(text).length)} |`;
+function table(title: string, rows: readonly Judged[]): string {
+  const lines = rows.map(
+    ({ name, estimate, real: [newer, older] }) => `| ${name} | ${error(estimate, newer)} | ${error(estimate, older)} |`,
+  );
+  return [`| ${title} | o200k_base | cl100k_base (gpt-4, gpt-3.5) |`, '|---|--:|--:|', ...lines, ''].join('\n');
+}
+
+function together(rows: readonly Judged[]): Judged {
+  const sum = (pick: (row: Judged) => number) => rows.reduce((total, row) => total + pick(row), 0);
+  return { name: 'all of them', estimate: sum((row) => row.estimate), real: [sum((row) => row.real[0]), sum((row) => row.real[1])] };
+}
+
+const heldOut = [
+  ...judgedTexts(HELD_OUT),
+  judgedTools('tool schemas', HELD_OUT_TOOLS),
+  ...Object.entries(HELD_OUT_CHATS).map(
+    ([name, chat]): Judged => ({
+      name,
+      estimate: countTokens([chat]),
+      real: [encodeChat(chat, 'gpt-4o').length, encodeOlderChat(chat, 'gpt-4').length],
+    }),
+  ),
+];
+/** Lines broken wherever the page breaks them. */
+const guide = readFileSync(join(packageRoot(), 'docs/guides/pricing.md'), 'utf8');
+const flowing = guide.replaceAll(/\s+/g, ' ');
+
+/** With all its rows, so that the page can neither drift nor leave one out. */
+function tableInGuide(title: string): string | undefined {
+  return new RegExp(`^\\| ${title} \\|[^]*?\\n(?=\\n)`, 'm').exec(guide)?.[0];
 }
 
 t.test('the error of the estimate against the tokenizers of OpenAI is what the guide says', async (t) => {
-  const rows = [
-    ...Object.entries(CORPUS).map(([name, text]) => row(name, text)),
-    row('tool schema', JSON.stringify(TOOLS), countTokens([TOOLS])),
-  ];
-  const guide = readFileSync(join(packageRoot(), 'docs/guides/pricing.md'), 'utf8');
-  for (const line of rows) t.ok(guide.includes(line), line);
+  t.equal(tableInGuide('Held out'), table('Held out', [...heldOut, together(heldOut)]), 'held out');
+  t.equal(tableInGuide('Fitted to'), table('Fitted to', [...judgedTexts(CORPUS), judgedTools('tool schema', TOOLS)]), 'fitted to');
+});
+
+t.test('how far the real count was above the estimate at most is what the guide says', async (t) => {
+  const most = (encode: (text: string) => readonly number[]) => {
+    const factors = Object.values(HELD_OUT).map((text) => encode(text).length / countTokens([text]));
+    return (Math.ceil(Math.max(...factors) * 10) / 10).toFixed(1);
+  };
+  const sentence = `at most ${most(o200k)} times the estimate for o200k_base, ${most(cl100k)} times for cl100k_base, ${most(p50k)} times for p50k_base and ${most(r50k)} times for r50k_base`;
+  t.ok(flowing.includes(sentence), sentence);
+});
+
+t.test('a text has at most 12.8 bytes for each token of its estimate', async (t) => {
+  const units = fc.string({
+    unit: fc.constantFrom(...'az AZ09.,\n\täßÿжΩשकไ中あ한€\ud83d\ude00'.split(''), 'e\u0301', '\u2028'),
+    maxLength: 400,
+  });
+  const holds = (text: string) => Buffer.byteLength(text) <= 12.8 * textTokens(text);
+  t.doesNotThrow(() => fc.assert(fc.property(fc.oneof(units, fc.string({ unit: 'binary', maxLength: 400 })), holds), { numRuns: 2000 }));
+  for (let unit = 0; unit < 0x1_00_00; unit++) {
+    const text = String.fromCharCode(unit).repeat(64);
+    if (!holds(text) || !holds(`${text} `) || !holds(`b${text}b`)) t.fail(`U+${unit.toString(16)}`);
+  }
+  t.ok(flowing.includes('at most 12.8 times the estimate'));
+  t.ok(12.8 * textTokens('a'.repeat(4000)) < 4100, 'and not many fewer');
 });
 
 t.test('no kind of text is far off for o200k_base', async (t) => {
