@@ -32,6 +32,7 @@ const PAGES = [
     body: policyLanguagePage,
   },
   { file: 'commands.md', from: ['cli/run'], body: commandsPage },
+  { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
 const { values: options } = parseArgs({ options: { check: { type: 'boolean' }, build: { type: 'string' } } });
@@ -213,6 +214,32 @@ function commandsPage({ COMMANDS }) {
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.
 
 ${table(['Command', 'Meaning'], [[code('gw start'), 'Starts the gateway; also what `gw` alone does.'], ...rows])}`;
+}
+
+function providersPage({ loadCatalogue }) {
+  const rows = loadCatalogue().providers.map((row) => [
+    code(row.id),
+    [row.neutralId, ...row.aliases]
+      .filter((name) => name !== undefined)
+      .map(code)
+      .join(', '),
+    [...row.hosts, ...row.hostPatterns].map(code).join(', '),
+    [
+      ...row.auth.map(({ header, format }) => code(`${header}: ${format}`)),
+      ...(row.authQueryNames.length === 0 ? [] : [`in the query: ${row.authQueryNames.map(code).join(', ')}`]),
+    ].join(', '),
+    row.inProxyRegistry ? code(`/proxy/${row.id}/`) : '',
+    row.defaultPath === undefined ? '' : code(row.defaultPath),
+    row.idempotencyHeader === undefined ? '' : code(row.idempotencyHeader),
+  ]);
+  return `# Providers
+
+The connectors that the gateway has, beside ${code('generic_http')} for any other host. An id, an alias and any case of both name the same connector everywhere. A host pattern that begins with
+${code('*.')} covers everything below it; any other star stands for one label of a host or a part of it. The first key header is the one that a stored credential is put into; the others are for
+some wire formats, and what callers may use. The usual path is that of a structured call that names none. What each kind of call means and costs is in the
+[guide](../guides/providers.md).
+
+${table(['Connector', 'Also named', 'Hosts', 'Keys', 'Base URL', 'Usual path', 'Idempotency key'], rows)}`;
 }
 
 function order(a, b) {

@@ -5,6 +5,7 @@ import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { type AnswerReader, createAnswerReader } from '../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
 import type { StreamTap } from '../outbound/connectors/stream-tap.ts';
+import { usageOfHeaders } from '../outbound/connectors/usage.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Watches an answer go by, decoded if it must be, and knows in the end what it used. */
@@ -28,7 +29,9 @@ const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 export function createAnswerMeter(exchange: Exchange, head: AnswerHead): AnswerMeter | undefined {
   const dialect = exchange.operation?.dialect;
   if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream)) return undefined;
-  const watcher = head.eventStream ? createStreamTap(dialect, head.mediaType) : new WholeAnswer(createAnswerReader(dialect));
+  const watcher = head.eventStream
+    ? createStreamTap(dialect, head.mediaType)
+    : new WholeAnswer(createAnswerReader(dialect), usageOfHeaders(dialect?.usage, head.headers));
   return new Meter(watcher, head.contentEncoding);
 }
 
@@ -39,8 +42,10 @@ class WholeAnswer implements StreamTap {
   usage: Usage | undefined;
   model: string | undefined;
 
-  constructor(reader: AnswerReader) {
+  /** @param inHead what the head of the answer tells; the body says more */
+  constructor(reader: AnswerReader, inHead: Usage | undefined) {
     this.#reader = reader;
+    this.usage = inHead;
   }
 
   push(chunk: Uint8Array): number {
@@ -50,7 +55,7 @@ class WholeAnswer implements StreamTap {
 
   end(): void {
     const { usage, model } = this.#reader.end();
-    this.usage = usage;
+    this.usage = usage ?? this.usage;
     this.model = model;
     this.outcome = 'complete';
   }

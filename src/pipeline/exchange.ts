@@ -188,6 +188,8 @@ export class Exchange {
   /** What is sent, after mutations. */
   sendBytes: Uint8Array | undefined;
   sendModel: string | undefined;
+  /** Set for a call that its caller signed: the lower-case names of the headers that the signature covers. */
+  signedHeaders: readonly string[] | undefined;
   /** The gateway asked for the stream's usage, the caller did not: what comes of that is kept from the caller. */
   hidesUsage = false;
 

@@ -9,6 +9,9 @@ export function outboundHeaders(exchange: Exchange, { settings }: Pipeline, drop
     via: via(settings.nodeId),
     trailers: exchange.head.tunnel?.dialled?.protocol === 'h2',
     ...(drop ? { drop } : {}),
-    identity: exchange.provider !== undefined && exchange.actionType !== 'http.request',
+    identity:
+      exchange.provider !== undefined &&
+      exchange.actionType !== 'http.request' &&
+      exchange.signedHeaders?.includes('accept-encoding') !== true,
   });
 }

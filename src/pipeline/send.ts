@@ -33,18 +33,7 @@ function traceFacts(exchange: Exchange): TraceFacts {
 
 /** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */
 export function errorShape(exchange: Exchange): Dialect['errorShape'] {
-  const { operation, provider } = exchange;
-  if (operation?.dialect) return operation.dialect.errorShape;
-  switch (provider?.kind) {
-    case 'anthropic':
-      return 'anthropic';
-    case 'gemini':
-      return 'google';
-    case 'cohere':
-      return 'cohere';
-    default:
-      return 'openai';
-  }
+  return exchange.operation?.dialect?.errorShape ?? exchange.provider?.errorShape ?? 'openai';
 }
 
 /** The answered structured call: 200 with the upstream's status inside (decision 7.8). */

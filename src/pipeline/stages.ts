@@ -14,6 +14,7 @@ import { delegation } from './stages/delegation.ts';
 import { estimate } from './stages/estimate.ts';
 import { forward } from './stages/forward.ts';
 import { imposed } from './stages/imposed.ts';
+import { keepSignature } from './stages/keep-signature.ts';
 import { meter } from './stages/meter.ts';
 import { monthlyLimit } from './stages/monthly-limit.ts';
 import { mutate } from './stages/mutate.ts';
@@ -43,7 +44,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [inject, caps, rate, reserve, askForUsage, forward, meter];
+const CALL: readonly Stage[] = [inject, keepSignature, caps, rate, reserve, askForUsage, forward, meter];
 
 /**
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every

@@ -46,15 +46,19 @@ export interface Governed {
   recordOf(answer: RawResponse): Promise<Record<string, unknown>>;
 }
 
-/** A gateway before one upstream that stands for all providers, and a way through each door. */
+/**
+ * A gateway before one upstream that stands for all providers, and a way through each door.
+ * @param options `hosts`: what it stands for beside those of the common providers
+ */
 export async function startGoverned(
   t: HasTeardown,
-  options: TestGatewayOptions & { readonly handler?: UpstreamHandler } = {},
+  options: TestGatewayOptions & { readonly handler?: UpstreamHandler; readonly hosts?: readonly string[] } = {},
 ): Promise<Governed> {
-  const { handler = answerUsage, ...rest } = options;
-  const upstream = await startTlsUpstream({ hosts: HOSTS, handler });
+  const { handler = answerUsage, hosts = [], ...rest } = options;
+  const all = [...HOSTS, ...hosts];
+  const upstream = await startTlsUpstream({ hosts: all, handler });
   t.teardown(() => upstream.close());
-  const gw = await startTestGateway(t, { ...rest, env: { ...towards(t, upstream, HOSTS), ...rest.env } });
+  const gw = await startTestGateway(t, { ...rest, env: { ...towards(t, upstream, all), ...rest.env } });
   return {
     gw,
     upstream,

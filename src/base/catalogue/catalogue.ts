@@ -9,6 +9,7 @@ import { packageRoot } from '../lib/package-root.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { CatalogueError } from './catalogue-error.ts';
 import { AiDomains } from './domains.ts';
+import { HostGlobs } from './host-globs.ts';
 import { HTTP_REQUEST, type OperationTable } from './operations.ts';
 import { PriceTable } from './prices.ts';
 import { readDialects } from './read-dialects.ts';
@@ -103,6 +104,7 @@ class Snapshot implements Catalogue {
   readonly #byName = new Map<string, Provider>();
   readonly #byHost = new Map<string, Provider>();
   readonly #bySuffix = new Map<string, Provider>();
+  readonly #byGlob = new HostGlobs<Provider>();
 
   constructor(registry: Registry, prices: PriceTable, domains: AiDomains) {
     this.providers = registry.providers;
@@ -113,7 +115,10 @@ class Snapshot implements Catalogue {
       for (const name of [provider.id, ...(provider.neutralId ? [provider.neutralId] : []), ...provider.aliases])
         this.#byName.set(name.toLowerCase(), provider);
       for (const host of provider.hosts) this.#byHost.set(host, provider);
-      for (const pattern of provider.hostPatterns) this.#bySuffix.set(pattern.slice(2), provider);
+      for (const pattern of provider.hostPatterns) {
+        if (pattern.startsWith('*.')) this.#bySuffix.set(pattern.slice(2), provider);
+        else this.#byGlob.add(pattern, provider);
+      }
     }
   }
 
@@ -121,9 +126,9 @@ class Snapshot implements Catalogue {
     return this.#byName.get(idOrAlias) ?? this.#byName.get(idOrAlias.toLowerCase());
   }
 
-  /** A pattern covers every depth below it: a host of a provider that is missed would not be governed. */
+  /** A pattern with a leading star covers every depth below it: a host of a provider that is missed would not be governed. */
   providerForHost(host: string): Provider | undefined {
-    const own = this.#byHost.get(host);
+    const own = this.#byHost.get(host) ?? this.#byGlob.find(host);
     if (own !== undefined) return own;
     for (let dot = host.indexOf('.'); dot !== -1; dot = host.indexOf('.', dot + 1)) {
       const found = this.#bySuffix.get(host.slice(dot + 1));

@@ -1,22 +1,16 @@
 import { canonicalHost } from '../lib/host.ts';
 import { readCsv } from './csv.ts';
+import { HostGlobs } from './host-globs.ts';
 import type { Problems } from './row-reader.ts';
 import type { AiDomain } from './types.ts';
 
 const COLUMNS = ['domain', 'vendor', 'category', 'match'];
 
-interface Glob {
-  /** What the host must end with: the part behind the star, so that most hosts cost one comparison. */
-  readonly tail: string;
-  readonly regex: RegExp;
-  readonly domain: AiDomain;
-}
-
 /** Names of AI services, for discovery and labels (decision 3.8). An entry is one host, a domain with everything below it, or a pattern with one star. */
 export class AiDomains {
   readonly #exact = new Map<string, AiDomain>();
   readonly #suffixes = new Map<string, AiDomain>();
-  readonly #globs: Glob[] = [];
+  readonly #globs = new HostGlobs<AiDomain>();
   readonly all: (AiDomain & { readonly match: string })[] = [];
 
   static parse(text: string, problems: Problems): AiDomains {
@@ -35,9 +29,8 @@ export class AiDomains {
   find(host: string): AiDomain | undefined {
     const own = this.#exact.get(host) ?? this.#suffixes.get(host);
     if (own !== undefined) return own;
-    for (const glob of this.#globs) {
-      if (host.endsWith(glob.tail) && glob.regex.test(host)) return glob.domain;
-    }
+    const matched = this.#globs.find(host);
+    if (matched !== undefined) return matched;
     for (let dot = host.indexOf('.'); dot !== -1; dot = host.indexOf('.', dot + 1)) {
       const found = this.#suffixes.get(host.slice(dot + 1));
       if (found !== undefined) return found;
@@ -48,8 +41,7 @@ export class AiDomains {
   #add(entry: AiDomain, match: string, line: number, problems: Problems): void {
     this.all.push(Object.freeze({ ...entry, match }));
     if (match === 'glob') {
-      const [head = '', tail = ''] = entry.domain.split('*');
-      this.#globs.push({ tail, regex: new RegExp(`^${escapeDots(head)}[a-z0-9-]+${escapeDots(tail)}$`), domain: entry });
+      this.#globs.add(entry.domain, entry);
       return;
     }
     const table = match === 'exact' ? this.#exact : match === 'suffix' ? this.#suffixes : undefined;
@@ -57,8 +49,4 @@ export class AiDomains {
     else if (table.has(entry.domain)) problems.add(entry.domain, 'stands twice', { line, column: 1 });
     else table.set(entry.domain, entry);
   }
-}
-
-function escapeDots(text: string): string {
-  return text.replaceAll('.', '\\.');
 }

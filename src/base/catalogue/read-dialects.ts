@@ -1,6 +1,6 @@
 import type { YamlNode } from '../lib/yaml.ts';
 import { type Problems, Row } from './row-reader.ts';
-import type { CountRule, Dialect, ErrorShape, Place, SocketRule, StreamRule, UsageRule } from './types.ts';
+import type { CountRule, Dialect, ErrorShape, Place, SocketRule, StreamRule, StreamVerbs, UsageRule } from './types.ts';
 
 const MEMBERS = [
   'extends',
@@ -16,9 +16,9 @@ const MEMBERS = [
   'error_shape',
   'version_header',
 ] as const;
-const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array'];
+const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array', 'aws_event_stream'];
 /** Families of wire formats, told apart by their error bodies. */
-export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral'];
+export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral', 'aws', 'replicate'];
 
 /** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
 export function readDialects(node: YamlNode | undefined, problems: Problems): ReadonlyMap<string, Dialect> {
@@ -54,16 +54,28 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
   };
 }
 
-const PLACE_MEMBERS = ['in', 'path', 'field', 'pattern', 'ignore_case', 'name'];
+const PLACE_MEMBERS = ['in', 'path', 'field', 'pattern', 'ignore_case', 'name', 'absent'];
+const STREAM_PLACE_MEMBERS = [...PLACE_MEMBERS, 'verbs', 'query', 'body'];
 
 function readStreamPlace(row: Row): Place | undefined {
-  const place = row.row('stream', PLACE_MEMBERS);
-  return place === undefined ? undefined : readPlace(place);
+  const written = row.row('stream', STREAM_PLACE_MEMBERS);
+  const place = written && readPlace(written);
+  return written === undefined || place?.in !== 'path' ? place : { ...place, verbs: readVerbs(written) };
+}
+
+function readVerbs(place: Row): StreamVerbs {
+  const [plain = '', stream = '', ...more] = place.texts('verbs');
+  if (plain === '' || stream === '' || more.length > 0) place.problem('verbs', 'must be the plain and the streaming verb');
+  const query = place.text('query');
+  const [name = '', value = ''] = query?.split('=') ?? [];
+  if (query !== undefined && (name === '' || value === '')) place.problem('query', 'must be name=value');
+  return { plain, stream, query: query === undefined ? undefined : { name, value }, body: place.text('body') };
 }
 
 function readPlace(place: Row): Place | undefined {
   const where = place.need('in');
-  if (where === 'body') return { in: 'body', path: place.need('path') };
+  if (where === 'body')
+    return { in: 'body', path: place.need('path'), ...(place.has('absent') ? { absent: place.flag('absent', false) } : {}) };
   if (where === 'form') return { in: 'form', field: place.need('field') };
   if (where === 'query') return { in: 'query', name: place.need('name') };
   if (where !== 'path') place.problem('in', 'must be body, form, path or query');
@@ -88,9 +100,11 @@ function compilePattern(place: Row): RegExp | undefined {
 }
 
 function readUsageRule(row: Row): UsageRule | undefined {
-  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'cache_write', 'reasoning_out']);
+  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'cache_write', 'reasoning_out', 'headers']);
   if (usage === undefined) return undefined;
+  const headers = usage.row('headers', ['tokens_in', 'tokens_out']);
   return {
+    headers: headers && { tokensIn: headers.need('tokens_in'), tokensOut: headers.need('tokens_out') },
     root: usage.text('root') ?? '',
     tokensIn: readCountRule(usage, 'tokens_in'),
     tokensOut: readCountRule(usage, 'tokens_out'),
@@ -110,16 +124,30 @@ function readCountRule(usage: Row, name: string): CountRule {
   return { how: 'first', paths: [] };
 }
 
+const STREAM_MEMBERS = [
+  'framing',
+  'or_json_array',
+  'payload_path',
+  'done_data',
+  'done_events',
+  'done_paths',
+  'usage_roots',
+  'error_paths',
+  'error_events',
+  'model_paths',
+];
+
 function readStreamRule(row: Row): StreamRule | undefined {
-  const known = ['framing', 'or_json_array', 'done_data', 'done_events', 'usage_roots', 'error_paths', 'error_events', 'model_paths'];
-  const stream = row.row('streaming', known);
+  const stream = row.row('streaming', STREAM_MEMBERS);
   if (stream === undefined) return undefined;
   const doneData = stream.text('done_data');
   return {
     framing: oneOf(stream, 'framing', FRAMINGS) ?? missing(stream, 'framing', 'sse'),
     orJsonArray: stream.flag('or_json_array', false),
+    payloadPath: stream.text('payload_path'),
     ...(doneData === undefined ? {} : { doneData }),
     doneEvents: stream.texts('done_events'),
+    donePaths: stream.texts('done_paths'),
     usageRoots: stream.texts('usage_roots'),
     errorPaths: stream.texts('error_paths'),
     errorEvents: stream.texts('error_events'),

@@ -27,6 +27,8 @@ const MEMBERS = [
   'use',
 ];
 
+const NAMES_OF_HOSTS: Readonly<Record<string, string>> = { hosts: 'host', host_patterns: 'host pattern with one star' };
+
 export interface ProviderRow {
   readonly provider: Provider;
   readonly operations: OperationTable;
@@ -60,14 +62,14 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(id) || isReservedConnectorId(id))
     row.problem('id', 'must be lower-case letters, digits and _, and no reserved id');
   const hosts = readHosts(row, 'hosts', (host) => host);
-  const hostPatterns = readHosts(row, 'host_patterns', (host) => (host.startsWith('*.') ? host.slice(2) : ''));
+  const hostPatterns = readHosts(row, 'host_patterns', (pattern) => (pattern.split('*').length === 2 ? pattern.replace('*', 'x') : ''));
   if (hosts.length + hostPatterns.length === 0) row.problem('hosts', 'a provider needs a host or a host pattern');
   const operations = readOperations(row, context, sets);
   const versionHeader = row.row('version_header', ['name', 'fallback']);
-  const defaultPath = row.need('default_path');
-  if (operations.find('POST', defaultPath.replace('{model}', 'm'), false).dialect === undefined) {
+  const defaultPath = row.text('default_path');
+  const usual = operations.find('POST', (defaultPath ?? '').replace('{model}', 'm'), false).dialect;
+  if (defaultPath !== undefined && usual === undefined)
     row.problem('default_path', 'must be a POST path that one of the operations gives a dialect');
-  }
   const provider: Provider = {
     id,
     version: row.text('version') ?? context.version,
@@ -83,16 +85,19 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     authSubprotocol: row.text('auth_subprotocol'),
     versionHeader: versionHeader && { name: versionHeader.need('name'), fallback: versionHeader.need('fallback') },
     idempotencyHeader: row.text('idempotency_header'),
+    errorShape: usual?.errorShape ?? 'openai',
     needsCredential: true,
     canStream: true,
   };
   return { provider: Object.freeze(provider), operations };
 }
 
-function readHosts(row: Row, name: string, hostOf: (text: string) => string): readonly string[] {
+/** @param sample a host that the text stands for; empty when it stands for none */
+function readHosts(row: Row, name: string, sample: (text: string) => string): readonly string[] {
   const texts = row.texts(name);
   for (const text of texts) {
-    if (canonicalHost(hostOf(text)) !== hostOf(text)) row.problem(name, `"${text}" is no host in canonical form`);
+    const host = sample(text);
+    if (host === '' || canonicalHost(host) !== host) row.problem(name, `"${text}" is no ${NAMES_OF_HOSTS[name]} in canonical form`);
   }
   return texts;
 }

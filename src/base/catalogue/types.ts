@@ -1,9 +1,22 @@
-/** Where a request keeps a governed value (model, stream switch). `path` of a body is dotted; the regex of a path place captures the value in group 1. */
+/**
+ * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
+ * place captures the value in group 1.
+ */
 export type Place =
-  | { readonly in: 'body'; readonly path: string }
+  | { readonly in: 'body'; readonly path: string; readonly absent?: boolean }
   | { readonly in: 'form'; readonly field: string }
-  | { readonly in: 'path'; readonly pattern: RegExp }
+  | { readonly in: 'path'; readonly pattern: RegExp; readonly verbs?: StreamVerbs }
   | { readonly in: 'query'; readonly name: string };
+
+/** The two last words of a path that say whether the answer is a stream, as `generateContent` and `streamGenerateContent`. */
+export interface StreamVerbs {
+  readonly plain: string;
+  readonly stream: string;
+  /** Parameter of the query that goes with the stream verb, such as `alt=sse`. */
+  readonly query: { readonly name: string; readonly value: string } | undefined;
+  /** Member of the body that says the same and must agree. */
+  readonly body: string | undefined;
+}
 
 /** How token counts are taken from a usage object: all named paths added, or the first that is present. Paths are dotted, relative to the usage root. */
 export interface CountRule {
@@ -13,24 +26,30 @@ export interface CountRule {
 }
 
 export interface UsageRule {
-  /** Dotted path of the usage object in the answer ('' = the answer itself). */
+  /** Dotted path of the usage object in the answer ('' = the answer itself; its counts are then direct members). */
   readonly root: string;
   readonly tokensIn: CountRule;
   readonly tokensOut: CountRule;
   readonly cachedIn: readonly string[];
   readonly cacheWrite: readonly string[];
   readonly reasoningOut: readonly string[];
+  /** Lower-case names of response headers with the counts of an answer whose body tells none. */
+  readonly headers: { readonly tokensIn: string; readonly tokensOut: string } | undefined;
 }
 
 /** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
 export interface StreamRule {
-  readonly framing: 'sse' | 'ndjson' | 'json_array';
+  readonly framing: 'sse' | 'ndjson' | 'json_array' | 'aws_event_stream';
   /** The stream may also come as one JSON array, which its `application/json` does not tell from a plain answer. */
   readonly orJsonArray: boolean;
+  /** Dotted path of the event proper inside the payload, in base64; undefined: the payload is the event. */
+  readonly payloadPath: string | undefined;
   /** Data text that ends the stream, such as `[DONE]`. */
   readonly doneData?: string;
   /** Event names that end the stream. */
   readonly doneEvents: readonly string[];
+  /** Dotted paths of members that stand, and are not false, only in the event that ends the stream. */
+  readonly donePaths: readonly string[];
   /** Dotted roots of usage objects inside event data, all looked at, later values win per member (cumulative). */
   readonly usageRoots: readonly string[];
   /** Dotted paths where an error object may stand in event data. */
@@ -84,7 +103,7 @@ export interface Dialect {
   readonly versionHeader?: { readonly name: string; readonly fallback: string };
 }
 
-export type ErrorShape = 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral';
+export type ErrorShape = 'openai' | 'anthropic' | 'google' | 'cohere' | 'mistral' | 'aws' | 'replicate';
 
 export interface AuthScheme {
   /** Lower-case header name. */
@@ -118,10 +137,10 @@ export interface Provider {
   readonly inProxyRegistry: boolean;
   /** Exact upstream hosts; the first is the one the prefix and default routing use. Empty for per-customer hosts. */
   readonly hosts: readonly string[];
-  /** Host patterns with one leading `*.` label, for per-customer hosts. */
+  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other one star is a label or a part of one. */
   readonly hostPatterns: readonly string[];
-  /** May hold `{model}`. */
-  readonly defaultPath: string;
+  /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
+  readonly defaultPath: string | undefined;
   /** The first scheme is the one the gateway injects; every listed header is an auth header of this provider. */
   readonly auth: readonly AuthScheme[];
   readonly authQueryNames: readonly string[];
@@ -129,6 +148,8 @@ export interface Provider {
   readonly authSubprotocol: string | undefined;
   readonly versionHeader: { readonly name: string; readonly fallback: string } | undefined;
   readonly idempotencyHeader: string | undefined;
+  /** Of the wire format that its usual path has: the form of a refusal of any other call. */
+  readonly errorShape: ErrorShape;
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;

@@ -19,8 +19,15 @@ const FIXED: ReadonlySet<string> = new Set([
   'x-method-override',
 ]);
 
-/** Headers in which the providers of the registry take a key. */
-export const AUTH_HEADERS: readonly string[] = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'];
+/** Headers in which the providers of the registry take a key, or what belongs to one. */
+export const AUTH_HEADERS: readonly string[] = [
+  'authorization',
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+  'xi-api-key',
+  'x-amz-security-token',
+];
 
 /** True when neither a caller nor a mutation may set this header; the name is in lower case. */
 export function isFixedHeader(lowerName: string): boolean {

@@ -62,6 +62,10 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',
   },
+  signature_would_break: {
+    decision: 'deny',
+    meaning: 'The caller signed the call (AWS Signature Version 4), and the gateway would have to change what the signature covers.',
+  },
   mutation_not_applicable: { decision: 'deny', meaning: 'A mutation of the params does not fit a call whose body is not parsed.' },
   ambiguous_body: {
     decision: 'deny',

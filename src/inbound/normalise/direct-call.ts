@@ -2,7 +2,7 @@ import type { Operation, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Action } from '../../base/model/action-request.ts';
 import { type AiBody, readAiBody } from './body.ts';
-import { removeJsonMember } from './json-edit.ts';
+import { removeJsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { switchStreamVerb } from './place-edit.ts';
 import { isDeploymentPlace, withoutCollection } from './places.ts';
@@ -11,10 +11,14 @@ const NO_BYTES = new Uint8Array(0);
 
 /**
  * The path of a structured call: its own, else the connector's default path with the model put in (decision 8.6).
- * @throws GatewayError `invalid_request` when the default path needs a model and the call names none
+ * @throws GatewayError `invalid_request` when there is none, or it needs a model and the call names none
  */
 export function directPath(action: Action, provider: Provider | undefined): string {
   if (action.target_path !== undefined) return action.target_path;
+  if (provider !== undefined && provider.defaultPath === undefined) {
+    const details = [{ path: 'action.target_path', message: `is required: ${provider.id} has no usual path` }];
+    throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
+  }
   const fallback = provider?.defaultPath ?? '/';
   if (!fallback.includes('{model}')) return canonicalPath(fallback, provider !== undefined);
   const model = Object.hasOwn(action.params, 'model') ? action.params['model'] : undefined;
@@ -50,8 +54,11 @@ export function directCall(action: Action, path: string, operation: Operation): 
   let sentPath = path;
   if (dialect?.stream?.in === 'path' && typeof params['stream'] === 'boolean') {
     sentPath = switchStreamVerb(path, dialect.stream, params['stream']) ?? path;
-    text = removeJsonMember(text, 'stream');
+    if (dialect.stream.verbs?.body !== 'stream') text = removeJsonMember(text, 'stream');
   }
+  // Such a provider would stream to a caller who asked for no stream.
+  if (dialect?.stream?.in === 'body' && dialect.stream.absent === true && !names.includes(dialect.stream.path))
+    text = setJsonMember(text, [dialect.stream.path], false) ?? text;
   // Read with the model still in it, so that a contradiction shows.
   const read = readJson(operation, text, sentPath);
   const [place] = dialect?.model ?? [];

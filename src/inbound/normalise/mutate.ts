@@ -178,6 +178,7 @@ class Draft {
       const path = switchStreamVerb(this.#path, place, value);
       if (path === undefined) throw misfit(key, 'has no place in this request');
       this.#path = path;
+      if (place.verbs?.body !== undefined) this.#setMember(key, place.verbs.body, value, body);
     } else if (place?.in === 'query') this.#path = setQuery(this.#path, place.name, String(value));
     else this.#setMember(key, place === undefined ? 'stream' : place.in === 'form' ? place.field : place.path, value, body);
   }

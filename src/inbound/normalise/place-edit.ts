@@ -1,13 +1,8 @@
 import type { Place } from '../../base/catalogue/types.ts';
 import { pathOnly, queryOf } from './path.ts';
 
-/** Verbs that make a stream and their plain counterparts, as Google writes them. */
-const STREAM_VERBS: ReadonlyMap<string, string> = new Map([
-  ['streamGenerateContent', 'generateContent'],
-  ['streamRawPredict', 'rawPredict'],
-]);
-const PLAIN_VERBS: ReadonlyMap<string, string> = new Map([...STREAM_VERBS].map(([stream, plain]) => [plain, stream]));
-const VERB = /(:|%3A)([A-Za-z]+)(?=\/?$)/;
+/** The last word of a path: behind a colon as Google writes verbs, or a segment. */
+const VERB = /(:|%3A|\/)([A-Za-z-]+)(?=\/?$)/;
 
 /**
  * The path with the value that a path place captures replaced (a model or a deployment).
@@ -18,24 +13,28 @@ export function replaceInPath(path: string, pattern: RegExp, value: string): str
   const flags = pattern.flags.includes('d') ? pattern.flags : `${pattern.flags}d`;
   const range = new RegExp(pattern.source, flags).exec(route)?.indices?.[1];
   if (range === undefined) return undefined;
-  return route.slice(0, range[0]) + encodeURIComponent(value) + path.slice(range[1]);
+  // A name of several segments, such as `owner/name`, stays one.
+  const escaped = route.slice(range[0], range[1]).includes('/')
+    ? value.split('/').map(encodeURIComponent).join('/')
+    : encodeURIComponent(value);
+  return route.slice(0, range[0]) + escaped + path.slice(range[1]);
 }
 
 /**
- * The path with its stream verb put or taken away, and with `alt=sse` accordingly, without which Gemini streams one JSON array (decision 8.6).
+ * The path with its stream verb put or taken away, and with the parameter that goes with it: without `alt=sse` Gemini streams one JSON array (decision 8.6).
  * @returns undefined when the path has no verb that streams
  */
-export function switchStreamVerb(path: string, place: Extract<Place, { in: 'path' }>, stream: boolean): string | undefined {
+export function switchStreamVerb(path: string, { verbs }: Extract<Place, { in: 'path' }>, stream: boolean): string | undefined {
   const route = pathOnly(path);
   const found = VERB.exec(route);
-  if (found === null) return undefined;
-  const streamsNow = place.pattern.test(route);
-  const verb = found[2] ?? '';
-  const wanted = stream === streamsNow ? verb : (stream ? PLAIN_VERBS : STREAM_VERBS).get(verb);
-  if (wanted === undefined || (stream && !STREAM_VERBS.has(wanted))) return stream === streamsNow ? path : undefined;
-  const newRoute = route.slice(0, found.index) + (found[1] ?? '') + wanted + route.slice(found.index + found[0].length);
-  if (stream) return setQuery(newRoute + path.slice(route.length), 'alt', 'sse');
-  return streamsNow ? setQuery(newRoute + path.slice(route.length), 'alt', undefined) : path;
+  if (verbs === undefined || found === null) return undefined;
+  const verb = found[2];
+  if (verb !== verbs.plain && verb !== verbs.stream) return undefined;
+  const newRoute =
+    route.slice(0, found.index) + (found[1] ?? '') + (stream ? verbs.stream : verbs.plain) + route.slice(found.index + found[0].length);
+  const { query } = verbs;
+  if (query === undefined || (!stream && verb === verbs.plain)) return newRoute + path.slice(route.length);
+  return setQuery(newRoute + path.slice(route.length), query.name, stream ? query.value : undefined);
 }
 
 /** The path with a query parameter set, or with every one of that name removed. */

@@ -136,9 +136,13 @@ export function withoutCollection(model: string): string {
 
 function readStream(params: Readonly<Record<string, unknown>>, path: string, place: Place | undefined): boolean | undefined {
   if (place === undefined) return undefined;
-  if (place.in === 'path') return place.pattern.test(pathOnly(path));
-  const value = readPlace(place, params, path);
-  if (value === undefined || value === null || typeof value === 'boolean') return value ?? undefined;
+  if (place.in === 'path') {
+    const member = place.verbs?.body;
+    return place.pattern.test(pathOnly(path)) || (member !== undefined && ownValue(params, member) === true);
+  }
+  const value = readPlace(place, params, path) ?? undefined;
+  if (value === undefined && place.in === 'body') return place.absent;
+  if (value === undefined || typeof value === 'boolean') return value;
   if (place.in !== 'body' && typeof value === 'string') return switchText(value);
   // A body field of a form is text too.
   throw ambiguous('The stream switch is neither true nor false.');

@@ -13,8 +13,9 @@ const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
 
 interface Plan {
   readonly reader: UsageReader | undefined;
-  /** The usage object, when there is a reader, then the model. */
+  /** The usage object, or each of its members where the answer itself is that object; then the model. */
   readonly paths: readonly Path[];
+  readonly modelAt: number;
 }
 
 const plans = new WeakMap<Dialect, Plan>();
@@ -25,7 +26,8 @@ function planOf(dialect: Dialect): Plan {
   if (plan === undefined) {
     const { usage, modelEcho } = dialect;
     const reader = usage && usageReader(usage);
-    plan = { reader, paths: [...(reader ? [reader.root] : []), ...(modelEcho === undefined ? [] : [compilePath(modelEcho)])] };
+    const counts = reader === undefined ? [] : reader.root.length > 0 ? [reader.root] : reader.members.map((name) => [name]);
+    plan = { reader, paths: [...counts, ...(modelEcho === undefined ? [] : [compilePath(modelEcho)])], modelAt: counts.length };
     plans.set(dialect, plan);
   }
   return plan;
@@ -34,18 +36,20 @@ function planOf(dialect: Dialect): Plan {
 /** A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work when the answer is large. */
 export function createAnswerReader(dialect: Dialect | undefined): AnswerReader {
   if (dialect === undefined || (dialect.usage === undefined && dialect.modelEcho === undefined)) return NOTHING;
-  const { reader, paths } = planOf(dialect);
+  const { reader, paths, modelAt } = planOf(dialect);
   let usage: unknown;
+  const members: Record<string, unknown> = {};
   let model: string | undefined;
   const picker = new JsonPicker(paths, (path, value) => {
-    if (reader !== undefined && path === 0) usage = value;
-    else model = modelName(value);
+    if (path === modelAt) model = modelName(value);
+    else if (reader?.root.length === 0) members[reader.members[path] ?? ''] = value;
+    else usage = value;
   });
   return {
     push: (chunk) => picker.push(latin1(chunk)),
     end() {
       picker.end();
-      const read = reader?.read(usage);
+      const read = reader?.read(reader.root.length === 0 ? members : usage);
       return { ...(read ? { usage: read } : {}), ...(model ? { model } : {}) };
     },
   };

@@ -1,5 +1,6 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import { ArrayTap } from './array-tap.ts';
+import { AwsEventTap } from './aws-event-tap.ts';
 import { EventReader } from './event-reader.ts';
 import { LineTap } from './line-tap.ts';
 import type { StreamTap } from './stream-tap.ts';
@@ -11,6 +12,7 @@ const FRAMING_BY_TYPE: readonly (readonly [string, StreamRule['framing']])[] = [
   ['application/ndjson', 'ndjson'],
   ['application/stream+json', 'ndjson'],
   ['application/jsonl', 'ndjson'],
+  ['application/vnd.amazon.eventstream', 'aws_event_stream'],
   ['application/json', 'json_array'],
 ];
 
@@ -25,6 +27,7 @@ export function createStreamTap(dialect: Dialect | undefined, contentType: strin
   const type = (contentType ?? '').toLowerCase();
   const framing = FRAMING_BY_TYPE.find(([prefix]) => type.startsWith(prefix))?.[1] ?? rule.framing;
   const events = new EventReader(dialect, rule);
+  if (framing === 'aws_event_stream') return new AwsEventTap(events, rule.payloadPath);
   return framing === 'json_array' ? new ArrayTap(events) : new LineTap(events, framing);
 }
 

@@ -10,12 +10,16 @@ const TYPE_PATHS: readonly Path[] = [['type'], ['event_type'], ['event']];
 interface CompiledRule {
   readonly doneData: string | undefined;
   readonly doneEvents: ReadonlySet<string>;
+  readonly donePaths: readonly Path[];
   readonly errorEvents: ReadonlySet<string>;
   readonly usageRoots: readonly Path[];
+  /** Of the counts, where the event itself is the usage object. */
+  readonly countPaths: readonly Path[];
   readonly errorPaths: readonly Path[];
   readonly modelPaths: readonly Path[];
-  /** Quoted names: of usage and error members, of the model's members, and of the events that end the stream or say an error. */
+  /** Quoted names: of usage, error and end members, of end members alone, of the model's members, and of the events that end the stream or say an error. */
   readonly memberNeedles: readonly string[];
+  readonly donePathNeedles: readonly string[];
   readonly modelNeedles: readonly string[];
   readonly doneNeedles: readonly string[];
   readonly errorNeedles: readonly string[];
@@ -26,20 +30,25 @@ const MAX_BROKEN = 100;
 
 const compiled = new WeakMap<StreamRule, CompiledRule>();
 
-function compileRule(rule: StreamRule): CompiledRule {
+function compileRule(rule: StreamRule, reader: UsageReader | undefined): CompiledRule {
   const known = compiled.get(rule);
   if (known !== undefined) return known;
-  const usageRoots = rule.usageRoots.map(compilePath);
+  const usageRoots = rule.usageRoots.filter((root) => root !== '').map(compilePath);
+  const countPaths = rule.usageRoots.includes('') ? (reader?.members ?? []).map((name) => [name]) : [];
+  const donePaths = rule.donePaths.map(compilePath);
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
   const made: CompiledRule = {
     doneData: rule.doneData,
     doneEvents: new Set(rule.doneEvents),
+    donePaths,
     errorEvents: new Set(rule.errorEvents),
     usageRoots,
+    countPaths,
     errorPaths,
     modelPaths,
-    memberNeedles: lastNames([...usageRoots, ...errorPaths]),
+    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths]),
+    donePathNeedles: lastNames(donePaths),
     modelNeedles: lastNames(modelPaths),
     doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
     errorNeedles: rule.errorEvents.map((name) => `"${name}"`),
@@ -65,13 +74,13 @@ export class EventReader {
   #broken = 0;
 
   constructor(dialect: Dialect, rule: StreamRule) {
-    this.#rule = compileRule(rule);
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
+    this.#rule = compileRule(rule, this.#usageReader);
   }
 
   /** True when this format says by an event that it ends. */
   get hasTerminal(): boolean {
-    return this.#rule.doneData !== undefined || this.#rule.doneEvents.size > 0;
+    return this.#rule.doneData !== undefined || this.#rule.doneEvents.size > 0 || this.#rule.donePaths.length > 0;
   }
 
   get done(): boolean {
@@ -106,10 +115,18 @@ export class EventReader {
   /** Whether this data, perhaps not all of it yet, already ends the stream. Cheap for all other data. */
   endsByData(data: string): boolean {
     if (data === this.#rule.doneData) return true;
+    if (this.#endsByMember(data)) return true;
     const type = this.#rule.doneEvents.size === 0 ? '' : leadingType(data);
     if (type !== undefined) return this.#rule.doneEvents.has(type);
     if (!this.#rule.doneNeedles.some((needle) => data.includes(needle))) return false;
     return this.#namedIn(this.#parsed(data), this.#rule.doneEvents);
+  }
+
+  #endsByMember(data: string): boolean {
+    const rule = this.#rule;
+    if (!rule.donePathNeedles.some((needle) => hasMember(data, needle))) return false;
+    const value = this.#parsed(data);
+    return rule.donePaths.some((path) => says(valueAt(value, path)));
   }
 
   /** One whole event. */
@@ -127,7 +144,14 @@ export class EventReader {
     if (value === undefined) return;
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
+    this.#take(value);
+  }
+
+  #take(value: unknown): void {
+    const rule = this.#rule;
     for (const path of rule.usageRoots) this.#addUsage(valueAt(value, path));
+    for (const path of rule.countPaths) this.#addCount(path[0] ?? '', valueAt(value, path));
+    for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
     for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
     for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
   }
@@ -147,6 +171,8 @@ export class EventReader {
       }
     };
     add(rule.usageRoots, (value) => this.#addUsage(value));
+    for (const path of rule.countPaths) add([path], (value) => this.#addCount(path[0] ?? '', value));
+    add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
     add(TYPE_PATHS, (value) => this.#name(value));
@@ -189,13 +215,28 @@ export class EventReader {
     this.#usage = undefined;
   }
 
+  #addCount(name: string, value: unknown): void {
+    if (typeof value !== 'number') return;
+    this.#members.set(name, value);
+    this.#usage = undefined;
+  }
+
   #addError(value: unknown): void {
-    if (value !== undefined && value !== null && value !== false && value !== '') this.#failed = true;
+    if (says(value)) this.#failed = true;
+  }
+
+  #addEnd(value: unknown): void {
+    if (says(value)) this.#done = true;
   }
 
   #addModel(value: unknown): void {
     this.#model ??= modelName(value);
   }
+}
+
+/** A member that is there to say something. */
+function says(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== false && value !== '';
 }
 
 const TYPE_FIRST = '{"type":"';
@@ -207,13 +248,14 @@ function leadingType(data: string): string | undefined {
   return end === -1 || end - TYPE_FIRST.length > 64 ? undefined : data.slice(TYPE_FIRST.length, end);
 }
 
-/** Is there a member of this name with a value other than null? A quoted name cannot stand inside a JSON text, there its quotes are escaped. */
+/** Is there a member of this name with a value other than null and false? A quoted name cannot stand inside a JSON text, there its quotes are escaped. */
 function hasMember(data: string, quotedName: string): boolean {
   for (let found = data.indexOf(quotedName); found !== -1; found = data.indexOf(quotedName, found + 1)) {
     let at = skipSpace(data, found + quotedName.length);
     if (data.charCodeAt(at) !== 0x3a) continue;
     at = skipSpace(data, at + 1);
-    if (data.charCodeAt(at) !== 0x6e) return true;
+    const first = data.charCodeAt(at);
+    if (first !== 0x6e && first !== 0x66) return true;
   }
   return false;
 }

@@ -28,6 +28,16 @@ const GOOGLE_STATUS: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 };
 
+/** Exceptions of Amazon Bedrock by HTTP status. */
+const AWS_EXCEPTION: Readonly<Record<number, string>> = {
+  400: 'ValidationException',
+  403: 'AccessDeniedException',
+  404: 'ResourceNotFoundException',
+  409: 'ConflictException',
+  429: 'ThrottlingException',
+  503: 'ServiceUnavailableException',
+};
+
 const SHAPES: Readonly<Record<ErrorShape, (text: RefusalText) => Members>> = {
   openai: ({ type, message }) => ({ error: { message, type, param: null, code: type } }),
   anthropic: ({ type, message }) => ({ type: 'error', error: { type, message } }),
@@ -35,6 +45,13 @@ const SHAPES: Readonly<Record<ErrorShape, (text: RefusalText) => Members>> = {
     error: { code: status, message, status: GOOGLE_STATUS[status] ?? (status >= 500 ? 'INTERNAL' : 'FAILED_PRECONDITION') },
   }),
   cohere: ({ type, message }) => ({ message, error: { message, type } }),
+  // The SDKs of AWS throw the exception that `__type` names.
+  aws: ({ status, type, message }) => ({
+    __type: AWS_EXCEPTION[status] ?? (status >= 500 ? 'InternalServerException' : 'AccessDeniedException'),
+    message,
+    error: { message, type },
+  }),
+  replicate: ({ status, type, message }) => ({ title: type, detail: message, status, error: { message, type } }),
   mistral: ({ type, message }) => ({ object: 'error', message, type, param: null, code: type, error: { message, type } }),
 };
 

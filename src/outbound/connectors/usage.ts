@@ -37,6 +37,8 @@ interface CompiledCount {
 /** A dialect's rule for token counts, compiled. */
 export class UsageReader {
   readonly root: Path;
+  /** Where the answer itself is the usage object: the names of the members that are counts. */
+  readonly members: readonly string[];
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
   readonly #cached: CompiledCount;
@@ -50,6 +52,8 @@ export class UsageReader {
     this.#cached = compileCount({ how: 'first', paths: rule.cachedIn });
     this.#cacheWrite = compileCount({ how: 'first', paths: rule.cacheWrite });
     this.#reasoning = compileCount({ how: 'first', paths: rule.reasoningOut });
+    this.members =
+      rule.root === '' ? [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.cachedIn, ...rule.cacheWrite, ...rule.reasoningOut] : [];
   }
 
   /** @returns undefined when the object holds neither input nor output tokens: absent is not zero (decision 7.5) */
@@ -94,6 +98,26 @@ export function readUsage(dialect: Dialect | undefined, json: unknown): AnswerFa
   const usage = reader?.read(valueAt(json, reader.root));
   const model = dialect.modelEcho === undefined ? undefined : modelName(valueAt(json, compilePath(dialect.modelEcho)));
   return { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
+}
+
+/**
+ * Counts that an answer tells in its head.
+ * @param headers flat name, value list
+ */
+export function usageOfHeaders(rule: UsageRule | undefined, headers: readonly string[]): Usage | undefined {
+  if (rule?.headers === undefined) return undefined;
+  let tokensIn: number | undefined;
+  let tokensOut: number | undefined;
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at]?.toLowerCase();
+    if (name === rule.headers.tokensIn) tokensIn = countOf(headers[at + 1] ?? '');
+    else if (name === rule.headers.tokensOut) tokensOut = countOf(headers[at + 1] ?? '');
+  }
+  return tokensIn === undefined && tokensOut === undefined ? undefined : { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
+}
+
+function countOf(text: string): number | undefined {
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 const MAX_MODEL_NAME = 256;

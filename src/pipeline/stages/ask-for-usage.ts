@@ -4,12 +4,16 @@ import { takeBytes } from './mutate.ts';
 
 const INCLUDE_USAGE = ['stream_options', 'include_usage'] as const;
 
-/** `GW_METER_INJECT_USAGE`: asks for the usage of a stream whose caller does not. What policy has seen and the record's hash stay the caller's request. */
+/**
+ * `GW_METER_INJECT_USAGE`: asks for the usage of a stream whose caller does not. What policy has seen and the record's hash stay the caller's request; one that
+ * its caller signed is left as it is.
+ */
 export const askForUsage: Stage = {
   name: 'ask for usage',
   run(exchange, { settings }) {
-    const { aiBody, operation, stream } = exchange;
-    if (!settings.injectUsage || !stream || operation?.dialect?.usageOnRequest !== true || aiBody?.kind !== 'json') return undefined;
+    const { aiBody, operation, stream, signedHeaders } = exchange;
+    if (!settings.injectUsage || !stream || signedHeaders || operation?.dialect?.usageOnRequest !== true || aiBody?.kind !== 'json')
+      return undefined;
     const options = aiBody.params[INCLUDE_USAGE[0]];
     if (typeof options === 'object' && options !== null && Reflect.get(options, INCLUDE_USAGE[1]) === true) return undefined;
     const text = setJsonMember(aiBody.text, INCLUDE_USAGE, true);

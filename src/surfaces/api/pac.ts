@@ -8,6 +8,10 @@ export interface PacInput {
   readonly domains: readonly { readonly domain: string; readonly match: string }[];
 }
 
+function isSuffix(pattern: string): boolean {
+  return pattern.startsWith('*.');
+}
+
 /** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
 export function pacFile(input: PacInput): string {
   const proxy = /^[A-Za-z0-9.:[\]-]+$/.test(input.proxy) ? input.proxy : '127.0.0.1:7080';
@@ -15,9 +19,10 @@ export function pacFile(input: PacInput): string {
   const exact = new Set<string>();
   const suffixes = new Set<string>();
   const globs: string[] = [];
-  for (const provider of input.providers) {
-    for (const host of provider.hosts) exact.add(host);
-    for (const pattern of provider.hostPatterns) suffixes.add(pattern.replace(/^\*\./, ''));
+  for (const { hosts, hostPatterns } of input.providers) {
+    for (const host of hosts) exact.add(host);
+    for (const pattern of hostPatterns.filter(isSuffix)) suffixes.add(pattern.slice(2));
+    globs.push(...hostPatterns.filter((pattern) => !isSuffix(pattern)));
   }
   for (const { domain, match } of input.domains) {
     if (match === 'exact') exact.add(domain);

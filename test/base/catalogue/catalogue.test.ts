@@ -81,6 +81,19 @@ t.test('a host belongs to the row that names it or a pattern above it', async (t
     ['evilopenai.azure.com', undefined],
     ['api.groq.com', 'groq'],
     ['api.openai.com.evil.example', undefined],
+    ['bedrock-runtime.eu-west-1.amazonaws.com', 'bedrock'],
+    ['bedrock-runtime-fips.us-gov-west-1.amazonaws.com', 'bedrock'],
+    ['bedrock-mantle.us-east-1.api.aws', 'bedrock'],
+    ['bedrock-runtime.a.b.amazonaws.com', undefined],
+    ['bedrock-runtime..amazonaws.com', undefined],
+    ['evil-bedrock-runtime.eu-west-1.amazonaws.com', undefined],
+    ['s3.eu-west-1.amazonaws.com', undefined],
+    ['aiplatform.googleapis.com', 'vertex'],
+    ['europe-west4-aiplatform.googleapis.com', 'vertex'],
+    ['aiplatform.eu.rep.googleapis.com', 'vertex'],
+    ['evil.europe-west4-aiplatform.googleapis.com', undefined],
+    ['storage.googleapis.com', undefined],
+    ['localhost', undefined],
     ['127.0.0.1', undefined],
   ];
   for (const [host, want] of table) t.equal(catalogue.providerForHost(host)?.id, want, host);
@@ -139,6 +152,60 @@ t.test('provider, method and path give the operation', async (t) => {
     ['deepseek', 'POST', '/chat/completions', 'ai.infer', 'deepseek_chat', true],
     ['deepseek', 'POST', '/v1/chat/completions', 'ai.infer', 'deepseek_chat', true],
     ['openrouter', 'POST', '/api/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['bedrock', 'POST', '/model/amazon.nova-lite-v1%3A0/converse', 'ai.infer', 'bedrock_converse', true],
+    [
+      'bedrock',
+      'POST',
+      '/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Aapplication-inference-profile%2Fx/converse-stream',
+      'ai.infer',
+      'bedrock_converse',
+      true,
+    ],
+    ['bedrock', 'POST', '/model/anthropic.claude-3-haiku-20240307-v1:0/invoke', 'ai.infer', 'bedrock_anthropic', true],
+    ['bedrock', 'POST', '/model/eu.anthropic.claude-x/invoke-with-response-stream', 'ai.infer', 'bedrock_anthropic', true],
+    ['bedrock', 'POST', '/model/meta.llama3-8b-instruct-v1%3A0/invoke', 'ai.infer', 'bedrock_invoke', true],
+    ['bedrock', 'POST', '/model/amazon.titan-embed-text-v2%3A0/invoke', 'ai.embed', 'bedrock_embed', true],
+    ['bedrock', 'POST', '/model/us.cohere.embed-v4%3A0/invoke', 'ai.embed', 'bedrock_embed', true],
+    ['bedrock', 'POST', '/model/x/count-tokens', 'http.request', undefined, true],
+    ['bedrock', 'POST', '/guardrail/g/version/DRAFT/apply', 'ai.moderate', undefined, true],
+    ['bedrock', 'POST', '/model/x/new-verb', 'ai.infer', undefined, false],
+    [
+      'vertex',
+      'POST',
+      '/v1/projects/p/locations/global/publishers/google/models/gemini-x:generateContent',
+      'ai.infer',
+      'gemini_generate',
+      true,
+    ],
+    ['vertex', 'POST', '/v1/publishers/google/models/gemini-x:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/google/models/imagen-4:predict', 'ai.infer', 'gemini_predict', true],
+    [
+      'vertex',
+      'POST',
+      '/v1/projects/p/locations/l/publishers/google/models/text-embedding-005:predict',
+      'ai.embed',
+      'gemini_predict',
+      true,
+    ],
+    [
+      'vertex',
+      'POST',
+      '/v1/projects/p/locations/l/publishers/anthropic/models/claude-x@1:streamRawPredict',
+      'ai.infer',
+      'vertex_anthropic',
+      true,
+    ],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict', 'http.request', undefined, true],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/mistralai/models/m:rawPredict', 'ai.infer', 'vertex_mistral', true],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/openapi/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['cohere', 'POST', '/v2/audio/transcriptions', 'ai.infer', undefined, true],
+    ['huggingface', 'POST', '/together/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['ollama', 'POST', '/api/chat', 'ai.infer', 'ollama', true],
+    ['ollama', 'POST', '/v1/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['voyage', 'POST', '/v1/rerank', 'ai.infer', 'rerank', true],
+    ['replicate', 'POST', '/v1/models/meta/llama/predictions', 'ai.infer', 'replicate_prediction', true],
+    ['elevenlabs', 'POST', '/v1/text-to-speech/v/stream', 'ai.infer', 'elevenlabs_speech', true],
+    ['github_copilot', 'POST', '/chat/completions', 'ai.infer', 'openai_chat', true],
   ];
   for (const [id, method, path, type, dialect, known] of table) {
     const operation = catalogue.operation(provider(id), method, path);
@@ -221,7 +288,10 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     .replace('dialect: openai_chat }', 'dialect: openai_chatt }')
     .replace('neutral_id: provider_b', 'neutral_id: provider_a')
     .replace('kind: mistral', 'kindd: mistral')
-    .replace('hosts: [api.x.ai]', 'hosts: [API.x.ai]');
+    .replace('hosts: [api.x.ai]', 'hosts: [API.x.ai]')
+    .replace('- bedrock-mantle.*.api.aws', '- bedrock-*.*.api.aws')
+    .replace('verbs: [converse, converse-stream]', 'verbs: [converse]')
+    .replace('query: alt=sse', 'query: alt');
   const problems = details(() =>
     loadCatalogue({
       sources: {
@@ -237,6 +307,9 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     /kindd/,
     /kind is missing/,
     /API\.x\.ai/,
+    /bedrock-\*\.\*.* is no host pattern with one star/,
+    /verbs must be/,
+    /query must be name=value/,
     /prices.csv:2: .*rate/,
     /prices.csv:3: .*nobody/,
   ]) {

@@ -6,7 +6,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
 import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
-import { readUsage, valueAt } from '../../../src/outbound/connectors/usage.ts';
+import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage.ts';
 
 const catalogue = loadCatalogue();
 
@@ -131,6 +131,43 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
     { tokens_in: 4, tokens_out: 5 },
     undefined,
   ],
+  [
+    'bedrock_converse',
+    {
+      output: { message: { role: 'assistant', content: [{ text: '{"usage":{"inputTokens":999}}' }] } },
+      stopReason: 'end_turn',
+      usage: { inputTokens: 10, outputTokens: 5, totalTokens: 65, cacheReadInputTokens: 20, cacheWriteInputTokens: 30 },
+    },
+    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 20, cache_write_tokens_in: 30 },
+    undefined,
+  ],
+  [
+    'bedrock_invoke',
+    { 'amazon-bedrock-invocationMetrics': { inputTokenCount: 8, outputTokenCount: 9, invocationLatency: 700 } },
+    { tokens_in: 8, tokens_out: 9 },
+    undefined,
+  ],
+  [
+    'bedrock_anthropic',
+    { model: 'claude-3', usage: { input_tokens: 1, cache_read_input_tokens: 2, cache_creation_input_tokens: 4, output_tokens: 5 } },
+    { tokens_in: 7, tokens_out: 5, cached_tokens_in: 2, cache_write_tokens_in: 4 },
+    'claude-3',
+  ],
+  ['bedrock_embed', { embedding: [0.5], inputTextTokenCount: 6 }, { tokens_in: 6, tokens_out: 0 }, undefined],
+  [
+    'ollama',
+    { model: 'llama3.2', message: { content: '"eval_count":999' }, done: true, prompt_eval_count: 26, eval_count: 298 },
+    { tokens_in: 26, tokens_out: 298 },
+    'llama3.2',
+  ],
+  ['ollama_embed', { model: 'all-minilm', embeddings: [[0.1]], prompt_eval_count: 8 }, { tokens_in: 8, tokens_out: 0 }, 'all-minilm'],
+  [
+    'replicate_prediction',
+    { id: 'p', status: 'succeeded', metrics: { predict_time: 1.5, input_token_count: 12, output_token_count: 34 } },
+    { tokens_in: 12, tokens_out: 34 },
+    undefined,
+  ],
+  ['rerank', { model: 'rerank-2', data: [], usage: { total_tokens: 26 } }, { tokens_in: 26, tokens_out: 0 }, 'rerank-2'],
 ];
 
 t.test('there is an answer here for every rule of the catalogue that counts tokens', async (t) => {
@@ -158,6 +195,22 @@ t.test('usage and model are read from whole answers, and from their bytes howeve
     }
   }
   t.strictSame(readUsage(undefined, { usage: {} }), {});
+});
+
+t.test('counts in the head of an answer are whole numbers under the names of the dialect', async (t) => {
+  const rule = catalogue.dialect('bedrock_invoke')?.usage;
+  const head = (input: string, output: string) => [
+    'X-Amzn-Bedrock-Input-Token-Count',
+    input,
+    'x-amzn-bedrock-output-token-count',
+    output,
+    'Date',
+    '1',
+  ];
+  t.strictSame(usageOfHeaders(rule, head('12', '34')), { tokens_in: 12, tokens_out: 34 });
+  t.strictSame(usageOfHeaders(rule, head('12', '-1')), { tokens_in: 12, tokens_out: 0 });
+  for (const text of ['', '1.5', '1e3', ' 1', '9'.repeat(16)]) t.equal(usageOfHeaders(rule, head(text, text)), undefined, text);
+  t.equal(usageOfHeaders(catalogue.dialect('bedrock_converse')?.usage, head('1', '2')), undefined);
 });
 
 t.test('what is no usage is none, and never throws', async (t) => {

@@ -1,0 +1,138 @@
+import { crc32 } from 'node:zlib';
+
+/** One message of an AWS event stream. */
+export interface AwsFrame {
+  /** Offset of its first byte in the stream. */
+  readonly start: number;
+  /** Values of those headers that are text, by name. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** Undefined when it is too large to keep. */
+  readonly payload: Buffer | undefined;
+}
+
+/** Bytes of a message that are kept until its checksum has come; the payload of a larger one is not looked at. */
+const MAX_KEPT = 1024 * 1024;
+/** The limit of the format; of a length beyond it the stream has lost its framing. */
+const MAX_HEADERS = 128 * 1024;
+const PRELUDE = 12;
+const CHECKSUM = 4;
+/** Bytes of a header value by its type; -1: two bytes of length stand before it. Types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID. */
+const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16];
+const TEXT_TYPE = 7;
+const NOTHING = new Uint8Array(0);
+
+/**
+ * Reads `application/vnd.amazon.eventstream` however it is cut: messages of a length, a length of headers and a checksum of both, then headers, payload and a
+ * checksum of it all (CRC-32, all numbers big-endian). A message is handed on when its checksums hold. The first one whose do not ends the reading: nobody
+ * can tell where the next would begin.
+ */
+export class AwsFrames {
+  readonly #onFrame: (frame: AwsFrame) => void;
+  readonly #prelude = Buffer.alloc(PRELUDE);
+  readonly #checksum = Buffer.alloc(CHECKSUM);
+  /** Bytes of the prelude that have come. */
+  #filled = 0;
+  /** Bytes of the message that are still to come, its checksum included. */
+  #left = 0;
+  #headersLength = 0;
+  #crc = 0;
+  #kept: Uint8Array[] = [];
+  #keptBytes = 0;
+  #tooLarge = false;
+  #start = 0;
+  /** Bytes of the stream before the current chunk. */
+  #base = 0;
+  #broken = false;
+
+  constructor(onFrame: (frame: AwsFrame) => void) {
+    this.#onFrame = onFrame;
+  }
+
+  /** What came is no such stream, or was changed on its way. */
+  get broken(): boolean {
+    return this.#broken;
+  }
+
+  push(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length && !this.#broken; )
+      at += this.#left === 0 ? this.#takePrelude(chunk, at) : this.#takeMessage(chunk.subarray(at));
+    this.#base += chunk.length;
+  }
+
+  /** @returns how many bytes were taken */
+  #takePrelude(chunk: Uint8Array, at: number): number {
+    if (this.#filled === 0) this.#start = this.#base + at;
+    const piece = chunk.subarray(at, at + PRELUDE - this.#filled);
+    this.#prelude.set(piece, this.#filled);
+    this.#filled += piece.length;
+    if (this.#filled === PRELUDE) this.#openMessage();
+    return piece.length;
+  }
+
+  #openMessage(): void {
+    const total = this.#prelude.readUInt32BE(0);
+    this.#headersLength = this.#prelude.readUInt32BE(4);
+    const whole = crc32(this.#prelude.subarray(0, 8)) === this.#prelude.readUInt32BE(8);
+    const fits = this.#headersLength <= MAX_HEADERS && this.#headersLength <= total - PRELUDE - CHECKSUM;
+    this.#broken = !whole || !fits;
+    this.#filled = 0;
+    this.#left = total - PRELUDE;
+    this.#crc = crc32(this.#prelude);
+    this.#tooLarge = total > MAX_KEPT;
+  }
+
+  #takeMessage(bytes: Uint8Array): number {
+    const piece = bytes.subarray(0, this.#left);
+    const content = piece.subarray(0, Math.max(0, this.#left - CHECKSUM));
+    if (content.length > 0) {
+      this.#crc = crc32(content, this.#crc);
+      this.#keep(content);
+    }
+    if (content.length < piece.length) this.#checksum.set(piece.subarray(content.length), CHECKSUM - (this.#left - content.length));
+    this.#left -= piece.length;
+    if (this.#left === 0) this.#closeMessage();
+    return piece.length;
+  }
+
+  /** Of a message that is too large, as much as holds its headers. */
+  #keep(content: Uint8Array): void {
+    const room = this.#tooLarge ? this.#headersLength - this.#keptBytes : content.length;
+    if (room <= 0) return;
+    const kept = content.subarray(0, room);
+    this.#kept.push(kept);
+    this.#keptBytes += kept.length;
+  }
+
+  #closeMessage(): void {
+    const [only = NOTHING] = this.#kept;
+    const content = this.#kept.length === 1 ? Buffer.from(only.buffer, only.byteOffset, only.byteLength) : Buffer.concat(this.#kept);
+    this.#kept = [];
+    this.#keptBytes = 0;
+    const headers = this.#crc === this.#checksum.readUInt32BE(0) ? readHeaders(content.subarray(0, this.#headersLength)) : undefined;
+    this.#broken = headers === undefined;
+    if (headers === undefined) return;
+    this.#onFrame({ start: this.#start, headers, payload: this.#tooLarge ? undefined : content.subarray(this.#headersLength) });
+  }
+}
+
+/** Undefined for what is not a list of headers to its last byte. */
+function readHeaders(bytes: Buffer): ReadonlyMap<string, string> | undefined {
+  const headers = new Map<string, string>();
+  for (let at = 0; at < bytes.length; ) {
+    const typeAt = at + 1 + (bytes[at] ?? 0);
+    const type = bytes[typeAt] ?? -1;
+    const from = typeAt + (VALUE_BYTES[type] === -1 ? 3 : 1);
+    if (from > bytes.length) return undefined;
+    const end = from + valueBytes(bytes, typeAt, type);
+    if (!(end <= bytes.length)) return undefined;
+    if (type === TEXT_TYPE) headers.set(bytes.toString('latin1', at + 1, typeAt), bytes.toString('latin1', from, end));
+    at = end;
+  }
+  return headers;
+}
+
+/** Not a number for a type that is none. */
+function valueBytes(bytes: Buffer, typeAt: number, type: number): number {
+  const fixed = VALUE_BYTES[type] ?? Number.NaN;
+  return fixed === -1 ? bytes.readUInt16BE(typeAt + 1) : fixed;
+}
