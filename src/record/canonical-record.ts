@@ -25,8 +25,8 @@ export interface CanonicalRecord {
   readonly hash: string;
 }
 
-/** Stands where the hash will. Quotes inside a text are escaped and no map follows, so that its last occurrence is the member itself. */
-const PLACE = ',"record_hash":""';
+/** The member that follows the hash. Quotes inside a text are escaped and no map follows, so that its last occurrence is the member itself. */
+const BEHIND_HASH = ',"record_id":';
 /** How JSON.stringify writes half a surrogate pair, which RFC 8785 §3.2.2.2 does not allow. A text may hold the same letters; that only costs time. */
 const LONE_SURROGATE = '\\ud';
 
@@ -38,18 +38,16 @@ const LONE_SURROGATE = '\\ud';
 export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
   const members = inOrder(record);
   const text = (isOrdered(record.labels) && isOrdered(record.policy_trace?.attributes) && stringified(members)) || generalText(members);
-  const at = text.lastIndexOf(PLACE);
-  const before = text.slice(0, at);
-  const after = text.slice(at + PLACE.length);
-  const hash = sha256Hex(before + after);
-  return { text: `${before},"record_hash":"${hash}"${after}`, hash };
+  const hash = sha256Hex(text);
+  const at = text.lastIndexOf(BEHIND_HASH);
+  return { text: `${text.slice(0, at)},"record_hash":"${hash}"${text.slice(at)}`, hash };
 }
 
 /**
  * The record in the order of RFC 8785 §3.2.3. JSON.stringify of such an object is its canonical form, at a third of what the general canonicaliser costs
  * (3.5 µs against 13); a test compares the two.
  */
-function inOrder(record: UnhashedRecord): RecordDraft {
+function inOrder(record: UnhashedRecord): UnhashedRecord {
   const { error } = record;
   return {
     account_id: record.account_id,
@@ -82,7 +80,6 @@ function inOrder(record: UnhashedRecord): RecordDraft {
     provider: record.provider,
     reason: record.reason,
     reason_codes: record.reason_codes,
-    record_hash: '',
     record_id: record.record_id,
     record_tier: record.record_tier,
     request_bytes: record.request_bytes,
@@ -157,17 +154,15 @@ function shadowInOrder(shadow: ShadowTrace | undefined): ShadowTrace | undefined
 }
 
 /** Every member that a record can have, in their order, `record_hash` left out. */
-export const RECORD_MEMBERS = Object.keys(inOrder({} as UnhashedRecord)).filter(
-  (name) => name !== 'record_hash',
-) as readonly (keyof UnhashedRecord)[];
+export const RECORD_MEMBERS = Object.keys(inOrder({} as UnhashedRecord)) as readonly (keyof UnhashedRecord)[];
 
 /** Undefined when there is half a surrogate pair in it. */
-function stringified(members: RecordDraft): string | undefined {
+function stringified(members: UnhashedRecord): string | undefined {
   const text = JSON.stringify(members);
   return text.includes(LONE_SURROGATE) ? undefined : text;
 }
 
-function generalText(members: RecordDraft): string {
+function generalText(members: UnhashedRecord): string {
   return canonicalJson(wellFormed(members));
 }
 

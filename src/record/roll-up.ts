@@ -33,17 +33,46 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
   return [...usage, { op: 'add', space: SPEND_DAY, key, amounts: { cost_pico: amounts.cost_pico } }];
 }
 
+interface UsageKeys {
+  readonly day: string;
+  readonly hour: string;
+  readonly month: string;
+}
+
+/** Keys of the hour's calls: there are few, and making three of them costs more than all that is added under them. Emptied when full. */
+const keysMadeBefore = new Map<string, UsageKeys>();
+const MAX_KEYS = 1_024;
+/** Models are the only part that may be long. */
+const MAX_KEPT_LENGTH = 512;
+
 /**
  * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows. The model is kept only for calls that an upstream
  * accepted: what callers merely name is theirs to invent, and would let anyone grow the number of counters.
  */
 function usageOf(record: ExecutionRecord, amounts: Readonly<Record<string, bigint>>): readonly Effect[] {
+  const { day, hour, month } = usageKeys(record);
+  return [
+    { op: 'add', space: USAGE_DAY, key: day, amounts },
+    { op: 'add', space: USAGE_HOUR, key: hour, amounts },
+    { op: 'add', space: USAGE_MONTH, key: month, amounts },
+  ];
+}
+
+function usageKeys(record: ExecutionRecord): UsageKeys {
   const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
   const accepted = record.upstream_status !== undefined && record.upstream_status < 400;
   const model = accepted ? (record.metering?.model ?? '') : '';
-  return [
-    { op: 'add', space: USAGE_DAY, key: rollUpKey({ day: time.slice(0, 10), org, workload, connector, model, decision }), amounts },
-    { op: 'add', space: USAGE_HOUR, key: hourKey({ org, hour: time.slice(0, 13), decision }), amounts },
-    { op: 'add', space: USAGE_MONTH, key: monthKey({ month: time.slice(0, 7), org, workload, connector, decision }), amounts },
-  ];
+  const hour = time.slice(0, 13);
+  // Ids hold no line end, and what may hold one stands last.
+  const asked = `${hour}\n${decision}\n${org}\n${workload}\n${connector}\n${model}`;
+  const before = keysMadeBefore.get(asked);
+  if (before !== undefined) return before;
+  const keys = {
+    day: rollUpKey({ day: time.slice(0, 10), org, workload, connector, model, decision }),
+    hour: hourKey({ org, hour, decision }),
+    month: monthKey({ month: time.slice(0, 7), org, workload, connector, decision }),
+  };
+  if (keysMadeBefore.size >= MAX_KEYS) keysMadeBefore.clear();
+  if (asked.length <= MAX_KEPT_LENGTH) keysMadeBefore.set(asked, keys);
+  return keys;
 }

@@ -95,7 +95,8 @@ const PLAIN_MEMBERS = new Set<string>([
 
 const RECORD = fc.record(
   Object.fromEntries(RECORD_MEMBERS.map((name) => [name, KINDS[name] ?? (PLAIN_MEMBERS.has(name) ? PLAIN : TEXT)])),
-  { requiredKeys: [] },
+  // Every record has these.
+  { requiredKeys: ['decision', 'record_id'] },
 ) as fc.Arbitrary<UnhashedRecord>;
 
 t.test('the record is written exactly as RFC 8785 would', async (t) => {

@@ -58,8 +58,10 @@ export function route(catalogue: Catalogue, question: RouteQuestion, actionTypes
  * host is added by its caller's choice.
  */
 export function candidateConnectors(catalogue: Catalogue, chosen: Route): readonly string[] {
+  const ids = [chosen.connectorId];
   const own = catalogue.providerForHost(chosen.targetHost)?.id;
-  return [...new Set([chosen.connectorId, ...(own === undefined ? [] : [own]), GENERIC_HTTP])];
+  for (const id of [own, GENERIC_HTTP]) if (id !== undefined && !ids.includes(id)) ids.push(id);
+  return ids;
 }
 
 function automatic(catalogue: Catalogue, targetHost: string): Route {

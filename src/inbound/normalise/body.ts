@@ -1,6 +1,6 @@
 import type { Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { parseSafeJson, parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
@@ -37,6 +37,8 @@ export interface AiBodyInput {
   readonly contentType: string | undefined;
   /** Decoded, when the body came compressed. */
   readonly bytes: Uint8Array;
+  /** What `bytes` were written from, when that is JSON text of our own. */
+  readonly text?: string;
   /** Canonical path with query. */
   readonly path: string;
   /** The form that `bytes` were found to be while they arrived. */
@@ -59,7 +61,7 @@ export function readAiBody(input: AiBodyInput): AiBody {
     const params = formParams(form, bytes, governed);
     return finish(input, 'form', '', params, form);
   }
-  const { value, text, doubt } = parseSafeJson(bytes);
+  const { value, text, doubt } = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
   if (doubt !== undefined)
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isMap(value)) throw ambiguous('The body is not a JSON object.');

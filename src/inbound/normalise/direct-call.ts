@@ -68,6 +68,5 @@ export function directCall(action: Action, path: string, operation: Operation): 
 }
 
 function readJson(operation: Operation, text: string, path: string): AiBody {
-  const bytes = new TextEncoder().encode(text);
-  return readAiBody({ operation, contentType: 'application/json', bytes, path });
+  return readAiBody({ operation, contentType: 'application/json', bytes: Buffer.from(text), text, path });
 }

@@ -10,19 +10,48 @@ export type Members = Readonly<Record<string, Member>>;
 
 /** An object without a prototype, in which `__proto__` is a name like any other. */
 export function emptyMap<T>(): Record<string, T> {
-  const map: Record<string, T> = {};
-  Object.setPrototypeOf(map, null);
-  return map;
+  return { __proto__: null } as unknown as Record<string, T>;
 }
 
 export function isMap(value: unknown): value is OpenMap {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-type Rule = 'id' | 'text' | 'map' | 'secret' | 'schema' | 'count';
+/** Longest provider key or delegation token. Bearer tokens of clouds have a few thousand characters. */
+const MAX_SECRET = 65_536;
 
-/** The members of the envelope and what each must be (specification, "ActionRequest"). `!` marks a required one. */
-const ENVELOPE: Readonly<Record<string, Rule | `${Rule}!`>> = {
+/** What is wrong with a value; undefined when nothing is. */
+type Check = (value: unknown) => string | undefined;
+
+const CHECKS = {
+  schema: (value) => (value === ACTION_REQUEST_SCHEMA ? undefined : `must be "${ACTION_REQUEST_SCHEMA}"`),
+  id: (value) => (typeof value === 'string' && isId(value) ? undefined : ID_RULE),
+  text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? undefined : TEXT_RULE),
+  map: (value) => (isMap(value) ? undefined : 'must be an object'),
+  secret: (value) =>
+    typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
+      ? undefined
+      : `must be 1 to ${MAX_SECRET} printable ASCII characters`,
+  count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
+} satisfies Readonly<Record<string, Check>>;
+
+interface MemberRule {
+  readonly name: string;
+  readonly required: boolean;
+  readonly check: Check;
+}
+
+/** Members by name and what each must be; `!` marks a required one. */
+function rulesOf(members: Readonly<Record<string, keyof typeof CHECKS | `${keyof typeof CHECKS}!`>>): ReadonlyMap<string, MemberRule> {
+  const rules = Object.entries(members).map(([name, rule]): [string, MemberRule] => [
+    name,
+    { name, required: rule.endsWith('!'), check: CHECKS[rule.replace('!', '') as keyof typeof CHECKS] },
+  ]);
+  return new Map(rules);
+}
+
+/** Specification, "ActionRequest". */
+const ENVELOPE = rulesOf({
   schema: 'schema!',
   request_id: 'id',
   org_id: 'id!',
@@ -36,14 +65,11 @@ const ENVELOPE: Readonly<Record<string, Rule | `${Rule}!`>> = {
   idempotency_key: 'id',
   delegation_id: 'id',
   delegation_token: 'secret',
-};
-const CONTEXT: Readonly<Record<string, Rule>> = { purpose: 'text', labels: 'map', estimates: 'map' };
-const ESTIMATES: Readonly<Record<string, Rule>> = { tokens_in: 'count', tokens_out_max: 'count' };
-const ATTRIBUTION: Readonly<Record<string, Rule>> = { customer_id: 'text', account_id: 'text', project_id: 'text', labels: 'map' };
+});
+const CONTEXT = rulesOf({ purpose: 'text', labels: 'map', estimates: 'map' });
+const ESTIMATES = rulesOf({ tokens_in: 'count', tokens_out_max: 'count' });
+const ATTRIBUTION = rulesOf({ customer_id: 'text', account_id: 'text', project_id: 'text', labels: 'map' });
 const ACTION: ReadonlySet<string> = new Set(['type', 'method', 'target_host', 'target_path', 'target', 'params', 'headers']);
-
-/** Longest provider key or delegation token. Bearer tokens of clouds have a few thousand characters. */
-const MAX_SECRET = 65_536;
 
 export interface Envelope {
   readonly requestId: string | undefined;
@@ -77,35 +103,23 @@ function textOf(value: Member): string | undefined {
 }
 
 /** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
-function readMembers(map: OpenMap, prefix: string, rules: Readonly<Record<string, string>>, problems: Problems): Members {
+function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: Problems): Members {
   const result: Record<string, Member> = emptyMap();
   for (const name of Object.keys(map)) {
-    if (!Object.hasOwn(rules, name)) problems.add(prefix + name, 'is not a known member');
+    if (!rules.has(name)) problems.add(prefix + name, 'is not a known member');
   }
-  for (const [name, rule] of Object.entries(rules)) {
+  for (const { name, required, check } of rules.values()) {
     const value = Object.hasOwn(map, name) ? map[name] : undefined;
     if (value === undefined) {
-      if (rule.endsWith('!')) problems.add(prefix + name, 'is required');
+      if (required) problems.add(prefix + name, 'is required');
       continue;
     }
-    const complaint = CHECKS[rule.replace('!', '')]?.(value);
+    const complaint = check(value);
     if (complaint === undefined) result[name] = value;
     else problems.add(prefix + name, complaint);
   }
   return result;
 }
-
-const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> = {
-  schema: (value) => (value === ACTION_REQUEST_SCHEMA ? undefined : `must be "${ACTION_REQUEST_SCHEMA}"`),
-  id: (value) => (typeof value === 'string' && isId(value) ? undefined : ID_RULE),
-  text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? undefined : TEXT_RULE),
-  map: (value) => (isMap(value) ? undefined : 'must be an object'),
-  secret: (value) =>
-    typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
-      ? undefined
-      : `must be 1 to ${MAX_SECRET} printable ASCII characters`,
-  count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
-};
 
 function readContext(value: Member, problems: Problems): ActionRequest['context'] {
   if (!isMap(value)) return undefined;

@@ -49,9 +49,11 @@ export function resultOf(status: number, mediaType: string, body: Uint8Array): N
   return { status_code: status, body: text };
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
 function asUtf8(body: Uint8Array): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(body);
+    return utf8.decode(body);
   } catch {
     return undefined;
   }

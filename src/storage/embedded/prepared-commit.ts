@@ -66,6 +66,23 @@ export function pinCells(effects: readonly PreparedEffect[], counters: Pick<Coun
   return cells ?? NO_CELLS;
 }
 
+/** Joined keys of counters, by space and key: nearly every commit adds to those that the one before added to. Emptied when full. */
+const joinedBefore = new Map<string, Map<string, string>>();
+const MAX_JOINED = 4_096;
+const MAX_KEPT_LENGTH = 512;
+
+function counterKey(space: string, key: string): string {
+  const before = joinedBefore.get(space)?.get(key);
+  if (before !== undefined) return before;
+  const joined = joinKey(space, key);
+  if (joined.length > MAX_KEPT_LENGTH) return joined;
+  const ofSpace = joinedBefore.get(space) ?? new Map<string, string>();
+  if (ofSpace.size >= MAX_JOINED) ofSpace.clear();
+  ofSpace.set(key, joined);
+  joinedBefore.set(space, ofSpace);
+  return joined;
+}
+
 /** Entities and counters are kept under `space NUL key`. Throws a TypeError for what the contract does not allow. */
 export function joinKey(space: string, key: string): string {
   if (!KEY.test(space) || !KEY.test(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
@@ -134,12 +151,14 @@ function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
   let given: unknown;
   let amounts: Amounts = [];
   for (const effect of effects) {
-    const key = joinKey(effect.space, effect.key);
     if (effect.op === 'add') {
       if (effect.amounts !== given) amounts = checkedAmounts(effect.amounts);
       given = effect.amounts;
-      prepared.push({ op: 'add', key, amounts });
-    } else prepared.push(effect.op === 'delete' ? { op: 'delete', key } : { op: 'put', key, value: jsonText(effect.value) });
+      prepared.push({ op: 'add', key: counterKey(effect.space, effect.key), amounts });
+    } else {
+      const key = joinKey(effect.space, effect.key);
+      prepared.push(effect.op === 'delete' ? { op: 'delete', key } : { op: 'put', key, value: jsonText(effect.value) });
+    }
   }
   return prepared;
 }
