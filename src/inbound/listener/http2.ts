@@ -46,7 +46,8 @@ export class Http2Connection implements Activity {
   sweep(now: number): void {
     const { link, session, arrivals } = this.#options;
     const { limits } = arrivals;
-    const expired = this.#open === 0 && now - this.#idleSince > limits.keepAliveMs;
+    const idleMs = this.#open === 0 ? now - this.#idleSince : 0;
+    const expired = idleMs > limits.keepAliveMs;
     // A session without streams reads on, and who has sent something was there.
     const { bytesRead } = link.socket;
     if ((this.#open > 0 || expired) && bytesRead === this.#bytesRead && isBroken(link.socket)) {
@@ -55,6 +56,8 @@ export class Http2Connection implements Activity {
     }
     this.#bytesRead = bytesRead;
     if (expired) session.close();
+    // A client that reads nothing does not even take the GOAWAY.
+    if (idleMs > limits.keepAliveMs + limits.lingerMs) link.socket.destroy();
     for (const [stream, body] of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }

@@ -1,0 +1,241 @@
+// What a hostile client can do with the frames of one h2 connection: each way has a bound, and others are served meanwhile.
+import { once } from 'node:events';
+import { constants } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import t from 'tap';
+import type { Arrival } from '../../../src/base/model/arrival.ts';
+import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
+import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
+import { type Harness, type HasTeardown, h2Client, h2Request, openTunnel, startListener, tlsInside } from './harness.ts';
+
+/** RFC 9113 §6. */
+const FRAME = { data: 0, headers: 1, rstStream: 3, settings: 4, ping: 6, windowUpdate: 8, continuation: 9 } as const;
+const END_STREAM = 1;
+const END_HEADERS = 4;
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+const CANCEL = Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]);
+/** Static table (RFC 7541 appendix A): GET, https, `/`, and the authority as a literal that is not indexed. */
+const GET = Buffer.concat([Buffer.from([0x82, 0x87, 0x84, 0x01, 14]), Buffer.from('api.openai.com')]);
+const POST = Buffer.concat([Buffer.from([0x83]), GET.subarray(1)]);
+
+interface Asserts extends HasTeardown {
+  equal(found: unknown, wanted: unknown, text: string): void;
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+function frame(type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array(0)): Buffer {
+  const bytes = Buffer.alloc(9 + payload.length);
+  bytes.writeUIntBE(payload.length, 0, 3);
+  bytes[3] = type;
+  bytes[4] = flags;
+  bytes.writeUInt32BE(stream, 5);
+  bytes.set(payload, 9);
+  return bytes;
+}
+
+/** SETTINGS with INITIAL_WINDOW_SIZE. */
+const windowOf = (bytes: number): Buffer => {
+  const payload = Buffer.alloc(6);
+  payload.writeUInt16BE(4, 0);
+  payload.writeUInt32BE(bytes, 2);
+  return payload;
+};
+
+/** An h2 connection whose frames are written by hand. `reads` false: nothing is taken from it. */
+async function rawH2(t: HasTeardown, harness: Harness, settings: Uint8Array = new Uint8Array(0), reads = true): Promise<TLSSocket> {
+  const socket = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: ['h2'] });
+  socket.write(Buffer.concat([PREFACE, frame(FRAME.settings, 0, 0, settings)]));
+  if (reads) socket.resume();
+  return socket;
+}
+
+/**
+ * Writes `make(0)`, `make(1)`, … as fast as they are taken, and waits until the other side closes; with `limit` it stops after so many, or when it was closed
+ * before. Resolves with how many were written.
+ */
+function flood(socket: TLSSocket, make: (at: number) => Uint8Array, limit = Number.POSITIVE_INFINITY): Promise<number> {
+  return new Promise((resolve) => {
+    let count = 0;
+    const over = (): void => resolve(count);
+    socket.once('close', over);
+    const step = (): void => {
+      for (let burst = 0; burst < 100; burst += 1) {
+        if (count === limit) over();
+        // One that is closing tells by `close`.
+        if (count === limit || !socket.writable) return;
+        count += 1;
+        if (!socket.write(make(count - 1))) {
+          socket.once('drain', step);
+          return;
+        }
+      }
+      setImmediate(step);
+    };
+    step();
+  });
+}
+
+/** While `attack` is under way others get their answers. */
+async function othersAreServed(
+  t: HasTeardown & { equal(a: unknown, b: unknown, text: string): void },
+  harness: Harness,
+  attack: Promise<unknown>,
+) {
+  let under = true;
+  void attack.finally(() => {
+    under = false;
+  });
+  const session = await h2Client(t, harness);
+  let served = 0;
+  do {
+    const { headers } = await h2Request(session, { ':path': '/other' });
+    if (Number(headers[':status']) !== 200) break;
+    served += 1;
+  } while (under);
+  t.equal(served > 0 && !under, true, 'others are served meanwhile');
+}
+
+/** All clients are idle: their connections are closed when the clock says so, whether they listen or not. */
+async function closedInTime(t: Asserts, { listener }: Harness, clock: FakeClock): Promise<void> {
+  for (let seconds = 0; seconds < 80; seconds += 1) {
+    clock.advance(1_000);
+    await turn();
+  }
+  for (const end = performance.now() + 10_000; listener.openConnections > 0 && performance.now() < end; ) await turn();
+  t.equal(listener.openConnections, 0, 'closed');
+}
+
+const answer: ListenerOptions['onArrival'] = ({ reply }) => reply.sendWhole(200, [], Buffer.from('ok'));
+
+t.test(
+  'of streams that are opened and reset at once only some hundreds are heard, and their connection is closed when its time is over',
+  async (t) => {
+    const clock = fakeClock();
+    const mine: Arrival[] = [];
+    const harness = await startListener(t, {
+      clock,
+      onArrival: (arrival) => {
+        if (arrival.head.rawTarget === '/other') answer(arrival);
+        else mine.push(arrival);
+      },
+    });
+    const socket = await rawH2(t, harness);
+    const make = (at: number): Buffer => {
+      const stream = 2 * at + 1;
+      return Buffer.concat([frame(FRAME.headers, END_HEADERS | END_STREAM, stream, GET), frame(FRAME.rstStream, 0, stream, CANCEL)]);
+    };
+    const attack = flood(socket, make, 20_000);
+    await othersAreServed(t, harness, attack);
+    await attack;
+    t.ok(mine.length < 3_000, `${mine.length} requests were heard`);
+    t.ok(
+      mine.every(({ reply }) => reply.gone),
+      'all of them are known to be gone',
+    );
+    await closedInTime(t, harness, clock);
+  },
+);
+
+t.test('more streams than are allowed at once are refused, and a client that goes on is cut', async (t) => {
+  const harness = await startListener(t, { onArrival: () => undefined });
+  const socket = await rawH2(t, harness);
+  await flood(socket, (at) => frame(FRAME.headers, END_HEADERS | END_STREAM, 2 * at + 1, GET));
+  t.equal(harness.arrivals.length, 128);
+});
+
+for (const [name, size] of [
+  ['large', 16_000],
+  ['small', 1],
+  ['empty', 0],
+] as const) {
+  t.test(`a head that never ends, in ${name} CONTINUATION frames, ends its connection`, async (t) => {
+    const harness = await startListener(t, { onArrival: answer });
+    const socket = await rawH2(t, harness);
+    socket.write(frame(FRAME.headers, END_STREAM, 1, GET));
+    // A literal field whose value would go on for ever: `x-…`, never indexed.
+    const piece = frame(FRAME.continuation, 0, 1, Buffer.alloc(size, 0x84));
+    await othersAreServed(
+      t,
+      harness,
+      flood(socket, () => piece),
+    );
+    t.equal(harness.arrivals.filter(({ head }) => head.rawTarget !== '/other').length, 0);
+  });
+}
+
+t.test('a body of empty DATA frames ends its connection', async (t) => {
+  const harness = await startListener(t);
+  const socket = await rawH2(t, harness);
+  socket.write(frame(FRAME.headers, END_HEADERS, 1, POST));
+  await flood(socket, () => frame(FRAME.data, 0, 1));
+  t.pass('closed');
+});
+
+for (const [name, piece] of [
+  ['SETTINGS', frame(FRAME.settings, 0, 0, windowOf(65_535))],
+  ['PING', frame(FRAME.ping, 0, 0, Buffer.alloc(8))],
+] as const) {
+  t.test(`a client that floods with ${name} and reads no answer is held back, and closed when its time is over`, async (t) => {
+    const clock = fakeClock();
+    const harness = await startListener(t, { clock, onArrival: answer });
+    const socket = await rawH2(t, harness, undefined, false);
+    let written = 0;
+    let stopped = false;
+    const block = Buffer.concat(Array.from({ length: 1_000 }, () => piece));
+    // What is not taken any more is held back by the sender's own buffers.
+    while (!stopped && !socket.destroyed && written < 200_000_000) {
+      written += block.length;
+      if (!socket.write(block)) {
+        const drained = once(socket, 'drain').then(() => true);
+        stopped = !(await Promise.race([drained.catch(() => false), new Promise((resolve) => setTimeout(() => resolve(false), 1_000))]));
+      }
+    }
+    t.ok(written < 200_000_000, `${written} bytes were taken`);
+    const session = await h2Client(t, harness);
+    t.match(await h2Request(session, {}), { headers: { ':status': 200 } }, 'others are served meanwhile');
+    session.destroy();
+    await closedInTime(t, harness, clock);
+  });
+}
+
+t.test('a client that reads the answers to its PINGs is served for as long as it likes, and so are others', async (t) => {
+  const harness = await startListener(t, { onArrival: answer });
+  const socket = await rawH2(t, harness);
+  const attack = flood(socket, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 20_000);
+  await othersAreServed(t, harness, attack);
+  t.equal(await attack, 20_000);
+  t.equal(socket.destroyed, false);
+});
+
+t.test('a client whose window is closed holds its answers back, not the gateway, which learns when it leaves', async (t) => {
+  const held: Arrival[] = [];
+  const piece = Buffer.alloc(65_536, 'x');
+  let taken = 0;
+  const harness = await startListener(t, {
+    onArrival: (arrival) => {
+      if (arrival.head.rawTarget === '/other') return answer(arrival);
+      held.push(arrival);
+      arrival.reply.head(200, []);
+      const give = (): void => {
+        do taken += piece.length;
+        while (arrival.reply.write(piece));
+      };
+      arrival.reply.onDrain(give);
+      give();
+    },
+  });
+  const socket = await rawH2(t, harness, windowOf(0));
+  for (let stream = 1; stream < 256; stream += 2) socket.write(frame(FRAME.headers, END_HEADERS | END_STREAM, stream, GET));
+  const session = await h2Client(t, harness);
+  while (held.length < 128) t.match(await h2Request(session, { ':path': '/other' }), { headers: { ':status': 200 } });
+  t.equal(taken, 128 * piece.length, 'one piece for each stream');
+  // A window that is opened by one byte at a time lets no more of them in than it has room for.
+  for (let count = 0; count < 1_000; count += 1) socket.write(frame(FRAME.windowUpdate, 0, 1, Buffer.from([0, 0, 0, 1])));
+  await h2Request(session, { ':path': '/other' });
+  t.equal(taken, 128 * piece.length);
+  const gone = Promise.all(held.map(({ reply }) => new Promise<void>((resolve) => reply.onGone(resolve))));
+  socket.destroy();
+  await gone;
+  t.pass('every stream is known to be gone');
+});
