@@ -7,9 +7,16 @@ import { parseYaml, type YamlNode } from '../base/lib/yaml.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import { type CredentialBodyContext, parseCredential } from '../surfaces/admin/credential-body.ts';
 
+/** A credential of a file, and where it stands there. */
+interface FileCredential {
+  readonly change: CredentialChange;
+  readonly file: string;
+  readonly node: YamlNode;
+}
+
 /**
- * Upserts the credentials of every `*.yaml` in a folder (decision 6.6: one Credential map, or a list of them under `credentials`). All files are read and
- * checked before anything is stored. A folder that does not exist holds none.
+ * Upserts the credentials of every `*.yaml` in a folder (decision 6.6: one Credential map, or a list of them under `credentials`). All of it is read and
+ * checked before anything is stored, and stored in one write. A folder that does not exist holds none.
  * @returns the ids, in the order of the files
  * @throws GatewayError `invalid_request` that names file, line and member of every mistake, never a secret
  */
@@ -18,32 +25,48 @@ export async function loadCredentialFiles(
   service: CredentialService,
   context: CredentialBodyContext,
 ): Promise<readonly string[]> {
-  const changes: CredentialChange[] = [];
   const problems: ErrorDetail[] = [];
-  for (const name of await yamlFiles(dir)) readFileText(await readFile(join(dir, name), 'utf8'), name, context, { changes, problems });
+  const found: FileCredential[] = [];
+  for (const name of await yamlFiles(dir)) found.push(...readFileText(await readFile(join(dir, name), 'utf8'), name, context, problems));
+  const places = new Map<string, string>();
+  for (const { change, file, node } of found) {
+    const id = change.credential_id;
+    const other = places.get(id);
+    if (other !== undefined) problems.push({ path: 'credential_id', message: `${id} stands in ${other}, too`, ...at(file, node) });
+    places.set(id, `${file}:${node.line}`);
+    problems.push(...mistakesOf(() => service.check(change), file, node));
+  }
   if (problems.length > 0)
     throw new GatewayError('invalid_request', `The credential files have ${problems.length} mistake(s).`, { details: problems });
-  for (const change of changes) await service.put(change);
+  const changes = found.map(({ change }) => change);
+  await service.putAll(changes);
   return changes.map(({ credential_id: id }) => id);
 }
 
-function readFileText(
-  text: string,
-  file: string,
-  context: CredentialBodyContext,
-  found: { changes: CredentialChange[]; problems: ErrorDetail[] },
-): void {
+function readFileText(text: string, file: string, context: CredentialBodyContext, problems: ErrorDetail[]): readonly FileCredential[] {
   const { root, errors } = parseYaml(text, file);
-  found.problems.push(...errors);
+  problems.push(...errors);
+  const found: FileCredential[] = [];
   for (const node of errors.length > 0 ? [] : credentialNodes(root)) {
-    try {
-      found.changes.push(parseCredential(plain(node), context));
-    } catch (error) {
-      if (!(error instanceof GatewayError)) throw error;
-      const { line, column } = node;
-      found.problems.push(...(error.details ?? []).map((detail) => ({ ...detail, file, line, column })));
-    }
+    problems.push(...mistakesOf(() => found.push({ change: parseCredential(plain(node), context), file, node }), file, node));
   }
+  return found;
+}
+
+/** What is thrown, as mistakes of a place in a file. */
+function mistakesOf(check: () => unknown, file: string, node: YamlNode): readonly ErrorDetail[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    const details = error.details ?? [{ path: '', message: error.message }];
+    return details.map((detail) => ({ ...detail, ...at(file, node) }));
+  }
+}
+
+function at(file: string, { line, column }: YamlNode): Pick<ErrorDetail, 'file' | 'line' | 'column'> {
+  return { file, line, column };
 }
 
 async function yamlFiles(dir: string): Promise<readonly string[]> {
@@ -56,6 +79,7 @@ async function yamlFiles(dir: string): Promise<readonly string[]> {
 }
 
 function credentialNodes(root: YamlNode): readonly YamlNode[] {
+  if (root.kind === 'scalar' && root.source === '') return [];
   if (root.kind !== 'map') return [root];
   const list = root.entries.find(({ key }) => key.source === 'credentials');
   return list?.value.kind === 'seq' && root.entries.length === 1 ? list.value.items : [root];

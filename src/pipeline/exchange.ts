@@ -200,6 +200,8 @@ export class Exchange {
   delivery: Delivered | undefined;
   /** The answer of a call with an idempotency key. */
   copy: AnswerCopy | undefined;
+  /** Its key, once the answer is among what is committed. */
+  keptKey: string | undefined;
   usage: Usage | undefined;
   answeredModel: string | undefined;
   /** Why a tunnel that was already let through is ended. */

@@ -28,7 +28,8 @@ export function settled(exchange: Exchange, { budgets }: Pipeline): void {
 }
 
 /** The record could not be stored: all is as it was before {@link settle}. */
-export function unsettle(exchange: Exchange, { budgets }: Pipeline): void {
+export function unsettle(exchange: Exchange, { budgets, idempotency }: Pipeline): void {
+  if (exchange.keptKey !== undefined) idempotency.forget(exchange.orgId, exchange.keptKey);
   if (exchange.counted) budgets.uncount(exchange.counted);
   if (exchange.reservation) budgets.restore(exchange.reservation);
 }

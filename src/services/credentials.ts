@@ -4,7 +4,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import type { Credential } from '../base/model/credential.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 
 /** Entities of this space hold a credential and, sealed, its secret. */
 export const CREDENTIALS = 'credential';
@@ -118,7 +118,24 @@ export class CredentialService {
    * @throws GatewayError `invalid_request` for an alias without a secret, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
   async put(change: CredentialChange): Promise<ShownCredential> {
-    const { clock, store } = this.#options;
+    const value = this.#changed(change);
+    await this.#options.store.commit(undefined, [putEffect(value)]);
+    return this.#keep(value);
+  }
+
+  /** Creates or updates several in one write, all of them or none. @throws as {@link put} */
+  async putAll(changes: readonly CredentialChange[]): Promise<void> {
+    const values = changes.map((change) => this.#changed(change));
+    if (values.length > 0) await this.#options.store.commit(undefined, values.map(putEffect));
+    for (const value of values) this.#keep(value);
+  }
+
+  /** Changes nothing. @throws as {@link put} would */
+  check(change: CredentialChange): void {
+    this.#changed(change);
+  }
+
+  #changed(change: CredentialChange): StoredCredential {
     const { secret_ref: secretRef, ...rest } = change;
     const before = this.#entries.get(change.credential_id);
     if (before && change.distribution !== undefined && change.distribution !== before.credential.distribution) {
@@ -131,7 +148,7 @@ export class CredentialService {
     if (change.mode === 'alias' && secret.env === undefined && secret.sealed === undefined) {
       throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
     }
-    const now = timestamp(clock.now());
+    const now = timestamp(this.#options.clock.now());
     const credential: Credential = {
       ...rest,
       type: change.type ?? before?.credential.type ?? 'ai_provider',
@@ -140,9 +157,7 @@ export class CredentialService {
       created_at: before?.credential.created_at ?? now,
       updated_at: now,
     };
-    const value: StoredCredential = { credential, ...secret };
-    await store.commit(undefined, [{ op: 'put', space: CREDENTIALS, key: credential.credential_id, value }]);
-    return this.#keep(value);
+    return { credential, ...secret };
   }
 
   /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
@@ -207,6 +222,10 @@ export class CredentialService {
 }
 
 const NONE: readonly Credential[] = [];
+
+function putEffect(value: StoredCredential): Effect {
+  return { op: 'put', space: CREDENTIALS, key: value.credential.credential_id, value };
+}
 
 function sourceOf(stored: StoredCredential | undefined): { env?: string; sealed?: Sealed } {
   return { ...(stored?.env === undefined ? {} : { env: stored.env }), ...(stored?.sealed ? { sealed: stored.sealed } : {}) };

@@ -94,6 +94,11 @@ export class IdempotencyService {
     return effects;
   }
 
+  /** What {@link keep} returned could not be stored: the next answer is kept. */
+  forget(orgId: string, key: string): void {
+    this.#recent.delete(entityKey(orgId, key));
+  }
+
   close(): Promise<void> {
     this.#cancelSweep();
     return Promise.resolve();

@@ -22,13 +22,15 @@ export interface RuleLimit {
 export interface RateRefusal {
   /** Undefined: the workload's own bucket. */
   readonly rule: RuleLimit | undefined;
-  /** Whole seconds, at least 1. */
+  /** Whole seconds, from 1 to a year. */
   readonly retryAfterSeconds: number;
 }
 
 const SPACE = 'rate_limit';
 const CONFIG = 'config';
 const MINUTE_MS = 60_000;
+/** A rate may be so small that the wait for a token is no number that a header can hold. */
+const LONGEST_WAIT_SECONDS = 365 * 24 * 3600;
 /** Full buckets are the same as none; beyond this many they are looked for and dropped. */
 const SWEEP_AT = 10_000;
 
@@ -103,7 +105,9 @@ export class RateLimitService {
       wait = needed;
       inTheWay = rule;
     }
-    return wait > 0 ? { rule: inTheWay, retryAfterSeconds: Math.max(1, Math.ceil(wait / 1000)) } : undefined;
+    return wait > 0
+      ? { rule: inTheWay, retryAfterSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.max(1, Math.ceil(wait / 1000))) }
+      : undefined;
   }
 
   /**

@@ -269,7 +269,7 @@ t.test('the passthrough toggle', async (t) => {
 t.test('files, restarts, keys and the status of connectors', async (t) => {
   const dir = tempDir(t);
   mkdirSync(join(dir, 'c'));
-  process.env['GW_TEST_PROVIDER_KEY'] = 'secret-from-environment';
+  process.env['GW_TEST_PROVIDER_KEY'] = ' secret-from-environment\n';
   writeFileSync(join(dir, 'c', 'a.yaml'), `credential_id: "007"\nconnector_id: openai\nmode: alias\nsecret_ref: ${SECRET}\n`);
   writeFileSync(
     join(dir, 'c', 'b.yaml'),
@@ -296,6 +296,27 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
   t.match(broken, { status: 400, body: { error: { details: [{ file: 'z.yaml', line: 1 }] } } });
   await execute({ credential_hint: undefined });
   t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` }, 'a mistake in one file changes nothing');
+  const reload = () => gw.admin('POST', '/v1/admin/credentials/reload');
+  await store(gw, { credential_id: 'made', connector_id: 'groq', secret_ref: 'x' });
+  for (const [name, text, detail] of [
+    ['a fixed member', 'credential_id: made\nconnector_id: groq\nmode: alias\nsecret_ref: x\ndistribution: node_scoped\n', /fixed/],
+    ['an alias without a secret', '\ncredentials:\n  - {credential_id: n, connector_id: cohere, mode: alias}\n', /alias/],
+    [
+      'one id twice',
+      'credentials:\n  - {credential_id: b1, connector_id: cohere, mode: alias, secret_ref: x}\n',
+      /b1 stands in b\.yaml:2, too/,
+    ],
+  ] as const) {
+    writeFileSync(join(dir, 'c', 'z.yaml'), text);
+    t.match(await reload(), { status: 400, body: { error: { details: [{ file: 'z.yaml', line: Number, message: detail }] } } }, name);
+    await execute({ credential_hint: undefined });
+    t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` }, `${name}: nothing of the other files is taken`);
+  }
+  await gw.admin('DELETE', '/v1/admin/credentials/made');
+  for (const nothing of ['', '# later\n']) {
+    writeFileSync(join(dir, 'c', 'z.yaml'), nothing);
+    t.equal((await reload()).status, 200, 'an empty file holds none');
+  }
   writeFileSync(join(dir, 'c', 'z.yaml'), 'credentials: []\n');
   t.match(await gw.admin('POST', '/v1/admin/credentials/reload'), { status: 200, body: { credentials: ['007', 'b1'] } });
   await execute({ credential_hint: undefined });

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, startGoverned } from '../support/governed.ts';
@@ -97,13 +98,13 @@ t.test('streams, refusals and errors', async (t) => {
   t.match([streamed.headers.get('content-type'), streamed.headers.get('idempotent-replayed')], ['text/event-stream', 'true']);
   t.match(await gw.record(String(streamed.headers.get('x-gw-record-id'))), { idempotency_key: 'key-stream', stream_outcome: 'complete' });
 
-  for (const user of ['denied', 'whose', 'status404']) {
+  for (const user of ['denied', 'whose', 'status400', 'status404']) {
     const first = await call(user);
     const second = await call(user);
     t.same([second.status, second.body], [first.status, first.body], user);
     t.equal(second.headers.get('idempotent-replayed'), 'true', user);
   }
-  for (const user of ['wait', 'status500', 'status503']) {
+  for (const user of ['wait', 'status408', 'status409', 'status429', 'status500', 'status503']) {
     const before = calls();
     await call(user);
     t.equal((await call(user)).headers.get('idempotent-replayed'), null, `${user} is tried again`);
@@ -111,12 +112,34 @@ t.test('streams, refusals and errors', async (t) => {
   }
   await call('cut', true).catch(() => undefined);
   await call('cut', true).catch(() => undefined);
-  t.equal(calls(), 1 + 1 + 4 + 2, 'a stream that broke off is not kept');
+  t.equal(calls(), 1 + 2 + 10 + 2, 'a stream that broke off is not kept');
 
   const large = await call('large');
   t.match(large.body, { result: { body: { text: SECRET_ANSWER } } });
   const { result: _, ...rest } = large.body;
   t.same((await call('large')).body, rest, 'what is larger than 1 MiB is replayed without its result');
+});
+
+t.test('an answer that could not be stored is not taken for kept', async (t) => {
+  let full = false;
+  const { handler, calls } = numbered();
+  const store = (opened: Store): Store =>
+    new Proxy(opened, {
+      get(target, name) {
+        if (name === 'commit' && full) return () => Promise.reject(new Error('the disk is full'));
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+  const { execute } = await startGoverned(t, { handler, bundle: ALLOW_ALL, store });
+  full = true;
+  await execute({ idempotency_key: 'k' }).catch(() => undefined);
+  full = false;
+  const second = await execute({ idempotency_key: 'k' });
+  t.match([second.status, second.headers.get('idempotent-replayed')], [200, null]);
+  const third = await execute({ idempotency_key: 'k' });
+  t.same([third.headers.get('idempotent-replayed'), third.body], ['true', second.body], 'the second answer is kept');
+  t.equal(calls(), 2);
 });
 
 t.test('a replay survives a restart, and its text is nowhere to be read', async (t) => {

@@ -108,8 +108,20 @@ t.test('the configuration', async (t) => {
   ] as const) {
     t.match(await config(body), { status: 400, body: { error: { code: 'invalid_request', details: [{ path }] } } }, JSON.stringify(body));
   }
-  t.match(await config([]), { status: 400 });
+  t.same(
+    await config({ ...wanted, window_duration: 60 }).then(({ body }) => (body as { error: { details: unknown[] } }).error.details.length),
+    1,
+    'one mistake is told once',
+  );
+  t.match(await config([]), {
+    status: 400,
+    body: { error: { message: 'The configuration must be a JSON object.', details: [{ path: '' }] } },
+  });
   t.same((await gw.admin('GET', '/v1/admin/ratelimit/config')).body, wanted, 'a bad one changes nothing');
+
+  await config({ refill_rate: 1e-300, max_tokens: 1, window_duration: '1m' });
+  await execute();
+  t.equal((await execute()).headers.get('retry-after'), String(365 * 24 * 3600), 'a header that clients can read');
 
   const anyone = await fetch(`${gw.url}/v1/admin/ratelimit/config`);
   t.equal(anyone.status, 401);

@@ -51,7 +51,7 @@ async function replayOrKeep(exchange: Exchange, pipeline: Pipeline, request: Act
 function keep(exchange: Exchange, { idempotency }: Pipeline, key: string, actionHash: string, record: ExecutionRecord): readonly Effect[] {
   const { delivery, refusal } = exchange;
   if (!REPLAYED.has(record.decision)) return [];
-  if (delivery && (delivery.clientGone || delivery.failure || (delivery.status ?? 500) >= 500)) return [];
+  if (delivery && (delivery.clientGone || delivery.failure || isForNow(delivery.status))) return [];
   const answer = refusal ? undefined : resultOf(exchange);
   const call = {
     record_id: record.record_id,
@@ -60,7 +60,17 @@ function keep(exchange: Exchange, { idempotency }: Pipeline, key: string, action
     trace: traceOf(exchange),
     ...(answer ? { result: answer.result } : {}),
   };
-  return idempotency.keep(exchange.orgId, key, call, answer?.bytes);
+  const effects = idempotency.keep(exchange.orgId, key, call, answer?.bytes);
+  if (effects.length > 0) exchange.keptKey = key;
+  return effects;
+}
+
+/** Statuses of an upstream that did nothing and asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4); SDKs make one of their own accord. */
+const TRY_AGAIN: ReadonlySet<number> = new Set([408, 409, 425, 429]);
+
+/** An answer that a later call need not get (decision 6.7). */
+function isForNow(status = 500): boolean {
+  return status >= 500 || TRY_AGAIN.has(status);
 }
 
 function resultOf({ delivery, copy }: Exchange): { result: KeptResult; bytes: Uint8Array | undefined } | undefined {

@@ -12,7 +12,8 @@ function parseConfig(body: unknown): RateLimitConfig {
   const refillRate = members.positive('refill_rate') ?? 0;
   const maxTokens = members.positive('max_tokens') ?? 0;
   if (maxTokens > 0 && maxTokens < 1) members.problem('max_tokens', 'must be at least 1, or no request would ever pass');
-  const window = members.text('window_duration') ?? '';
+  const given = members.value('window_duration');
+  const window = typeof given === 'string' ? given : '';
   const windowMs = parseDuration(window);
   if (windowMs === undefined || windowMs < 1 || windowMs > MAX_WINDOW_MS) {
     members.problem('window_duration', 'must be a duration from 1ms to 24h such as 1m');

@@ -11,12 +11,14 @@ export class BodyMembers {
   readonly #members: Readonly<Record<string, unknown>>;
   readonly #prefix: string;
   readonly #problems: ErrorDetail[];
+  readonly #isObject: boolean;
 
   constructor(body: unknown, known: readonly string[], prefix = '', problems: ErrorDetail[] = []) {
     this.#prefix = prefix;
     this.#problems = problems;
     this.#members = typeof body === 'object' && body !== null && !Array.isArray(body) ? (body as Record<string, unknown>) : {};
-    if (this.#members !== body) this.problem('', 'must be an object');
+    this.#isObject = this.#members === body;
+    if (!this.#isObject) this.problem('', 'must be an object');
     for (const name of Object.keys(this.#members)) if (!known.includes(name)) this.problem(name, 'is not a member of this body');
   }
 
@@ -45,7 +47,7 @@ export class BodyMembers {
   }
 
   requiredId(name: string): string {
-    if (this.value(name) === undefined) this.problem(name, 'must be 1 to 128 visible ASCII characters');
+    if (this.value(name) === undefined) this.problem(name, 'is required: 1 to 128 visible ASCII characters');
     return this.id(name) ?? '';
   }
 
@@ -85,6 +87,8 @@ export class BodyMembers {
   /** @throws GatewayError `invalid_request` that names every problem found so far; `what` as in "The workload" */
   check(what: string): void {
     if (this.#problems.length === 0) return;
+    if (!this.#isObject)
+      throw new GatewayError('invalid_request', `${what} must be a JSON object.`, { details: this.#problems.slice(0, 1) });
     throw new GatewayError('invalid_request', `${what} has ${this.#problems.length} bad member(s).`, { details: this.#problems });
   }
 }
