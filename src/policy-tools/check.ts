@@ -1,7 +1,7 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import { parseYaml, yamlMember } from '../base/lib/yaml.ts';
 import { BUNDLE_SCHEMA, type PolicyText, RULE_FILE_SCHEMA } from '../decide/policy/bundle.ts';
-import { compilePolicy, type PolicyInput, type PolicyOptions } from '../decide/policy/compile.ts';
+import { compileRead, type PolicyInput, type PolicyOptions, readPolicy } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { lintPolicy } from '../decide/policy/lint.ts';
 
@@ -18,9 +18,10 @@ export interface Checked {
 
 /** Compiles as the gateway does at start, at reload and for `PUT /v1/admin/policies`, and lints what compiled. Never throws on any text. */
 export function checkPolicy(input: PolicyInput, options: PolicyOptions = {}): Checked {
-  const { policy, errors } = compilePolicy(input, options);
+  const read = readPolicy(input, options);
+  const { policy, errors } = compileRead(read);
   if (errors !== undefined) return { policy: undefined, errors, warnings: [] };
-  return { policy, errors: [], warnings: lintPolicy(input, policy, options) };
+  return { policy, errors: [], warnings: lintPolicy(read, policy) };
 }
 
 /** All texts of a policy by the names that its problems use. */

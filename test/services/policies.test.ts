@@ -11,8 +11,8 @@ import { FolderWatch } from '../../src/services/folder-watch.ts';
 import { PolicyService } from '../../src/services/policies.ts';
 import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
-import { policyRoutes } from '../../src/surfaces/admin/policies.ts';
-import type { RouteRequest } from '../../src/surfaces/http/route.ts';
+import { MAX_PUT_LENGTH, policyRoutes } from '../../src/surfaces/admin/policies.ts';
+import type { Route, RouteRequest } from '../../src/surfaces/http/route.ts';
 import { refusal, somePlace } from '../support/policies-place.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
@@ -98,6 +98,28 @@ t.test('a bundle that does not load leaves the running one in place and names ea
   t.equal(service.current(), before);
 });
 
+/** What a route of the admin surface answers to a body. */
+async function call(routes: readonly Route[], method: string, path: string, body?: unknown): Promise<unknown> {
+  const route = routes.find((candidate) => candidate.method === method && candidate.path === path);
+  if (route === undefined || !('handle' in route)) throw new Error(`there is no route ${method} ${path}`);
+  return route.handle({ params: {}, query: new URLSearchParams(), json: () => Promise.resolve(body) } as unknown as RouteRequest);
+}
+
+t.test('a bundle that is put has a largest size, and what is larger is told where it belongs', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', bundle('folder'));
+  const service = await place.open();
+  const put = (text: string) => call(policyRoutes(service, undefined), 'PUT', '/v1/admin/policies', { bundle_yaml: text });
+  const large = bundle('large', '#'.repeat(MAX_PUT_LENGTH - bundle('large').length));
+  t.match(await put(large), { status: 200, json: { bundle_id: 'large' } });
+  t.match(await refusal(put(`${large}#`)), {
+    status: 413,
+    code: 'body_too_large',
+    message: /has 524289 characters and one that is put at most 524288: .*policies folder, in several files under files:, and reload/,
+  });
+  t.equal(service.current().bundle_id, 'large');
+});
+
 t.test('in control-plane mode a reload is refused, and nothing is read', async (t) => {
   const place = await somePlace(t);
   place.write('bundle.yaml', bundle('folder'));
@@ -111,10 +133,7 @@ t.test('in control-plane mode a reload is refused, and nothing is read', async (
   place.write('bundle.yaml', bundle('changed'));
   t.match(await refusal(service.reload()), { status: 400, code: 'invalid_request', message: /control plane/ });
   t.equal(service.current(), before);
-  const route = policyRoutes(service, shadow).find(({ path }) => path === '/v1/admin/policies/reload');
-  if (route === undefined || !('handle' in route)) throw new Error('the route is gone');
-  const request = { params: {}, query: new URLSearchParams(), json: () => Promise.resolve(undefined) } as unknown as RouteRequest;
-  t.match(await refusal(Promise.resolve(route.handle(request))), { status: 400 });
+  t.match(await refusal(call(policyRoutes(service, shadow), 'POST', '/v1/admin/policies/reload')), { status: 400 });
   t.equal(service.current(), before);
 });
 

@@ -12,7 +12,11 @@ import {
   type YAMLError,
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
+import { readPlainYaml } from './plain-yaml.ts';
 import { yamlHint } from './yaml-hints.ts';
+import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-tree.ts';
+
+export type { YamlEntry, YamlMap, YamlNode, YamlScalar, YamlSeq } from './yaml-tree.ts';
 
 /** Texts above this are not parsed. */
 export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
@@ -27,42 +31,6 @@ const MAX_MESSAGE = 500;
 export function inFewWords(message: string): string {
   return message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message;
 }
-
-interface Positioned {
-  /** From 1. */
-  readonly line: number;
-  /** From 1, in UTF-16 units. */
-  readonly column: number;
-}
-
-/** A scalar with the text that stands in the file: `1.10` has the value 1.1 and the source `1.10` (policy.md 17). */
-export interface YamlScalar extends Positioned {
-  readonly kind: 'scalar';
-  readonly value: string | number | boolean | null;
-  /** Plain scalars as written, quoted and block ones as they read. */
-  readonly source: string;
-  /** Quoted or block: certainly meant as text. */
-  readonly quoted: boolean;
-}
-
-export interface YamlEntry {
-  /** `key.source` is the name. */
-  readonly key: YamlScalar;
-  readonly value: YamlNode;
-}
-
-export interface YamlMap extends Positioned {
-  readonly kind: 'map';
-  /** In file order, names unique. */
-  readonly entries: readonly YamlEntry[];
-}
-
-export interface YamlSeq extends Positioned {
-  readonly kind: 'seq';
-  readonly items: readonly YamlNode[];
-}
-
-export type YamlNode = YamlScalar | YamlMap | YamlSeq;
 
 export interface ParsedYaml {
   /** An empty text is a null scalar. Not to be used when there are errors. */
@@ -87,6 +55,15 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   }
   const odd = UNPRINTABLE.exec(text);
   if (odd !== null) return { root: NULL_ROOT, errors: [unprintable(odd[0], text.slice(0, odd.index), fileName)] };
+  const plain = readPlainYaml(text, MAX_YAML_NODES);
+  if (plain !== undefined) return { root: plain, errors: [] };
+  return parseAnyYaml(text, fileName);
+}
+
+/** As {@link parseYaml}, by the general parser alone. */
+export function parseAnyYaml(text: string, fileName: string): ParsedYaml {
+  const lines = new LineCounter();
+  const reader = new Reader(fileName, lines);
   if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   const documents = parseDocuments(text, lines);
   if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };

@@ -120,6 +120,8 @@ export function readRuleFile({ text, file }: PolicyText, problems: Problems): La
 
 /** The names under `files` of a bundle that parses, so that whoever holds the folder knows what to read; else none. */
 export function ruleFileNames(bundle: PolicyText): readonly string[] {
+  // Most large bundles name none, and are read once more where they are compiled.
+  if (!bundle.text.includes('files')) return [];
   const root = parseYaml(bundle.text, bundle.file).root;
   const files = root.kind === 'map' ? root.entries.find((entry) => entry.key.source === 'files')?.value : undefined;
   if (files?.kind !== 'seq') return [];

@@ -38,20 +38,26 @@ export type PolicyResult =
   | { readonly policy: CompiledPolicy; readonly errors?: undefined }
   | { readonly policy?: undefined; readonly errors: readonly ErrorDetail[] };
 
+const NO_LAYERS: Layers = new Map();
 const DEFAULT_STOP_ON: readonly Decision[] = ['deny', 'require_approval', 'require_attribution'];
 
 /** Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never throws on any text. */
 export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): PolicyResult {
-  const { problems, header, layers } = readPolicy(input, options);
+  return compileRead(readPolicy(input, options));
+}
+
+/** As {@link compilePolicy}, of what has been read. */
+export function compileRead({ problems, header, levels }: ReadPolicy): PolicyResult {
   if (problems.found) return { errors: problems.sorted() };
-  return { policy: assemble(header, layers) };
+  return { policy: assemble(header, levels.at(-1) ?? NO_LAYERS) };
 }
 
 /** What the texts say, before it is compiled. */
 export interface ReadPolicy {
   readonly problems: Problems;
   readonly header: BundleHeader;
-  readonly layers: Layers;
+  /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
+  readonly levels: readonly Layers[];
 }
 
 /** Reads a bundle with its overlays; not to be used when it has problems. */
@@ -62,13 +68,13 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     connectorId: options.connectorId ?? ((text) => text),
     allowUnsupported: options.allowUnsupported ?? false,
   };
-  const layers: Layers = new Map();
+  const levels: Layers[] = [];
   const header: BundleHeader = {};
   const base = readBundle(input.bundle, problems);
   if (base !== undefined) {
     Object.assign(header, base.header);
     const nodes = baseLayers(base, input, problems);
-    applyLevel(layers, nodes, 'base', input.tier, reader);
+    levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader));
   }
   for (const level of ['org', 'node'] as const) {
     const text = input.overlays?.[level];
@@ -77,9 +83,9 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     Object.assign(header, overlay.header);
     if (overlay.files !== undefined)
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-    applyLevel(layers, overlay.inline ?? [], level, input.tier, reader);
+    levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader));
   }
-  return { problems, header, layers };
+  return { problems, header, levels };
 }
 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
@@ -101,7 +107,8 @@ function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems)
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */
-function applyLevel(layers: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): void {
+function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): Layers {
+  const layers: Map<string, Map<string, Rule>> = new Map([...before].map(([name, rules]) => [name, new Map(rules)]));
   const here = new Map<string, Rule>();
   for (const node of nodes) {
     checkTier(node, level, tier, reader);
@@ -114,6 +121,7 @@ function applyLevel(layers: Layers, nodes: readonly LayerNode[], level: Level, t
       else effective.set(rule.id, overRule(effective.get(rule.id), rule));
     }
   }
+  return layers;
 }
 
 /** The rule with the trace of those that it replaces. */
@@ -124,7 +132,7 @@ function overRule(previous: Rule | undefined, rule: Rule): Rule {
 }
 
 /** Effective rules by layer and id. */
-export type Layers = Map<string, Map<string, Rule>>;
+export type Layers = ReadonlyMap<string, ReadonlyMap<string, Rule>>;
 
 /** The tier limits overlays; custom layers need `enterprise` everywhere (policy.md 2). */
 function checkTier({ layer, node, place }: LayerNode, level: Level, tier: PlanTier, { problems }: EffectReader): void {
@@ -150,7 +158,7 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function assemble(header: BundleHeader, layers: ReadonlyMap<string, ReadonlyMap<string, Rule>>): CompiledPolicy {
+function assemble(header: BundleHeader, layers: Layers): CompiledPolicy {
   const compiled = [...layers.keys()].sort(compareLayers).map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])]));
   const rules = compiled.flatMap((layer) => layer.rules);
   const fields = fieldsOf(rules.map((rule) => rule.condition));

@@ -1,7 +1,7 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
-import { type Layers, type PolicyInput, type PolicyOptions, readPolicy } from './compile.ts';
+import type { Layers, ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
@@ -25,10 +25,9 @@ export const LINT_CODES = [
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
-/** The warnings about a policy that compiled, in the order of its texts and lines. */
-export function lintPolicy(input: PolicyInput, policy: CompiledPolicy, options: PolicyOptions = {}): readonly ErrorDetail[] {
-  const levels = levelsOf(input, options);
-  const rules = levels.at(-1) ?? new Map<string, Map<string, Rule>>();
+/** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
+export function lintPolicy({ levels }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+  const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
     for (const rule of layer.values()) warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule));
@@ -43,15 +42,6 @@ export function lintPolicy(input: PolicyInput, policy: CompiledPolicy, options: 
   }
   warnings.push(...gateChanges(levels));
   return sortByPlace(warnings);
-}
-
-/** The effective rules after the base bundle, after the org overlay and after the node overlay. */
-function levelsOf(input: PolicyInput, options: PolicyOptions): readonly Layers[] {
-  const { org, node } = input.overlays ?? {};
-  const levels = [readPolicy({ ...input, overlays: {} }, options).layers];
-  if (org !== undefined) levels.push(readPolicy({ ...input, overlays: { org } }, options).layers);
-  if (node !== undefined) levels.push(readPolicy(input, options).layers);
-  return levels;
 }
 
 function unconditionalAllow(rule: Rule): readonly ErrorDetail[] {

@@ -46,7 +46,7 @@ export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | und
   ];
 }
 
-/** Longest bundle that is put, in characters: some thousand rules. Reading YAML takes a second or two for each million, in which no other request is served. */
+/** Longest bundle that is put, in characters: some thousand rules. Reading YAML can take a second or two for each million, in which no other request is served. */
 export const MAX_PUT_LENGTH = 524_288;
 
 function bundleText(body: unknown): string {
@@ -63,6 +63,6 @@ function withinLimit(bundle: string): string {
   if (bundle.length <= MAX_PUT_LENGTH) return bundle;
   throw new GatewayError(
     'body_too_large',
-    `A bundle that is put may have ${MAX_PUT_LENGTH} characters: reading a larger one would hold up every other request. Put it into the policies folder, in several files, and restart.`,
+    `The bundle has ${bundle.length} characters and one that is put at most ${MAX_PUT_LENGTH}: reading more would hold up every other request. Write it into the policies folder, in several files under files:, and reload.`,
   );
 }

@@ -1,6 +1,7 @@
 import t from 'tap';
-import { compilePolicy, type PolicyInput } from '../../../src/decide/policy/compile.ts';
-import { lintPolicy } from '../../../src/decide/policy/lint.ts';
+import type { ErrorDetail } from '../../../src/base/lib/gateway-error.ts';
+import type { PolicyInput } from '../../../src/decide/policy/compile.ts';
+import { checkPolicy } from '../../../src/policy-tools/check.ts';
 
 const TARGETS = 'schema: gw.policy_bundle.v1\ninline_rules:\n  targets:\n';
 const bundle = (rules: string) => TARGETS + rules.replace(/^/gm, '    ');
@@ -10,11 +11,11 @@ function codes(text: string, overlays: PolicyInput['overlays'] = {}): string[] {
   return warnings(text, overlays).map(({ code, rule_id }) => `${code} ${rule_id}`);
 }
 
-function warnings(text: string, overlays: PolicyInput['overlays'] = {}): ReturnType<typeof lintPolicy> {
+function warnings(text: string, overlays: PolicyInput['overlays'] = {}): readonly ErrorDetail[] {
   const input: PolicyInput = { bundle: { text, file: 'bundle.yaml' }, overlays, tier: 'enterprise' };
-  const { policy, errors } = compilePolicy(input, { allowUnsupported: true });
+  const { policy, errors, warnings } = checkPolicy(input, { allowUnsupported: true });
   if (policy === undefined) throw new Error(JSON.stringify(errors));
-  return lintPolicy(input, policy, { allowUnsupported: true });
+  return warnings;
 }
 
 const overlay = (rules: string) => ({
