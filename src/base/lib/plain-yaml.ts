@@ -302,17 +302,9 @@ class PlainReader {
   }
 
   #endInFlow(): number {
-    const text = this.#text;
-    for (let at = this.#at; at < this.#lineEnd; at++) {
-      const char = text[at] ?? '';
-      if (',]}'.includes(char)) return at;
-      if ('[{'.includes(char) || (char === '#' && text[at - 1] === ' ')) giveUp();
-      if (char !== ':') continue;
-      if (at + 1 === this.#lineEnd || text[at + 1] === ' ') return at;
-      // Behind a colon these end a value in some cases.
-      if (',[]{}'.includes(text[at + 1] ?? '')) giveUp();
-    }
-    return giveUp();
+    FLOW_STOP.lastIndex = this.#at;
+    const stop = FLOW_STOP.exec(this.#text);
+    return stop !== null && stop.index < this.#lineEnd && FLOW_END.test(stop[0]) ? stop.index : giveUp();
   }
 
   /** The text between quotes, without escapes and on one line. */
@@ -351,6 +343,11 @@ class PlainReader {
     if (++this.#nodes > this.#maxNodes) giveUp();
   }
 }
+
+/** Where a plain value in flow can stop: at an indicator, at a colon with what makes it one behind it, at a comment. */
+const FLOW_STOP = /[,[\]{}]|:(?:[ ,[\]{}\n]|$)| #/g;
+/** Where it ends; all else is left to the general parser. */
+const FLOW_END = /^(?:[,\]}]|:[ \n]?)$/;
 
 /** What the core schema makes of a plain scalar. */
 function coreValue(source: string): YamlScalar['value'] {
