@@ -263,7 +263,18 @@ t.test('the passthrough toggle', async (t) => {
   const bare = await governed.send({ method: 'POST', path: '/proxy/openai/v1/chat/completions', headers: [], body: JSON.stringify(CHAT) });
   t.same(sent(governed), { ...none, authorization: 'Bearer secret' });
   t.notOk('oauth_passthrough' in (await governed.recordOf(bare)));
+  await store(governed.gw, { credential_id: 'a', connector_id: 'anthropic', secret_ref: 'secret' });
+  const withKey = {
+    method: 'POST',
+    path: '/proxy/anthropic/v1/messages',
+    headers: ['x-api-key', 'sk-client', 'Authorization', 'Bearer '],
+    body: '{"model":"m"}',
+  };
+  const plain = await governed.send(withKey);
+  t.same(sent(governed), { ...none, xApiKey: 'secret' }, 'a static key is none of what the toggle is for');
+  t.notOk('oauth_passthrough' in (await governed.recordOf(plain)));
   await t.rejects(startTestGateway(t, { env: { GW_OAUTH_PASSTHROUGH: 'nobody' } }), /GW_OAUTH_PASSTHROUGH/);
+  await t.rejects(startTestGateway(t, { env: { GW_OAUTH_PASSTHROUGH: 'custom:x' } }), /"custom:x" is no connector/);
 });
 
 t.test('files, restarts, keys and the status of connectors', async (t) => {

@@ -35,7 +35,7 @@ export interface CredentialQuestion {
   readonly callerKey: boolean;
   /** The caller meant its key for another connector than the one that takes the call now (decision 6.9). */
   readonly moved: boolean;
-  /** The passthrough toggle of the connector is on (specification, "Authentication" 5). */
+  /** The passthrough toggle of the connector is on, and the caller has an `Authorization` (specification, "Authentication" 5). */
   readonly passthrough: boolean;
 }
 

@@ -49,6 +49,12 @@ export function clientKey(provider: Provider | undefined, headers: Readonly<Reco
   return names.length > 0 && queryParts(path).some((part) => isAuthPart(part, names) && part.indexOf('=') < part.length - 1);
 }
 
+/** Does the client bring an `Authorization` that says more than its scheme? @param headers by lower-case name */
+export function hasAuthorization(headers: Readonly<Record<string, string | undefined>>): boolean {
+  const value = headers['authorization'];
+  return value !== undefined && !EMPTY_SCHEME.test(value);
+}
+
 const SUBPROTOCOLS = 'sec-websocket-protocol';
 
 /**

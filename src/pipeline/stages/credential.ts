@@ -2,7 +2,7 @@ import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { chooseCredential } from '../../decide/routing/choose-credential.ts';
-import { clientKey, injectAuth, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
+import { clientKey, hasAuthorization, injectAuth, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
 import type { Exchange } from '../exchange.ts';
 import { byName } from '../flat-headers.ts';
 import { deny } from '../refusals.ts';
@@ -19,7 +19,7 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
   const select = exchange.verdict?.effects.select_credential;
   const moved = exchange.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(exchange.orgId, connectorId), exchange.host);
-  const passthrough = settings.oauthPassthrough.has(connectorId);
+  const passthrough = settings.oauthPassthrough.has(connectorId) && hasAuthorization(byName(exchange.headers));
   exchange.credentialCandidates = candidates;
   exchange.credentialId = undefined;
   exchange.credential = undefined;
