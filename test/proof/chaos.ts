@@ -183,7 +183,10 @@ async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
   };
   const lanes = Array.from({ length: LANES }, (_, at) => lane(at));
   const socketLanes = Array.from({ length: SOCKET_LANES }, (_, at) => socketLane(at));
+  // A call that hangs is broken off, and stands out by its duration.
+  const limit = setTimeout(() => clients.close(), seconds * 1_000 + 2 * CALL_LIMIT_MS);
   await Promise.all([...lanes, ...socketLanes, standBy(chaos, over)]);
+  clearTimeout(limit);
   for (const relay of relays) relay.armed = false;
   clients.close();
   chaos.tunnels.push(...clients.tunnels);
@@ -278,7 +281,13 @@ function checkAborts(checks: Checks, chaos: Chaos, lagMs: number): void {
     .map(([tag, { arrivals }]) => `${tag} came ${arrivals} times`);
   checks.check(`no request was sent twice: ${upstream.calls.size} arrived`, twice);
   const durations = results.map((result) => result.overAt - result.startedAt);
-  const hung = results.filter((result) => result.overAt - result.startedAt > CALL_LIMIT_MS).map(({ plan }) => `${plan.tag} (${plan.door})`);
+  const hung = results
+    .filter((result) => result.overAt - result.startedAt > CALL_LIMIT_MS)
+    .map((result) => {
+      const { plan, status, sent } = result;
+      const moment = upstream.calls.get(plan.tag)?.moment ?? 'unseen';
+      return `${plan.tag} (${plan.door}, ${plan.content}): status ${status}, ${sent ? 'sent' : 'not sent'}, upstream ${moment}`;
+    });
   checks.check(`every call has an end: the longest took ${(Math.max(...durations) / 1_000).toFixed(1)} s`, hung);
 }
 
