@@ -4,8 +4,10 @@ import type { Dialect } from '../../src/base/catalogue/types.ts';
 import { createDecoder } from '../../src/base/lib/decoder.ts';
 import type { Usage } from '../../src/base/model/usage.ts';
 import { createAnswerReader } from '../../src/outbound/connectors/answer-reader.ts';
+import { AwsFrames } from '../../src/outbound/connectors/aws-frames.ts';
 import { createStreamTap } from '../../src/outbound/connectors/create-stream-tap.ts';
 import { readUsage } from '../../src/outbound/connectors/usage.ts';
+import { withChecksums } from '../support/aws-events.ts';
 import { type FuzzTarget, must, piecesOf, splitHead } from './target.ts';
 
 const MILLION = 1_000_000;
@@ -74,6 +76,70 @@ const eventStream: FuzzTarget = {
     return `${dialect?.id} ${whole.facts.outcome} ${whole.held} ${whole.facts.usage === undefined} ${whole.facts.model === undefined}`;
   },
 };
+
+/** AWS event streams, as they are and with the checksums that their bytes have now. The first line names the dialect. */
+const awsEventStream: FuzzTarget = {
+  name: 'aws-event-stream',
+  inputs: MILLION,
+  headLines: 1,
+  dictionary: [
+    ...JSON_TOKENS,
+    '\x00\x00\x00\x10\x00\x00\x00\x00',
+    '\x00\x00\x00\x20\x00\x00\x00\x08',
+    '\xff\xff\xff\xff',
+    '\x0b:event-type\x07\x00\x08metadata',
+    '\x0d:message-type\x07\x00\x05event',
+    '\x0d:message-type\x07\x00\x09exception',
+    '\x01n\x00',
+    '\x01n\x02',
+    '\x01n\x06\xff\xff',
+    '\x01n\x09',
+    '{"usage":{"inputTokens":7}}',
+    '{"bytes":"eyJ0eXBlIjoibWVzc2FnZV9zdG9wIn0="}',
+  ],
+  run(input) {
+    const { head, rest } = splitHead(input, 1);
+    const dialect = catalogue.dialect(head[0] ?? '');
+    const type = 'application/vnd.amazon.eventstream';
+    const labels = [rest, mended(rest)].map((bytes) => {
+      const whole = watch(dialect, type, [bytes]);
+      must(
+        JSON.stringify(whole.facts) === JSON.stringify(watch(dialect, type, piecesOf(bytes)).facts),
+        'a stream says the same however it is cut',
+      );
+      return `${whole.facts.outcome} ${whole.held} ${whole.facts.usage === undefined} ${framesIn(bytes)}`;
+    });
+    return `${dialect?.id} ${labels.join(' ')}`;
+  },
+};
+
+/** Messages that are read before the first one that is broken; each must begin where the one before says that it ends. */
+function framesIn(bytes: Buffer): number {
+  let at = 0;
+  let frames = 0;
+  const reader = new AwsFrames(({ start, headers, payload }) => {
+    must(start === at, 'a message begins where the one before ends');
+    must((payload?.length ?? 0) + headers.size <= bytes.readUInt32BE(at), 'a message is no larger than it says');
+    at += bytes.readUInt32BE(at);
+    frames++;
+  });
+  reader.push(bytes);
+  return Math.min(frames, 8);
+}
+
+/** The same messages as far as their lengths go, whole again: mutations of what checksums cover would get no further than those. */
+function mended(input: Buffer): Buffer {
+  const bytes = Buffer.from(input);
+  for (let at = 0; bytes.length - at >= 16; ) {
+    const left = bytes.length - at;
+    const total = bytes.readUInt32BE(at);
+    const length = total < 16 || total > left ? left : total;
+    bytes.writeUInt32BE(length, at);
+    withChecksums(bytes.subarray(at, at + length));
+    at += length;
+  }
+  return bytes;
+}
 
 interface Watched {
   readonly facts: { readonly outcome: string; readonly usage: Usage | undefined; readonly model: string | undefined };
@@ -170,4 +236,4 @@ const encoded: FuzzTarget = {
   },
 };
 
-export const STREAM_TARGETS: readonly FuzzTarget[] = [eventStream, answer, encoded];
+export const STREAM_TARGETS: readonly FuzzTarget[] = [eventStream, awsEventStream, answer, encoded];
