@@ -255,11 +255,11 @@ const ROWS: readonly Row[] = [
   {
     name: 'Vertex, Mistral as a stream',
     host: VERTEX,
-    path: '/v1/projects/p/locations/europe-west4/publishers/mistralai/models/mistral-small-2503:streamRawPredict',
-    body: { model: 'mistral-small-2503', stream: true, ...asked },
+    path: '/v1/projects/p/locations/europe-west4/publishers/mistralai/models/mistral-small@2503:streamRawPredict',
+    body: { model: 'mistral-small', stream: true, ...asked },
     type: SSE,
     answer: [...sse({ choices: [{ delta: {} }], usage: { prompt_tokens: 5, completion_tokens: 3 } }), 'data: [DONE]\n\n'],
-    want: { model: 'mistral-small-2503', stream: true, stream_outcome: 'complete', metering: counted(5, 3, '0.00004') },
+    want: { model: 'mistral-small@2503', stream: true, stream_outcome: 'complete', metering: counted(5, 3, '0.00004') },
   },
   {
     name: "Vertex, OpenAI's format",

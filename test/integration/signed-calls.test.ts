@@ -2,10 +2,14 @@
  * Calls that their caller signed (AWS Signature Version 4). The upstream does what the services of AWS do: it signs what has arrived once more and refuses what
  * differs.
  */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { run } from '../support/child.ts';
 import { ALLOW_ALL, bundleOf, type Governed, startGoverned } from '../support/governed.ts';
+import { requirePeer, skipWithout } from '../support/peers.ts';
 import { AWS_KEY, authorizationV4, type SignedRequest, verifiesV4 } from '../support/sigv4.ts';
-import type { HasTeardown } from '../support/temp-dir.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 const HOST = 'bedrock-runtime.eu-west-1.amazonaws.com';
@@ -82,6 +86,21 @@ t.test('an unchanged call reaches the provider with its signature whole', async 
     t.equal(upstream.requests.at(-1)?.body.toString(), BODY);
   }
   t.equal(upstream.requests[0]?.headers['accept-encoding'], 'identity', 'what is not signed is asked for as of every provider');
+});
+
+t.test('what curl signs, over HTTP/2 and HTTP/1.1', { skip: skipWithout(['curl']) }, async (t) => {
+  const { gw, upstream } = await start(t);
+  const ca = join(tempDir(t), 'ca.pem');
+  writeFileSync(ca, gw.caPem);
+  // It writes no escapes of escapes, so the model's id has none here.
+  const url = `https://${HOST}/model/meta.llama3/converse`;
+  for (const version of ['--http2', '--http1.1']) {
+    const signing = ['--aws-sigv4', 'aws:amz:eu-west-1:bedrock', '--user', `${AWS_KEY.id}:${AWS_KEY.secret}`];
+    const call = [version, '--silent', '--max-time', '30', '--proxy', gw.url, '--cacert', ca, '--data', BODY, url];
+    const { stdout, stderr } = await run(t, requirePeer('curl'), [...signing, ...call]);
+    t.match(stdout, '"outputTokens":7', `${version} ${stderr}`);
+  }
+  t.match(upstream.requests, [{ headers: { authorization: /^AWS4-HMAC-SHA256 / } }, {}]);
 });
 
 t.test('what would break the signature is refused before anything is sent, in the form of the SDK', async (t) => {

@@ -8,7 +8,7 @@ import { rewriteForm } from './form.ts';
 import { jsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { replaceInPath, setQuery, switchStreamVerb } from './place-edit.ts';
-import { BODY_MODEL, dottedValue, isDeploymentPlace, placesOfModel, readPlace } from './places.ts';
+import { BODY_MODEL, dottedValue, isDeploymentPlace, placesOfModel, readPlace, withoutVersion } from './places.ts';
 
 /** What a request is before and after its mutations. */
 export interface Mutable {
@@ -168,7 +168,7 @@ class Draft {
     // `params.model` of a model in the path was filled in by us: a body without one stays without.
     const filledIn =
       written === undefined && body.form === undefined && body.operation.dialect?.model.every((place) => place.in !== 'body');
-    if (filledIn !== true) this.#setMember(key, name, inCollection(written) ? `models/${value}` : value, body);
+    if (filledIn !== true) this.#setMember(key, name, inTheFormOf(written, value, body), body);
   }
 
   #setStream(key: string, value: unknown, body: AiBody): void {
@@ -253,9 +253,11 @@ function formText(value: unknown): string | undefined {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Google writes a model as `models/x` in a body. */
-function inCollection(written: unknown): boolean {
-  return typeof written === 'string' && written.startsWith('models/');
+/** Google writes a model as `models/x` in a body, and beside a path that has its version without it. */
+function inTheFormOf(written: unknown, model: string, { operation: { dialect } }: AiBody): string {
+  if (typeof written !== 'string') return model;
+  const name = dialect?.model[0]?.in === 'path' && !written.includes('@') ? withoutVersion(model) : model;
+  return written.startsWith('models/') ? `models/${name}` : name;
 }
 
 /** Equal as JSON values; the order of members does not count. */

@@ -97,7 +97,7 @@ function readModel(params: Readonly<Record<string, unknown>>, path: string, dial
     if (model === undefined) {
       model = value;
       from = place;
-    } else if (withoutCollection(value) !== withoutCollection(model) && !isDeploymentPlace(from, path)) {
+    } else if (!sameModel(value, model) && !isDeploymentPlace(from, path)) {
       throw ambiguous('The request names two different models.');
     }
   }
@@ -129,7 +129,19 @@ export function isDeploymentPlace(place: Place | undefined, path: string): boole
   return place?.in === 'path' && DEPLOYMENT.test(pathOnly(path));
 }
 
-/** Google writes a model as `x` in the path and as `models/x` in the body. */
+/** Google writes a model as `x` in the path and as `models/x` in the body, and gives its version (`x@2407`) perhaps in one of the two only. */
+function sameModel(a: string, b: string): boolean {
+  const [left, right] = [withoutCollection(a), withoutCollection(b)];
+  return left === right || left === withoutVersion(right) || withoutVersion(left) === right;
+}
+
+/** The name of a model without the version that may stand behind it. */
+export function withoutVersion(model: string): string {
+  const at = model.indexOf('@');
+  return at <= 0 ? model : model.slice(0, at);
+}
+
+/** The name of a model without Google's collection before it. */
 export function withoutCollection(model: string): string {
   return model.startsWith('models/') ? model.slice(7) : model;
 }

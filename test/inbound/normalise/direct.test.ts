@@ -255,6 +255,26 @@ t.test('a structured call takes the form of its dialect', async (t) => {
     path: '/openai/deployments/dep%201/chat/completions?api-version=2024-10-21',
     model: 'dep 1',
   });
+  t.match(call('bedrock', { model: 'amazon.nova-lite-v1:0', stream: true, messages: [] }), {
+    path: '/model/amazon.nova-lite-v1%3A0/converse-stream',
+    text: '{"messages":[]}',
+    model: 'amazon.nova-lite-v1:0',
+    stream: true,
+  });
+  t.match(call('vertex', { model: 'gemini-2.5-pro', contents }), {
+    path: '/v1/publishers/google/models/gemini-2.5-pro:generateContent',
+    text: '{"contents":[]}',
+  });
+  const claude = '/v1/projects/p/locations/l/publishers/anthropic/models/claude-x@1:rawPredict';
+  t.match(call('vertex', { stream: true, max_tokens: 1 }, claude), {
+    path: claude.replace('rawPredict', 'streamRawPredict'),
+    text: '{"stream":true,"max_tokens":1}',
+    model: 'claude-x@1',
+  });
+  t.match(call('ollama', { model: 'm', messages: [] }), { path: '/api/chat', text: /"stream":false/, stream: false });
+  t.match(call('ollama', { model: 'm', stream: true }), { text: '{"model":"m","stream":true}', stream: true });
+  t.equal(call('elevenlabs', { text: 'x' }), 'invalid_request', 'there is no usual path');
+  t.match(call('elevenlabs', { text: 'x' }, '/v1/text-to-speech/v'), { text: '{"text":"x"}' });
   t.match(call('openai', {}, '/v1/models', 'GET'), { path: '/v1/models', text: '' });
   t.match(call('openai', {}, '/v1/chat/completions'), { text: '{}' });
 });

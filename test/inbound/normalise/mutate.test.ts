@@ -133,6 +133,52 @@ t.test('model and stream are rewritten where the dialect keeps them', async (t) 
   t.equal(textOf(mutate('{"model":"a"}', { 'action.params.stream': false })), '{"model":"a","stream":false}');
 });
 
+t.test('clouds keep model and stream in the path', async (t) => {
+  const bedrock = { provider: 'bedrock', path: '/model/eu.anthropic.claude-x-v1%3A0/converse?a=1' };
+  const moved = mutate('{"messages":[]}', { 'action.params.model': 'amazon.nova-lite-v1:0', 'action.params.stream': true }, bedrock);
+  t.equal(moved.path, '/model/amazon.nova-lite-v1%3A0/converse-stream?a=1');
+  t.equal(textOf(moved), '{"messages":[]}');
+  t.match(moved.body, { model: 'amazon.nova-lite-v1:0', stream: true, operation: { dialect: { id: 'bedrock_converse' } } });
+  t.strictSame(moved.changed, [
+    { key: 'action.params.model', from: 'eu.anthropic.claude-x-v1:0', to: 'amazon.nova-lite-v1:0' },
+    { key: 'action.params.stream', from: false, to: true },
+  ]);
+  const plain = { provider: 'bedrock', path: '/model/meta.llama3/invoke-with-response-stream' };
+  t.equal(mutate('{"prompt":"x"}', { 'action.params.stream': false }, plain).path, '/model/meta.llama3/invoke');
+
+  const at = (verb: string) => `/v1/projects/p/locations/l/publishers/${verb}`;
+  const claude = { provider: 'vertex', path: at('anthropic/models/claude-opus@1:rawPredict') };
+  const streaming = mutate('{"max_tokens":1}', { 'action.params.model': 'claude-haiku@2', 'action.params.stream': true }, claude);
+  t.equal(streaming.path, at('anthropic/models/claude-haiku%402:streamRawPredict'), 'without a query that the verb does not take');
+  t.equal(textOf(streaming), '{"max_tokens":1,"stream":true}', 'the body says it too');
+  t.equal(streaming.body?.model, 'claude-haiku@2');
+  const said = mutate('{"stream":true}', { 'action.params.stream': false }, claude);
+  t.strictSame([said.path, textOf(said), said.body?.stream], [claude.path, '{"stream":false}', false], 'the body alone asks for a stream');
+
+  const mistral = { provider: 'vertex', path: at('mistralai/models/mistral-large@2407:rawPredict') };
+  const small = mutate('{"model":"mistral-large"}', { 'action.params.model': 'mistral-small@2503' }, mistral);
+  t.equal(small.path, at('mistralai/models/mistral-small%402503:rawPredict'));
+  t.equal(textOf(small), '{"model":"mistral-small"}', 'the version stands where it stood');
+  t.equal(
+    refusal(() => mutate('{"model":"mistral-small"}', { 'action.params.stream': true }, mistral)),
+    'ambiguous_body',
+  );
+  const replicate = mutate(
+    '{"input":{}}',
+    { 'action.params.model': 'meta/small 1' },
+    { provider: 'replicate', path: '/v1/models/meta/big/predictions' },
+  );
+  t.equal(replicate.path, '/v1/models/meta/small%201/predictions');
+});
+
+t.test('a stream that is the default is one until the body says otherwise', async (t) => {
+  const ollama = { provider: 'ollama', path: '/api/chat' };
+  t.equal(mutate('{"model":"m"}', { 'action.params.stream': true }, ollama).changed.length, 0);
+  const quiet = mutate('{"model":"m"}', { 'action.params.stream': false }, ollama);
+  t.equal(textOf(quiet), '{"model":"m","stream":false}');
+  t.equal(quiet.body?.stream, false);
+});
+
 t.test('a field of a form is rewritten or added in its bytes', async (t) => {
   const audio = { path: '/v1/audio/transcriptions', contentType: 'multipart/form-data; boundary=XX' };
   const part = (name: string, value: string) => `--XX\r\nContent-Disposition: form-data; name=${name}\r\n\r\n${value}\r\n`;
