@@ -260,6 +260,10 @@ t.test('the specified pairs hold whoever serves the model, the default is 10 / 3
     ['claude-3-5-sonnet-20240620', '3', '15', ['anthropic']],
     ['claude-3-5-haiku-20241022', '0.8', '4', ['anthropic']],
     ['GPT-4o', '5', '15', ['openai']],
+    ['anthropic.claude-3-5-haiku-20241022-v1:0', '0.8', '4', ['bedrock']],
+    ['eu.anthropic.claude-sonnet-4-6', '3.3', '16.5', ['bedrock']],
+    ['claude-sonnet-4-5@20250929', '3', '15', ['vertex']],
+    ['voyage-3', '0.06', '0', ['voyage']],
   ];
   for (const [model, input, output, ids] of table) {
     for (const id of ids) {
