@@ -1,8 +1,8 @@
 /*
  * `npm run peers`: installs the independent programs that the tests hold the gateway against (browsers, TLS tools, HTTP clients, another Node).
  * Debian packages by apt-get, those that are missing only; programs whose package would start a service, and the second Node, are unpacked
- * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers). The tests run without any of them and
- * then skip what they cannot judge.
+ * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers), and so is a Python environment with
+ * the official SDKs. The tests run without any of them and then skip what they cannot judge.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -37,6 +37,7 @@ function install() {
   const debian = missing.filter(([, peer]) => peer.package);
   if (debian.length > 0) installDebian(debian);
   for (const [name, peer] of missing) if (peer.npm) extractNode(name, peer);
+  for (const [name, peer] of missing) if (peer.pip) makeEnvironment(name, peer);
 }
 
 function installDebian(wanted) {
@@ -97,6 +98,22 @@ function extractNode(name, peer) {
   });
 }
 
+/** An environment of its own: packages of the system stay as they are. It cannot be moved, so it is made in place and removed when that fails. */
+function makeEnvironment(name, peer) {
+  process.stdout.write(`peers: making a Python environment with ${peer.pip.join(', ')}\n`);
+  const folder = join(cacheFolder, name);
+  try {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(cacheFolder, { recursive: true });
+    check(name, run('python3', ['-m', 'venv', folder]));
+    check(name, run(cached(name), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...peer.pip]));
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    process.stdout.write(`peers: ${name}: ${error.message}\n`);
+    failures.push(name);
+  }
+}
+
 function inTemporaryFolder(name, produce) {
   mkdirSync(cacheFolder, { recursive: true });
   const folder = mkdtempSync(join(tmpdir(), 'gw-peers-'));
@@ -116,11 +133,12 @@ function inTemporaryFolder(name, produce) {
 }
 
 function cached(name) {
-  return join(cacheFolder, name, peers[name].extract.split('/').at(-1));
+  const { pip, extract } = peers[name];
+  return join(cacheFolder, name, pip ? extract : extract.split('/').at(-1));
 }
 
 function present(name, peer) {
-  if (peer.extract && existsSync(cached(name))) return true;
+  if (peer.extract && existsSync(cached(name))) return peer.probe === undefined || run(cached(name), peer.probe).status === 0;
   const found = (peer.commands ?? []).map(onPath).find((file) => file !== undefined);
   return found !== undefined && (peer.probe === undefined || run(found, peer.probe).status === 0);
 }

@@ -11,6 +11,8 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 interface Row {
   readonly commands?: readonly string[];
   readonly extract?: string;
+  /** A Python environment; `extract` is its Python. */
+  readonly pip?: readonly string[];
   readonly probe?: readonly string[];
 }
 
@@ -28,7 +30,8 @@ export type PeerName =
   | 'pip'
   | 'systemd-analyze'
   | 'promtool'
-  | 'node24';
+  | 'node24'
+  | 'python-sdks';
 
 const rows: ReadonlyMap<string, Row> = new Map(
   Object.entries(JSON.parse(readFileSync(join(packageRoot(), 'scripts', 'peers.json'), 'utf8')) as Record<string, Row>),
@@ -57,11 +60,11 @@ export function requirePeer(name: PeerName): string {
 function look(name: PeerName): string | undefined {
   const row = rows.get(name);
   if (row === undefined) throw new Error(`scripts/peers.json has no ${name}`);
-  if (row.extract !== undefined) {
-    const cached = join(peersFolder(), name, row.extract.slice(row.extract.lastIndexOf('/') + 1));
-    if (executable(cached)) return cached;
-  }
-  const path = (row.commands ?? []).flatMap(candidates).find(executable);
+  const cached =
+    row.extract === undefined
+      ? []
+      : [join(peersFolder(), name, row.pip ? row.extract : row.extract.slice(row.extract.lastIndexOf('/') + 1))];
+  const path = [...cached, ...(row.commands ?? []).flatMap(candidates)].find(executable);
   if (path === undefined || row.probe === undefined) return path;
   return spawnSync(path, row.probe, { stdio: 'ignore' }).status === 0 ? path : undefined;
 }
