@@ -1,3 +1,4 @@
+import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
@@ -68,8 +69,10 @@ function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }:
     facts.target_host = targetHost;
     const action = request['action'];
     const model = facts.params['model'];
-    if (isRecord(action) && action['target_path'] === undefined)
-      facts.target_path = (provider?.defaultPath ?? '/').replace('{model}', typeof model === 'string' ? encodeURIComponent(model) : '');
+    if (isRecord(action) && action['target_path'] === undefined) {
+      const usual = connectorId === GENERIC_HTTP ? '/' : (provider?.defaultPaths.get(facts.action_type) ?? provider?.defaultPath ?? '/');
+      facts.target_path = usual.replace('{model}', typeof model === 'string' ? encodeURIComponent(model) : '');
+    }
     return [];
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;

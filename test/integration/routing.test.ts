@@ -59,13 +59,7 @@ t.test('each step of the routing precedence, from the last to the first', async 
       'anthropic',
       'api.anthropic.com',
     ],
-    [
-      'a standard type is mapped, too',
-      {},
-      { type: 'ai.moderate', target_path: '/v1/moderations', target_host: 'api.mistral.ai' },
-      'openai',
-      'api.openai.com',
-    ],
+    ['a standard type is mapped, too', {}, { type: 'ai.moderate', target_host: 'api.mistral.ai' }, 'openai', 'api.openai.com'],
     [
       'a type is mapped to generic HTTP, which leaves the host',
       {},
@@ -161,6 +155,29 @@ t.test('a key that the caller meant for one provider does not go to the one that
   );
   t.match(upstream.requests.at(-1), { url: '/v1/messages', headers: { 'x-api-key': 'secret-anthropic' } });
   t.notOk(JSON.stringify(upstream.requests.at(-1)?.headers).includes('sk-openai'), 'the stored key stands in its place');
+});
+
+t.test('a call that names no path goes where calls of its type go', async (t) => {
+  const { execute, upstream } = await startGoverned(t, { bundle: ALLOW_ALL });
+  for (const [type, host, path] of [
+    ['ai.infer', 'api.openai.com', '/v1/chat/completions'],
+    ['acme.chat', 'api.openai.com', '/v1/chat/completions'],
+    ['ai.embed', 'api.openai.com', '/v1/embeddings'],
+    ['ai.moderate', 'api.openai.com', '/v1/moderations'],
+    ['ai.embed', 'api.mistral.ai', '/v1/embeddings'],
+    ['ai.embed', 'api.cohere.com', '/v2/embed'],
+  ] as const) {
+    t.equal((await execute({}, { type, target_host: host, params: { model: 'm', input: 'x' } })).status, 200, type);
+    t.equal(upstream.requests.at(-1)?.url, path, `${type} of ${host}`);
+  }
+  for (const host of ['api.anthropic.com', 'generativelanguage.googleapis.com']) {
+    const { status, body } = await execute({}, { type: 'ai.embed', target_host: host, params: { model: 'm' } });
+    t.match(
+      { status, body },
+      { status: 400, body: { error: { details: [{ path: 'action.type' }] } } },
+      `${host} has no such path in its own format`,
+    );
+  }
 });
 
 t.test('a type mapped to a connector of hosts per customer needs one of its hosts', async (t) => {

@@ -1,5 +1,5 @@
 import type { Row } from './row-reader.ts';
-import type { Dialect, Operation } from './types.ts';
+import type { Dialect, ErrorShape, Operation } from './types.ts';
 
 const METHODS = ['any', 'get', 'post', 'put', 'patch', 'delete'];
 const ACTION_TYPES = ['ai.infer', 'ai.embed', 'ai.moderate', 'http.request'];
@@ -88,6 +88,14 @@ export class OperationTable {
     }
     const found = this.#literals.get(upper)?.get(plain) ?? firstMatch(this.#patterns, upper, plain);
     return found ?? (upper === 'POST' ? UNKNOWN_POST : HTTP_REQUEST);
+  }
+
+  /** The first path that a POST of this type goes to, of those that hold no parameter; undefined when there is none in the family of wire formats. */
+  usualPath(actionType: string, shape: ErrorShape): string | undefined {
+    for (const [path, operation] of this.#literals.get('POST') ?? []) {
+      if (operation.actionType === actionType && operation.dialect?.errorShape === shape) return path;
+    }
+    return undefined;
   }
 
   #add({ method, operation }: OperationRow, path: string): void {

@@ -80,6 +80,7 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     hosts,
     hostPatterns,
     defaultPath,
+    defaultPaths: usual ? pathsByType(operations, usual) : NO_PATHS,
     auth: readAuth(row),
     authQueryNames: row.texts('auth_query_names'),
     authSubprotocol: row.text('auth_subprotocol'),
@@ -90,6 +91,17 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     canStream: true,
   };
   return { provider: Object.freeze(provider), operations };
+}
+
+const NO_PATHS: ReadonlyMap<string, string> = new Map();
+
+/** Paths of the types that the default path is not for, in its family of wire formats. */
+function pathsByType(operations: OperationTable, usual: Dialect): ReadonlyMap<string, string> {
+  const others = ['ai.embed', 'ai.moderate'].flatMap((type) => {
+    const path = operations.usualPath(type, usual.errorShape);
+    return path === undefined ? [] : [[type, path] as const];
+  });
+  return new Map(others);
 }
 
 /** @param sample a host that the text stands for; empty when it stands for none */

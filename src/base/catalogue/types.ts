@@ -141,6 +141,8 @@ export interface Provider {
   readonly hostPatterns: readonly string[];
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
   readonly defaultPath: string | undefined;
+  /** The same for the action types that another path is for. */
+  readonly defaultPaths: ReadonlyMap<string, string>;
   /** The first scheme is the one the gateway injects; every listed header is an auth header of this provider. */
   readonly auth: readonly AuthScheme[];
   readonly authQueryNames: readonly string[];

@@ -10,16 +10,16 @@ import { isDeploymentPlace, withoutCollection } from './places.ts';
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * The path of a structured call: its own, else the connector's default path with the model put in (decision 8.6).
+ * The path of a structured call: its own, else the connector's default path for its type with the model put in (decision 8.6).
  * @throws GatewayError `invalid_request` when there is none, or it needs a model and the call names none
  */
 export function directPath(action: Action, provider: Provider | undefined): string {
   if (action.target_path !== undefined) return action.target_path;
-  if (provider !== undefined && provider.defaultPath === undefined) {
-    const details = [{ path: 'action.target_path', message: `is required: ${provider.id} has no usual path` }];
+  const fallback = provider === undefined ? '/' : (provider.defaultPaths.get(action.type) ?? provider.defaultPath);
+  if (fallback === undefined) {
+    const details = [{ path: 'action.target_path', message: `is required: ${provider?.id} has no usual path` }];
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
   }
-  const fallback = provider?.defaultPath ?? '/';
   if (!fallback.includes('{model}')) return canonicalPath(fallback, provider !== undefined);
   const model = Object.hasOwn(action.params, 'model') ? action.params['model'] : undefined;
   if (typeof model !== 'string' || model === '') {
