@@ -45,7 +45,7 @@ DIR/overlays/org.yaml:2:30: error[bad_value]: unknown merge_strategy "first"
    |
  2 | evaluation: {merge_strategy: first}
    |                              ^^^^^
-   = hint: one of first_match, strict
+   = hint: did you mean "first_match"?
 
 DIR/overlays/org.yaml:4:3: error[unknown_layer]: unknown layer "identitty"
    |

@@ -102,7 +102,7 @@ const BROKEN: Readonly<Record<string, Broken>> = {
     text: but(WHEN, 'when: {field: context.time, between: {days: [monday]}}'),
     at: '12:52',
     says: /"monday"/,
-    hint: /one of mon, tue, wed, thu, fri, sat, sun/,
+    hint: /did you mean "mon"/,
   },
   'another schema': {
     text: but('policy_bundle.v1', 'policy_bundle.v2'),

@@ -1,13 +1,15 @@
 /**
  * The known name that a person most probably meant: smallest edit distance (insert, delete, replace, swap of neighbours; case ignored), at most a third of
- * the word's length. Undefined when nothing is near.
+ * the word's length; else the only one that begins with the word, or that the word begins with (`project` and `project_id`, `monday` and `mon`). Undefined
+ * when nothing is near.
  */
 export function nearestName(word: string, known: Iterable<string>): string | undefined {
+  const names = [...known];
   const asked = word.toLowerCase().slice(0, 64);
   const limit = Math.max(1, Math.floor(asked.length / 3));
   let best: string | undefined;
   let bestDistance = limit + 1;
-  for (const name of known) {
+  for (const name of names) {
     if (Math.abs(name.length - asked.length) >= bestDistance) continue;
     const distance = editDistance(asked, name.toLowerCase());
     if (distance < bestDistance) {
@@ -15,7 +17,17 @@ export function nearestName(word: string, known: Iterable<string>): string | und
       bestDistance = distance;
     }
   }
-  return best;
+  return best ?? onlyBeginning(asked, names);
+}
+
+const SHORTEST_BEGINNING = 3;
+
+function onlyBeginning(asked: string, names: readonly string[]): string | undefined {
+  const found = names.filter((name) => {
+    const lower = name.toLowerCase();
+    return Math.min(asked.length, lower.length) >= SHORTEST_BEGINNING && (lower.startsWith(asked) || asked.startsWith(lower));
+  });
+  return found.length === 1 ? found[0] : undefined;
 }
 
 /** Optimal string alignment distance, three rows. */

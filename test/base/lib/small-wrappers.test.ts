@@ -51,6 +51,10 @@ t.test('the nearest name is a plausible slip, not just any name', async (t) => {
   t.equal(nearestName('GW_PROT', names), 'GW_PORT');
   t.equal(nearestName('gw_host', names), 'GW_HOST');
   t.equal(nearestName('GW_DATADIR', names), 'GW_DATA_DIR');
+  t.equal(nearestName('project', ['project_id', 'account_id', 'labels.<key>']), 'project_id', 'the only one that begins so');
+  t.equal(nearestName('Monday', ['mon', 'tue']), 'mon', 'the only one that it begins with');
+  t.equal(nearestName('action', ['action.type', 'action.method']), undefined, 'two begin so');
+  t.equal(nearestName('to', ['tomorrow']), undefined, 'too short to tell');
   t.equal(nearestName('COMPLETELY_ELSE', names), undefined);
   t.equal(nearestName('x'.repeat(100_000), names), undefined);
 });
