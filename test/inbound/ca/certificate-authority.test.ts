@@ -122,22 +122,57 @@ t.test('a leaf says what a TLS server certificate should and nothing more', asyn
   t.notMatch(await text(LONG_NAME), /Subject:.*CN = /, 'a name of more than 63 characters is in the SAN only');
 });
 
-t.test('serial numbers are positive, of 127 bits, and do not repeat', async (t) => {
+t.test('serial numbers are positive, of 127 bits, and do not repeat over ten thousand leaves of two processes', async (t) => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const validity = { notBefore: 0, notAfter: 100 * DAY };
   const root = readRoot(await issueRoot(subjectOf(publicKey), privateKey, validity));
-  const profile = leafProfile(
-    { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity },
-    subjectOf(publicKey),
-  );
+  const issuer = { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity };
+  // Each process has a leaf key of its own.
+  const processes = [1, 2].map(() => leafProfile(issuer, subjectOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey)));
   const serials = new Set<string>();
-  for (let i = 0; i < 500; i++) {
-    const serial = new X509Certificate(await issueLeaf(profile, 'a.example', validity)).serialNumber;
-    t.equal(serial.length, 32);
-    t.ok(Number.parseInt(serial.slice(0, 2), 16) < 0x80);
-    serials.add(serial);
+  let odd = 0;
+  for (let round = 0; round < 100; round += 1) {
+    const leaves = await Promise.all(
+      processes.flatMap((profile) => Array.from({ length: 50 }, () => issueLeaf(profile, 'a.example', validity))),
+    );
+    for (const leaf of leaves) {
+      const { serialNumber } = new X509Certificate(leaf);
+      if (serialNumber.length !== 32 || Number.parseInt(serialNumber.slice(0, 2), 16) >= 0x80) odd += 1;
+      serials.add(serialNumber);
+    }
   }
-  t.equal(serials.size, 500);
+  t.equal(odd, 0);
+  t.equal(serials.size, 10_000);
+});
+
+t.test('two processes on one root: each shows leaves that clients of the other trust, by keys of their own', async (t) => {
+  const dir = tempDir(t);
+  await open(dir);
+  const [one, two] = await Promise.all([open(dir), open(dir)]);
+  t.equal(one.fingerprint, two.fingerprint);
+  const shown = async (ca: CertificateAuthority): Promise<X509Certificate> =>
+    shownBy(await ca.contextFor('api.openai.com'), (server) => t.teardown(() => server.close()));
+  const leaves = [await shown(one), await shown(two)];
+  for (const leaf of leaves) {
+    t.match(opensslVerify(dir, one.rootPem, certificatePem(leaf.raw), fakeClock().now() + 60_000), /: OK/);
+  }
+  t.not(leaves[0]?.serialNumber, leaves[1]?.serialNumber);
+  t.notSame(leaves[0]?.publicKey.export({ type: 'spki', format: 'der' }), leaves[1]?.publicKey.export({ type: 'spki', format: 'der' }));
+});
+
+t.test('of two first starts at once in one folder one makes the root, and no other ever stands there', async (t) => {
+  for (let round = 0; round < 10; round += 1) {
+    const dir = tempDir(t);
+    const outcomes = await Promise.allSettled([open(dir), open(dir), open(dir)]);
+    const winners = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected') t.ok(outcome.reason instanceof CertificateAuthorityError, String(outcome.reason));
+    }
+    t.ok(winners.length > 0);
+    const after = await open(dir);
+    t.equal(after.created, false);
+    for (const { fingerprint } of winners) t.equal(fingerprint, after.fingerprint);
+  }
 });
 
 t.test('the first start makes the root, the next one finds it', async (t) => {
