@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { startTestGateway } from '../support/gateway.ts';
-import { ALLOW_ALL, chat, startGoverned } from '../support/governed.ts';
+import { ALLOW_ALL, bundleOf, chat, startGoverned } from '../support/governed.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
@@ -69,6 +69,21 @@ t.test('what is written to a cache is priced apart when that is switched on, in 
     const apart = await call({ GW_PRICING_CACHED: 'true' }, stream);
     t.match(apart, { ...counts, rate_in: '3', rate_cached_in: '0.3', rate_cache_write: '3.75', cost_usd: '0.0069' });
   }
+});
+
+t.test('a call whose prompt may be written to a cache has to fit under a cap at that rate', async (t) => {
+  const bundle = bundleOf('  targets:\n    - {id: all, effect: {decision: allow, budget: {monthly_usd_max: "3.1"}}}\n');
+  const call = async (env: Record<string, string>) => {
+    const { execute } = await startGoverned(t, { bundle, handler: cachedAnswer, env });
+    const params = { model: 'claude-sonnet-4-5', max_tokens: 100, messages: [] };
+    return execute({ context: { estimates: { tokens_in: 1_000_000 } } }, { target_host: 'api.anthropic.com', params });
+  };
+  t.equal((await call({})).status, 200, '3.0015');
+  t.match(
+    await call({ GW_PRICING_CACHED: 'true' }),
+    { status: 403, body: { reason_codes: ['budget_monthly_usd_max_exceeded'] } },
+    '3.7515',
+  );
 });
 
 t.test('a pricing file that does not load stops the start and says where', async (t) => {

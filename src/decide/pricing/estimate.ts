@@ -1,7 +1,7 @@
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { countTokens } from './count-tokens.ts';
-import { plainCost } from './meter.ts';
+import { dearestCost, plainCost } from './meter.ts';
 
 /** `context.estimates` of the request (decision 5.3): non-negative integers, checked where the envelope is read. */
 export interface EstimateOverrides {
@@ -15,7 +15,7 @@ export interface Estimate {
   readonly costPico: bigint;
   /**
    * What is set aside before the call (decision 6.2): of input and of output the larger of override and own estimate, so that a caller who states one of them too low
-   * takes nothing from the other.
+   * takes nothing from the other, and every input token as if it were written to a cache when that is dearer and priced apart.
    */
   readonly reservePico: bigint;
 }
@@ -36,19 +36,24 @@ type Params = Readonly<Record<string, unknown>>;
  * What a call may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
  * approximated (see `countTokens`); the output is the maximum that the call sets, else what decision 6.5 assumes, times the number of answers asked for. A
  * call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
+ * @param cachedRates `GW_PRICING_CACHED`
  * @throws GatewayError `invalid_request` for a maximum that is no non-negative integer (decision 6.2)
  */
-export function estimate(params: Params, dialect: Dialect | undefined, overrides: EstimateOverrides | undefined, price: Price): Estimate {
+export function estimate(
+  params: Params,
+  dialect: Dialect | undefined,
+  overrides: EstimateOverrides | undefined,
+  price: Price,
+  cachedRates = false,
+): Estimate {
   const prompt = promptOf(params, dialect);
   const ownIn = countTokens(prompt);
   const ownOut = outputOf(params, dialect, prompt.length > 0, price);
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
-  const higherIn = Math.max(tokensIn, ownIn);
-  const higherOut = Math.max(tokensOutMax, ownOut);
-  const asStated = higherIn === tokensIn && higherOut === tokensOutMax;
-  return { tokensIn, tokensOutMax, costPico, reservePico: asStated ? costPico : plainCost(higherIn, higherOut, price) };
+  const reservePico = dearestCost(Math.max(tokensIn, ownIn), Math.max(tokensOutMax, ownOut), price, cachedRates);
+  return { tokensIn, tokensOutMax, costPico, reservePico };
 }
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {

@@ -23,6 +23,8 @@ export interface Cost {
 interface Rates {
   readonly plain: RatesPico;
   readonly cached: RatesPico;
+  /** Every input token at the dearest rate that `cached` has for one. */
+  readonly dearest: RatesPico;
 }
 
 const known = new WeakMap<Price, Rates>();
@@ -36,10 +38,15 @@ function ratesOf(price: Price): Rates {
       ...(price.cachedIn === undefined ? {} : { cachedIn: picoFromUsd(price.cachedIn) }),
       ...(price.cacheWrite === undefined ? {} : { cacheWrite: picoFromUsd(price.cacheWrite) }),
     };
-    rates = { plain, cached };
+    const dearest = { ...plain, in: [cached.in, cached.cachedIn, cached.cacheWrite].reduce<bigint>(larger, 0n) };
+    rates = { plain, cached, dearest };
     known.set(price, rates);
   }
   return rates;
+}
+
+function larger(a: bigint, b: bigint | undefined): bigint {
+  return b !== undefined && b > a ? b : a;
 }
 
 /**
@@ -70,4 +77,10 @@ function costOf(
 /** Cost at the plain rates; for estimates, which know nothing of caches. */
 export function plainCost(tokensIn: number, tokensOut: number, price: Price): bigint {
   return costPico(tokensIn, tokensOut, ratesOf(price).plain);
+}
+
+/** What these tokens can cost at most; more than the plain cost where a cache is priced apart and is dearer. */
+export function dearestCost(tokensIn: number, tokensOut: number, price: Price, cachedRates: boolean): bigint {
+  const rates = ratesOf(price);
+  return costPico(tokensIn, tokensOut, cachedRates ? rates.dearest : rates.plain);
 }

@@ -18,7 +18,7 @@ export const checkAgain: Stage = {
     if (!active || (isAsItWas(exchange) && !exchange.changedByPolicy)) return undefined;
     if (facts?.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
     takePrice(exchange, pipeline);
-    exchange.estimate = estimateCall(exchange);
+    exchange.estimate = estimateCall(exchange, pipeline);
     takeCredential(exchange, pipeline);
     const verdict = recheck(active.policy, new ExchangeFacts(exchange));
     return verdict && refusalFrom(verdict, exchange, pipeline);

@@ -1,19 +1,19 @@
 import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
 import type { Exchange } from '../exchange.ts';
-import type { Stage } from '../stage.ts';
+import type { Pipeline, Stage } from '../stage.ts';
 
 /** How many tokens the call may take and what they would cost (specification, "Cost estimation"). */
 export const estimate: Stage = {
   name: 'estimate',
-  run(exchange) {
-    exchange.estimate = estimateCall(exchange);
+  run(exchange, pipeline) {
+    exchange.estimate = estimateCall(exchange, pipeline);
     return undefined;
   },
 };
 
-export function estimateCall(exchange: Exchange): Exchange['estimate'] {
+export function estimateCall(exchange: Exchange, { settings }: Pipeline): Exchange['estimate'] {
   const { price, operation, request } = exchange;
   // A handshake costs nothing; what is asked for on the socket is estimated call by call.
   if (!price || !operation || exchange.opensSocket) return undefined;
-  return estimateTokens(exchange.params, operation.dialect, request?.context?.estimates, price);
+  return estimateTokens(exchange.params, operation.dialect, request?.context?.estimates, price, settings.pricingCached);
 }

@@ -50,6 +50,26 @@ t.test('prompt tokens are those of every text and name, one more for each member
   t.equal(countTokens([null, undefined]), 0);
 });
 
+t.test('what is set aside covers a prompt that is written to a cache, when that is priced apart', async (t) => {
+  const params = { max_tokens: 100 };
+  const stated = { tokens_in: 1_000_000, tokens_out_max: 100 };
+  const sonnet = catalogue.price('anthropic', 'claude-3-5-sonnet');
+  const dialect = catalogue.dialect('anthropic_messages');
+  const [plain, apart] = [false, true].map((cachedRates) => estimate(params, dialect, stated, sonnet, cachedRates));
+  t.same(
+    [plain?.costPico, apart?.costPico].map((pico) => usdFromPico(pico ?? 0n)),
+    ['3.0015', '3.0015'],
+    'the estimate is the same',
+  );
+  t.same(
+    [plain?.reservePico, apart?.reservePico].map((pico) => usdFromPico(pico ?? 0n)),
+    ['3.0015', '3.7515'],
+  );
+  const most = meter({ tokens_in: 1_000_000, tokens_out: 100, cache_write_tokens_in: 1_000_000 }, sonnet, true);
+  t.equal(most.costPico, apart?.reservePico, 'the dearest that it can become');
+  t.equal(usdFromPico(estimate(params, dialect, stated, gpt4o, true).reservePico), '5.0015', 'without such a rate nothing is added');
+});
+
 t.test('an attachment counts 1,024 tokens, whatever its size', async (t) => {
   const big = 'A'.repeat(1_000_000);
   t.equal(countTokens([`data:image/png;base64,${big}`]), 1024);
