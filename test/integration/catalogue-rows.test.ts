@@ -437,6 +437,20 @@ t.test('tokens, cost and model of each row, plain and streamed, exact', async (t
   }
 });
 
+t.test('a structured call streams what Bedrock streams', async (t) => {
+  const rows = await startRows(t);
+  const row = ROWS.find(({ name }) => name === 'Bedrock, Converse as a stream');
+  if (row === undefined) throw new Error('no such row');
+  rows.row = row;
+  const params = { model: 'amazon.nova-lite-v1:0', stream: true, ...said };
+  const answer = await rows.execute({}, { target_host: BEDROCK, params });
+  t.equal(answer.status, 200);
+  t.equal(answer.headers.get('content-type'), EVENTS);
+  const { url, headers } = rows.upstream.requests.at(-1) ?? {};
+  t.match([url, headers], ['/model/amazon.nova-lite-v1%3A0/converse-stream', { authorization: 'Bearer sk-caller' }]);
+  t.match(await rows.gw.record(answer.headers.get('x-gw-record-id') ?? ''), row.want);
+});
+
 t.test('cached input is charged apart only where its rate is known', async (t) => {
   const file = join(tempDir(t), 'cached.yaml');
   writeFileSync(file, 'rates:\n  - {provider: bedrock, model: "eu.amazon.*", in: 2, out: 10, cached_in: 0.5}\n');

@@ -75,6 +75,9 @@ t.test('an attachment counts 1,024 tokens, whatever its size', async (t) => {
   t.equal(countTokens([`data:image/png;base64,${big}`]), 1024);
   t.ok(countTokens([{ type: 'base64', media_type: 'image/png', data: big }]) < 1040);
   t.ok(countTokens([{ inlineData: { mimeType: 'image/png', data: big } }]) < 1040);
+  t.ok(countTokens([{ image: { format: 'png', source: { bytes: big } } }]) < 1040, 'as Bedrock has it');
+  t.ok(countTokens([[{ role: 'user', images: [big, big] }]]) < 2090, 'as Ollama has it');
+  t.ok(countTokens([{ images: ['a few bytes'] }]) < 10);
   t.ok(countTokens([big]) > 250_000, 'plain text is not one');
 });
 
