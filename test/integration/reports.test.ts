@@ -365,6 +365,8 @@ t.test('queries that are not valid, and callers without the token', async (t) =>
     [dashboard, 'from=yesterday', 'from'],
     [dashboard, 'to=2026-02-30', 'to'],
     [dashboard, 'from=2026-11-30T22:00:00', 'from'],
+    [dashboard, 'from=2026-11-29T24:00:00Z', 'from'],
+    [dashboard, 'from=2027-11-29', 'from'],
     [dashboard, 'from=', 'from'],
     [dashboard, 'from=2026-12-01&to=2026-11-01', 'from'],
     [dashboard, 'from=2026-12-01T00:00:00Z&to=2026-12-01T00:00:00Z', 'from'],

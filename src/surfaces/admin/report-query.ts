@@ -21,7 +21,7 @@ export interface ReportRange {
 export function reportRange(query: QueryMembers, now: number): ReportRange {
   const to = timeOf(query, 'to', DAY_MS) ?? now;
   const from = timeOf(query, 'from', 0) ?? to - DAY_MS;
-  if (from >= to) query.problem('from', 'must be before to');
+  if (from >= to) query.problem('from', 'must be before to, which is now when it is not given');
   else if (to - from > LONGEST_MS) query.problem('from', 'must be at most ten years before to');
   return { from: Math.floor(from / HOUR_MS) * HOUR_MS, to: Math.ceil(to / HOUR_MS) * HOUR_MS };
 }
