@@ -1,8 +1,9 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { REASON_CODES } from '../../base/model/reason-codes.ts';
 import type { Route } from '../http/route.ts';
+import { Buckets, registerHistogram } from './histogram.ts';
 import { METRICS, type MetricRow } from './table.ts';
 
 const OTHER = 'other';
@@ -34,11 +35,11 @@ interface Observe {
   observe(value: number): void;
 }
 
-/** Children of a labelled metric, bound once per combination of label values: the path of a request never builds a label object. */
+/** Children of a labelled metric, made once per combination of label values: the path of a request never builds a label object. */
 function bound<T>(make: (labels: readonly string[]) => T): (...labels: string[]) => T {
   const children = new Map<string, T>();
   return (...labels) => {
-    const key = labels.join('\u0000');
+    const key = labels.length === 1 ? (labels[0] ?? '') : labels.join('\u0000');
     let child = children.get(key);
     if (child === undefined) {
       child = make(labels);
@@ -48,15 +49,48 @@ function bound<T>(make: (labels: readonly string[]) => T): (...labels: string[])
   };
 }
 
-function counter(registry: Registry, row: MetricRow): (...labels: string[]) => Count {
-  const metric = new Counter({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry] });
-  return bound((labels) => metric.labels(...labels));
+/** A plain number per child, which prom-client gets when somebody reads: it would check and hash the labels of every addition. */
+class Tally implements Count {
+  value = 0;
+
+  inc(value = 1): void {
+    this.value += value;
+  }
+}
+
+function counter(registry: Registry, { name, help, labels: labelNames }: MetricRow): (...labels: string[]) => Count {
+  const tallies: [labels: Record<string, string>, tally: Tally][] = [];
+  registry.registerMetric(
+    new Counter({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const [labels, tally] of tallies) this.inc(labels, tally.value);
+      },
+    }),
+  );
+  return bound((values) => {
+    const tally = new Tally();
+    tallies.push([named(labelNames, values), tally]);
+    return tally;
+  });
 }
 
 function histogram(registry: Registry, row: MetricRow): (...labels: string[]) => Observe {
-  const buckets = row.buckets ? { buckets: [...row.buckets] } : {};
-  const metric = new Histogram({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry], ...buckets });
-  return bound((labels) => metric.labels(...labels));
+  const children: [labels: Record<string, string>, buckets: Buckets][] = [];
+  registerHistogram(registry, row, children);
+  return bound((values) => {
+    const buckets = new Buckets(row.buckets ?? []);
+    children.push([named(row.labels, values), buckets]);
+    return buckets;
+  });
+}
+
+function named(names: readonly string[], values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']));
 }
 
 /** Goes up and down with what happens. */
