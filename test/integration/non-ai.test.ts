@@ -1,10 +1,14 @@
 // Traffic to hosts that no connector has, in each mode of GW_PROXY_NON_AI, and the discovery that it feeds (decisions 3.8 to 3.11, 7.3).
 import { once } from 'node:events';
+import { cpSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
 import { domains, gatewayFor, get, h2Through, scene, through } from '../support/non-ai.ts';
 import { connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunnel } from '../support/raw-clients.ts';
+import { tempDir } from '../support/temp-dir.ts';
 import { startPlainUpstream } from '../support/tls-upstream.ts';
 
 t.test('pass: tunnels are counted and leave no record', async (t) => {
@@ -63,6 +67,28 @@ t.test('govern-ai: what policy lets through is a tunnel with a record of the con
   t.match(record, { record_tier: 'action', connector_id: 'generic_http', target_host: 'chat.deepseek.com', target_path: '/page?q' });
   t.notMatch(JSON.stringify(record), 'secret');
 });
+
+t.test(
+  'govern, with the shipped rules and the preset block-ambient-uploads: AI web applications may be read, and get nothing',
+  async (t) => {
+    const dir = tempDir(t);
+    const shipped = join(packageRoot(), 'policies');
+    for (const name of ['rules', 'presets']) cpSync(join(shipped, name), join(dir, name), { recursive: true });
+    const files = ['rules/registered-providers.yaml', 'rules/other-sites.yaml', 'presets/block-ambient-uploads.yaml'];
+    writeFileSync(join(dir, 'bundle.yaml'), `schema: gw.policy_bundle.v1\nfiles: [${files.join(', ')}]\n`);
+    const { gw } = await scene(t, { GW_PROXY_NON_AI: 'govern', GW_POLICIES_DIR: dir });
+    const ask = async (port: number, host: string, method: string) => {
+      const socket = await connectThrough(port, `${host}:443`, gw.caPem);
+      t.teardown(() => socket.destroy());
+      const { status, body } = await h1Request(socket, host, { method, ...(method === 'POST' ? { body: 'secret' } : {}) });
+      return status === 200 ? 200 : `${status} ${/unmanaged_ai_upload/.exec(body.toString())?.[0]}`;
+    };
+    t.equal(await ask(gw.ambientPort, 'chat.deepseek.com', 'GET'), 200);
+    t.equal(await ask(gw.ambientPort, 'chat.deepseek.com', 'POST'), '403 unmanaged_ai_upload');
+    t.equal(await ask(gw.ambientPort, 'www.example.com', 'POST'), 200, 'other hosts are not touched');
+    t.equal(await ask(gw.port, 'chat.deepseek.com', 'POST'), 200, 'nor is the traffic of developers');
+  },
+);
 
 t.test('the discovery list shows what is managed, can be reset, and can be switched off', async (t) => {
   const { gw, upstream } = await scene(t, {});
