@@ -157,6 +157,22 @@ t.test('a key that the caller meant for one provider does not go to the one that
   t.notOk(JSON.stringify(upstream.requests.at(-1)?.headers).includes('sk-openai'), 'the stored key stands in its place');
 });
 
+t.test('a POST that nobody describes is an AI call, whatever its caller says it is', async (t) => {
+  const rules = `  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: no.ai, when: {all: [{field: context.action.type, equals: ai.infer}, {field: context.purpose, equals: plain}]}, effect: {decision: deny}}
+`;
+  const { execute, gw, upstream } = await startGoverned(t, { bundle: bundleOf(rules) });
+  const post = { type: 'http.request', target_path: '/v1/brand/new', params: { model: 'gpt-4o', max_tokens: 5 } };
+  t.match(await execute({ context: { purpose: 'plain' } }, post), { status: 403, body: { decision: 'deny' } });
+  t.equal(upstream.requests.length, 0);
+  const { body } = await execute({}, post);
+  t.match(await gw.record(String(body['record_id'])), { action_type: 'ai.infer', metering: { rate_in: '5', usage_reported: false } });
+  const list = await execute({}, { type: 'acme.list', method: 'GET', target_path: '/v1/models', params: {} });
+  t.equal(list.status, 200);
+  t.notOk('metering' in (await gw.record(String(list.body['record_id']))), 'a type of its own makes no AI call of a list');
+});
+
 t.test('a call that names no path goes where calls of its type go', async (t) => {
   const { execute, upstream } = await startGoverned(t, { bundle: ALLOW_ALL });
   for (const [type, host, path] of [

@@ -51,9 +51,11 @@ export function takeRoute(exchange: Exchange, pipeline: Pipeline, by: Omit<Route
   if (!request && exchange.door === 'proxied') exchange.actionType = exchange.operation?.actionType ?? 'http.request';
 }
 
+/** Of an AI call; nothing else has one, whatever its type is called. */
 export function takePrice(exchange: Exchange, { catalogue }: Pipeline): void {
-  if (exchange.provider && exchange.actionType !== 'http.request')
-    exchange.price = catalogue.price(exchange.provider.id, exchange.sendModel, exchange.createdAt);
+  const { provider, operation } = exchange;
+  const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
+  exchange.price = isAi ? catalogue.price(provider.id, exchange.sendModel, exchange.createdAt) : undefined;
 }
 
 const STANDARD_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
@@ -66,6 +68,8 @@ function shape(exchange: Exchange, { action }: ActionRequest): void {
     const message = `is ${operation.actionType} for ${exchange.method} ${pathOnly(exchange.path)} of ${provider.id}`;
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [{ path: 'action.type', message }] });
   }
+  // As on the other doors: a POST that nobody describes is no plain request because its caller says so.
+  if (!operation.known && action.type === 'http.request') exchange.actionType = operation.actionType;
   if (exchange.stream && (exchange.connectorId === GENERIC_HTTP || !provider?.canStream)) {
     throw new GatewayError('streaming_not_supported', `The connector ${exchange.connectorId} does not stream on the structured API.`);
   }
