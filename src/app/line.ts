@@ -120,6 +120,7 @@ function settingsOf(config: Config, { adminToken, catalogue }: Resources): Pipel
     actionTypes: actionTypesOf(config, catalogue),
     pricingCached: config.pricingCached,
     injectUsage: config.meterInjectUsage,
+    stopAtCap: config.streamStopAtCap,
   };
 }
 

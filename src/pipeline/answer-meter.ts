@@ -4,6 +4,7 @@ import type { Usage } from '../base/model/usage.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { type AnswerReader, createAnswerReader } from '../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
+import type { SeenUsage, StreamWatch } from '../outbound/connectors/seen-usage.ts';
 import type { StreamTap } from '../outbound/connectors/stream-tap.ts';
 import { usageOfHeaders } from '../outbound/connectors/usage.ts';
 import type { Exchange } from './exchange.ts';
@@ -20,19 +21,26 @@ export interface AnswerMeter {
   readonly outcome: StreamTap['outcome'];
   readonly usage: Usage | undefined;
   readonly model: string | undefined;
+  /** Offset in the last chunk behind which the stream is to end (see StreamTap); for encoded bytes anything but -1 says that it is. */
+  readonly stopsAt: number;
+  /** What a watched stream has said so far. */
+  readonly seen: SeenUsage | undefined;
 }
 
 /** An answer that decodes to more is not looked at any further (decision 3.22). */
 const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 
-/** The meter for the answer to an `ai.*` call; undefined when there is nothing to meter. */
-export function createAnswerMeter(exchange: Exchange, head: AnswerHead): AnswerMeter | undefined {
+/**
+ * The meter for the answer to an `ai.*` call; undefined when there is nothing to meter.
+ * @param watch may end a stream
+ */
+export function createAnswerMeter(exchange: Exchange, head: AnswerHead, watch?: StreamWatch): AnswerMeter | undefined {
   const dialect = exchange.operation?.dialect;
   if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream)) return undefined;
   const watcher = head.eventStream
-    ? createStreamTap(dialect, head.mediaType)
+    ? createStreamTap(dialect, head.mediaType, watch)
     : new WholeAnswer(createAnswerReader(dialect), usageOfHeaders(dialect?.usage, head.headers));
-  return new Meter(watcher, head.contentEncoding);
+  return new Meter(watcher, head.contentEncoding, head.eventStream ? watch?.seen : undefined);
 }
 
 /** An answer that is no stream, seen as one: it has no terminal event. */
@@ -41,6 +49,7 @@ class WholeAnswer implements StreamTap {
   outcome: StreamTap['outcome'] = 'open';
   usage: Usage | undefined;
   model: string | undefined;
+  readonly stopsAt = -1;
 
   /** @param inHead what the head of the answer tells; the body says more */
   constructor(reader: AnswerReader, inHead: Usage | undefined) {
@@ -67,16 +76,18 @@ class Meter implements AnswerMeter {
   readonly #decoder: Decoder | undefined;
   readonly #blind: boolean;
   #terminal = false;
+  readonly seen: SeenUsage | undefined;
 
-  constructor(watcher: StreamTap, contentEncoding: string | undefined) {
+  constructor(watcher: StreamTap, contentEncoding: string | undefined, seen: SeenUsage | undefined) {
     this.#watcher = watcher;
+    this.seen = seen;
     this.#decoder =
       contentEncoding === undefined
         ? undefined
         : createDecoder(contentEncoding, {
             maxBytes: MAX_DECODED_BYTES,
             onData: (plain) => {
-              this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
+              if (watcher.stopsAt === -1) this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
             },
           });
     this.#blind = contentEncoding !== undefined && this.#decoder === undefined;
@@ -102,6 +113,10 @@ class Meter implements AnswerMeter {
 
   get outcome(): StreamTap['outcome'] {
     return this.#watcher.outcome;
+  }
+
+  get stopsAt(): number {
+    return this.#watcher.stopsAt;
   }
 
   get usage(): Usage | undefined {

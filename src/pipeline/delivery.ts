@@ -7,15 +7,20 @@ import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { UsageHider } from '../outbound/connectors/usage-hider.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
+import type { CapReached } from './cap-reached.ts';
 import type { Delivered, Exchange } from './exchange.ts';
 import { markOf, sendEnvelope } from './send.ts';
 import type { Pipeline } from './stage.ts';
+import { stopEvent } from './stop-event.ts';
+import { type StreamCap, streamCapOf } from './stream-cap.ts';
 
 /** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
 const HOLD_BYTES = 64 * 1024;
 /** How long a stream's end is waited for after its terminal event (decision 7.9). */
 const END_GRACE_MS = 250;
 const NOTHING = new Uint8Array(0);
+const CR = 0x0d;
+const LF = Buffer.from('\n');
 
 /**
  * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
@@ -32,6 +37,8 @@ export class Delivery implements UpstreamEvents, Delivered {
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
   #meter: AnswerMeter | undefined;
+  /** Set for a stream that ends where it would pass a cap. */
+  #cap: StreamCap | undefined;
   /** Set for a stream whose usage the client did not ask for. */
   #hider: UsageHider | undefined;
   #streaming = false;
@@ -56,6 +63,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   headLatencyMs: number | undefined;
   failure: GatewayError | undefined;
   clientGone = false;
+  stopped: CapReached | undefined;
 
   constructor(exchange: Exchange, pipeline: Pipeline, reply: ReplySink) {
     this.#exchange = exchange;
@@ -83,6 +91,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (!answeredAsStream) return undefined;
     if (this.clientGone) return 'aborted';
     if (this.failure) return 'error';
+    if (this.stopped) return 'aborted';
     const seen = this.#meter?.outcome ?? 'open';
     return seen === 'open' ? 'aborted' : seen;
   }
@@ -104,7 +113,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     const { method, stream, operation } = this.#exchange;
     const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
     this.#head = head;
-    this.#meter = createAnswerMeter(this.#exchange, head);
+    this.#cap = head.eventStream ? streamCapOf(this.#exchange, this.#pipeline) : undefined;
+    this.#meter = createAnswerMeter(this.#exchange, head, this.#cap);
     this.#empty = empty;
     if (!empty && (head.eventStream || this.#passesAtOnce(head))) this.#startStreaming();
   }
@@ -112,15 +122,12 @@ export class Delivery implements UpstreamEvents, Delivered {
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
     const meter = this.#meter;
-    if (this.#hider && meter) return this.#forwardHiding(chunk, meter.push(chunk), this.#hider);
+    if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
     this.#note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
     if (!meter) return this.#reply.write(chunk);
-    if (meter.asynchronous) {
-      this.#decoding = this.#forwardDecoded(chunk, meter, this.#decoding);
-      return false;
-    }
-    return this.#forward(chunk, meter.push(chunk));
+    this.#decoding = this.#forwardDecoded(chunk, meter, this.#decoding);
+    return false;
   }
 
   onEnd(trailers: readonly string[]): void {
@@ -144,7 +151,9 @@ export class Delivery implements UpstreamEvents, Delivered {
       this.#reply.reset(this.#h2Code);
       return;
     }
-    if (this.#streaming) {
+    if (this.stopped && this.#head) {
+      this.#sayStopped(record, this.#head, this.stopped);
+    } else if (this.#streaming) {
       for (const chunk of this.#held) this.#reply.write(chunk);
       this.#reply.end(this.#trailers);
     } else {
@@ -221,6 +230,41 @@ export class Delivery implements UpstreamEvents, Delivered {
     return true;
   }
 
+  #forwardMetered(chunk: Uint8Array, meter: AnswerMeter): boolean {
+    const terminalAt = meter.push(chunk);
+    const passed = meter.stopsAt === -1 ? chunk : chunk.subarray(0, meter.stopsAt);
+    const more = this.#hider ? this.#forwardHiding(passed, terminalAt, this.#hider) : this.#forwardNoted(passed, terminalAt);
+    if (meter.stopsAt !== -1) {
+      // Its LF did not come any more.
+      if (passed.at(-1) === CR) this.#held.push(LF);
+      this.#stop();
+    }
+    return more;
+  }
+
+  #forwardNoted(chunk: Uint8Array, terminalAt: number): boolean {
+    this.#note(chunk);
+    return this.#forward(chunk, terminalAt);
+  }
+
+  /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
+  #stop(): void {
+    this.stopped = this.#cap?.reached;
+    this.#handle?.abort();
+    this.#finish();
+  }
+
+  /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */
+  #sayStopped(record: ExecutionRecord, head: AnswerHead, stopped: CapReached): void {
+    if (head.contentEncoding !== undefined) {
+      this.#reply.reset();
+      return;
+    }
+    for (const chunk of this.#held) this.#reply.write(chunk);
+    for (const piece of stopEvent(this.#exchange, record, head.mediaType, stopped)) this.#reply.write(piece);
+    this.#reply.end();
+  }
+
   #forward(chunk: Uint8Array, terminalAt: number): boolean {
     if (terminalAt < 0) return this.#reply.write(chunk);
     if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
@@ -265,7 +309,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     await before;
     const terminalAt = await meter.pushEncoded(chunk);
     if (this.#finished) return;
-    if (this.#forward(chunk, terminalAt)) this.#resume();
+    if (meter.stopsAt !== -1) this.#stop();
+    else if (this.#forward(chunk, terminalAt)) this.#resume();
   }
 
   #clientLeft(): void {

@@ -26,11 +26,13 @@ import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import type { Change } from '../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import type { SeenUsage } from '../outbound/connectors/seen-usage.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Counted, Reservation } from '../services/budgets.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
+import type { CapReached } from './cap-reached.ts';
 import type { StreamedBody, StreamedForm } from './passing-body.ts';
 
 /**
@@ -65,7 +67,11 @@ export interface Delivered {
   readonly clientGone: boolean;
   /** The client has the head: from then on only a reset can tell it of a failure. */
   readonly started: boolean;
-  readonly meter: { readonly usage: Usage | undefined; readonly model: string | undefined } | undefined;
+  readonly meter:
+    | { readonly usage: Usage | undefined; readonly model: string | undefined; readonly seen: SeenUsage | undefined }
+    | undefined;
+  /** The stream was ended at this cap. */
+  readonly stopped: CapReached | undefined;
   /** Hands over what was kept back; called once, when the record is stored. */
   release(record: ExecutionRecord): void;
   /** Gives up: nothing more is sent, the upstream call is stopped. */
@@ -203,6 +209,8 @@ export class Exchange {
   /** Its key, once the answer is among what is committed. */
   keptKey: string | undefined;
   usage: Usage | undefined;
+  /** Some of it is the gateway's own count, because the provider's never came. */
+  usageApproximated = false;
   answeredModel: string | undefined;
   /** Why a tunnel that was already let through is ended. */
   imposed: Refusal | undefined;

@@ -11,6 +11,7 @@ import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
 import type { RecordDraft } from '../record/canonical-record.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
+import { BUDGET_EXCEEDED, STOPPED, stopMessage } from './stop-event.ts';
 
 /** Builds the record of a request, still without its hash, from what its stages left in the exchange (decisions 7.1 to 7.8). */
 export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: number): RecordDraft {
@@ -28,8 +29,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     caller_ip: exchange.callerIp,
     node_id: pipeline.settings.nodeId,
     decision: refusal?.decision ?? exchange.decision ?? 'deny',
-    reason: refusal?.reason ?? exchange.verdict?.reason,
-    reason_codes: refusal?.reasonCodes ?? exchange.verdict?.reason_codes ?? [],
+    ...reasonOf(exchange),
     action_type: exchange.actionType,
     action_method: exchange.method,
     target: targetText(exchange, pathOnly(exchange.path)),
@@ -68,6 +68,15 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     approval_id: undefined,
     error: errorOf(exchange),
   };
+}
+
+function reasonOf({ refusal, delivery, verdict }: Exchange): Pick<RecordDraft, 'reason' | 'reason_codes'> {
+  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes };
+  const codes = verdict?.reason_codes ?? [];
+  const stopped = delivery?.stopped;
+  return stopped
+    ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode] }
+    : { reason: verdict?.reason, reason_codes: codes };
 }
 
 /** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */
@@ -134,7 +143,7 @@ function meteringOf(exchange: Exchange, cachedRates: boolean): RecordDraft['mete
     cache_write_tokens_in: usage?.cache_write_tokens_in,
     reasoning_tokens_out: usage?.reasoning_tokens_out,
     model,
-    usage_reported: usage !== undefined,
+    usage_reported: usage !== undefined && !exchange.usageApproximated,
     rate_in: metered.rateIn,
     rate_out: metered.rateOut,
     rate_cached_in: metered.rateCachedIn,
@@ -152,6 +161,7 @@ function errorOf(exchange: Exchange): ExecutionRecord['error'] | undefined {
   const { refusal, delivery } = exchange;
   if (refusal?.errorCode) return { code: refusal.errorCode, message: refusal.reason };
   if (delivery?.failure) return { code: delivery.failure.code, message: delivery.failure.message };
+  if (delivery?.stopped) return { code: STOPPED, message: stopMessage(delivery.stopped) };
   if (delivery?.clientGone) return { code: 'client_gone', message: 'The client left before the answer was complete.' };
   return undefined;
 }

@@ -26,7 +26,8 @@ export function markOf(exchange: Exchange, recordHash: string | undefined): Mark
   };
 }
 
-function traceFacts(exchange: Exchange): TraceFacts {
+/** What the decision trace of an answer says beyond its record. */
+export function traceFacts(exchange: Exchange): TraceFacts {
   const { originalModel, substitutedModel, traceAttributes } = exchange;
   return { evaluatedAt: timestamp(exchange.createdAt), originalModel, substitutedModel, attributes: traceAttributes };
 }

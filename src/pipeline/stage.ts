@@ -33,6 +33,8 @@ export interface PipelineSettings {
   readonly pricingCached: boolean;
   /** Streams are asked for the usage that they report on request only. */
   readonly injectUsage: boolean;
+  /** Streams end where they would pass a cap. */
+  readonly stopAtCap: boolean;
 }
 
 /** What stages stand on. */

@@ -11,6 +11,7 @@ const HOSTS = [
   'res.openai.azure.com',
   'api.mistral.ai',
   'api.cohere.com',
+  'ollama.com',
   'www.example.com',
 ] as const;
 

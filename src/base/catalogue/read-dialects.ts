@@ -1,6 +1,17 @@
 import type { YamlNode } from '../lib/yaml.ts';
 import { type Problems, Row } from './row-reader.ts';
-import type { CountRule, Dialect, ErrorShape, Place, SocketRule, StreamRule, StreamVerbs, UsageRule } from './types.ts';
+import type {
+  CountRule,
+  DeltaRule,
+  Dialect,
+  ErrorShape,
+  Place,
+  SocketRule,
+  StreamErrorRule,
+  StreamRule,
+  StreamVerbs,
+  UsageRule,
+} from './types.ts';
 
 const MEMBERS = [
   'extends',
@@ -12,6 +23,8 @@ const MEMBERS = [
   'usage_on_request',
   'model_echo',
   'streaming',
+  'deltas',
+  'stream_error',
   'socket',
   'error_shape',
   'version_header',
@@ -47,10 +60,18 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     usage: readUsageRule(row) ?? parent?.usage,
     usageOnRequest: row.flag('usage_on_request', parent?.usageOnRequest ?? false),
     modelEcho: row.text('model_echo') ?? parent?.modelEcho,
-    streaming: readStreamRule(row) ?? parent?.streaming,
+    ...readStreaming(row, parent),
     socket: readSocketRule(row, earlier) ?? parent?.socket,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
+  };
+}
+
+function readStreaming(row: Row, parent: Dialect | undefined): Pick<Dialect, 'streaming' | 'deltas' | 'streamError'> {
+  return {
+    streaming: readStreamRule(row) ?? parent?.streaming,
+    deltas: readDeltaRule(row) ?? parent?.deltas,
+    streamError: readStreamErrorRule(row) ?? parent?.streamError,
   };
 }
 
@@ -153,6 +174,28 @@ function readStreamRule(row: Row): StreamRule | undefined {
     errorEvents: stream.texts('error_events'),
     modelPaths: stream.texts('model_paths'),
   };
+}
+
+function readDeltaRule(row: Row): DeltaRule | undefined {
+  const deltas = row.row('deltas', ['paths', 'except']);
+  return deltas && { paths: deltas.texts('paths'), except: deltas.texts('except') };
+}
+
+function readStreamErrorRule(row: Row): StreamErrorRule | undefined {
+  const rule = row.row('stream_error', ['event', 'data', 'also_bare']);
+  return rule && { event: rule.text('event'), data: jsonObject(rule, 'data'), alsoBare: rule.flag('also_bare', false) };
+}
+
+function jsonObject(row: Row, name: string): Readonly<Record<string, unknown>> {
+  const text = row.text(name) ?? '{}';
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Readonly<Record<string, unknown>>;
+  } catch {
+    // The same mistake as a text that is no object.
+  }
+  row.problem(name, 'must be a JSON object, as a text');
+  return {};
 }
 
 const SOCKET_MEMBERS = ['call', 'create', 'create_in', 'update', 'settings', 'cancel', 'started', 'done', 'side_events', 'side_models'];

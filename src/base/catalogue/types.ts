@@ -59,6 +59,24 @@ export interface StreamRule {
   readonly modelPaths: readonly string[];
 }
 
+/** Where the events of a stream hold what the model says, as it says it. */
+export interface DeltaRule {
+  /** Dotted paths in event data; `*` stands for each element of a list. Texts, or values made of texts. */
+  readonly paths: readonly string[];
+  /** Names of events whose data is no text, though it stands at such a path. */
+  readonly except: readonly string[];
+}
+
+/** How a stream of this format tells an error in place of its end. */
+export interface StreamErrorRule {
+  /** Name of the event; undefined: it has none. */
+  readonly event: string | undefined;
+  /** Members beside those of the format's error body; a text `{message}` or `{code}` stands for the error's own. */
+  readonly data: Readonly<Record<string, unknown>>;
+  /** Server-sent events: the error is said once more as a bare JSON text, which is all that the provider's own SDK takes for one. */
+  readonly alsoBare: boolean;
+}
+
 /** How calls travel on a WebSocket: JSON events both ways, each named by its member `type`; what an event says of a call stands in its member `response`. */
 export interface SocketRule {
   /** The wire format of one call; undefined: the one that the rule belongs to. */
@@ -95,6 +113,9 @@ export interface Dialect {
   /** Dotted path of the model that the answer names. */
   readonly modelEcho: string | undefined;
   readonly streaming: StreamRule | undefined;
+  /** Undefined: the output of its streams cannot be followed. */
+  readonly deltas: DeltaRule | undefined;
+  readonly streamError: StreamErrorRule | undefined;
   /** Set where calls of this format may come by WebSocket and can be metered. */
   readonly socket: SocketRule | undefined;
   /** Whose error body a refusal imitates, so that the provider's SDK shows it (decision 8.2). */

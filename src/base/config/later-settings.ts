@@ -41,7 +41,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
     fallback: undefined,
     help: 'Keys that verify delegation tokens. Until then every token is denied.',
   },
-  { variable: 'GW_STREAM_STOP_AT_CAP', fallback: 'false', help: 'Ends a stream that would pass its cap.' },
   { variable: 'GW_EXPORT_WEBHOOK_URL', fallback: undefined, help: 'Webhook that events are sent to.' },
   { variable: 'GW_EXPORT_WEBHOOK_TOKEN', fallback: undefined, help: 'Bearer token of that webhook.', secret: true },
   { variable: 'GW_EXPORT_SYSLOG_ADDR', fallback: undefined, help: 'Syslog server that events are sent to.' },

@@ -123,6 +123,13 @@ export const SETTINGS = {
     'Asks for the usage of OpenAI streams whose callers do not, and takes the event that reports it out of what they see.',
   ),
 
+  streamStopAtCap: required(
+    'GW_STREAM_STOP_AT_CAP',
+    type.boolean,
+    'false',
+    'Ends a stream that would pass its cap, with an error as its last event; its record is charged for what was seen of it.',
+  ),
+
   orgId: optional(
     'GW_ORG_ID',
     type.identifier,

@@ -22,6 +22,10 @@ export const ERROR_CODES = {
   egress_denied: { status: 403, meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
   connect_refused: { status: 403, meaning: 'CONNECT named a port or a host that the proxy never connects to.' },
   workload_token_required: { status: 403, meaning: 'The workload has a token and the request did not present it.' },
+  stream_stopped_at_cap: {
+    status: 403,
+    meaning: 'The stream would have passed a cap (`GW_STREAM_STOP_AT_CAP`); said in its last event, behind the status with which it began.',
+  },
   not_found: { status: 404, meaning: 'No such route or entity.' },
   method_not_allowed: { status: 405, meaning: 'The route exists, for other methods; see `Allow`.' },
   proxy_authentication_required: { status: 407, meaning: 'The proxy needs a valid workload token.' },

@@ -3,7 +3,10 @@ import type { Decision, RecordedDecision } from './decision.ts';
 
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
-/** Tokens and cost of one call. Absent is not zero: `usage_reported` says whether the provider gave usage (decision 7.5). */
+/**
+ * Tokens and cost of one call. Absent is not zero: `usage_reported` says whether all counts are the provider's (decision 7.5); tokens beside `false` were approximated by
+ * the gateway from what it saw.
+ */
 export interface Metering {
   readonly tokens_in: number;
   readonly tokens_out: number;

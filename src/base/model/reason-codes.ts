@@ -36,6 +36,11 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.',
   },
+  stream_stopped_at_cap: {
+    decision: 'allow',
+    meaning:
+      'Policy let the call through; its stream was ended where it would have passed a cap (`GW_STREAM_STOP_AT_CAP`). The code behind it says which.',
+  },
   monthly_request_limit_exceeded: { decision: 'deny', meaning: 'The org has used up its requests of this month, and overage is off.' },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },

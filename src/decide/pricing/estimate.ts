@@ -18,6 +18,10 @@ export interface Estimate {
    * takes nothing from the other, and every input token as if it were written to a cache when that is dearer and priced apart.
    */
   readonly reservePico: bigint;
+  /** Input of that reservation. */
+  readonly reservedIn: number;
+  /** The maximum of output that the call itself sets, for all answers together; undefined: none. */
+  readonly statedOut: number | undefined;
 }
 
 /** Output of a model whose maximum is unknown, and the most that is assumed of one whose maximum is known (decision 6.5). */
@@ -48,12 +52,15 @@ export function estimate(
 ): Estimate {
   const prompt = promptOf(params, dialect);
   const ownIn = countTokens(prompt);
-  const ownOut = outputOf(params, dialect, prompt.length > 0, price);
+  const maximum = maximumOf(params, dialect);
+  const statedOut = maximum === undefined ? undefined : timesAnswers(maximum, params);
+  const ownOut = outputOf(params, dialect, prompt.length > 0, price, statedOut);
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
-  const reservePico = dearestCost(Math.max(tokensIn, ownIn), Math.max(tokensOutMax, ownOut), price, cachedRates);
-  return { tokensIn, tokensOutMax, costPico, reservePico };
+  const reservedIn = Math.max(tokensIn, ownIn);
+  const reservePico = dearestCost(reservedIn, Math.max(tokensOutMax, ownOut), price, cachedRates);
+  return { tokensIn, tokensOutMax, costPico, reservePico, reservedIn, statedOut };
 }
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {
@@ -61,13 +68,16 @@ function promptOf(params: Params, dialect: Dialect | undefined): readonly unknow
   return paths.map((path) => valueAt(params, path)).filter((value) => value !== undefined);
 }
 
-function outputOf(params: Params, dialect: Dialect | undefined, hasPrompt: boolean, price: Price): number {
+function outputOf(params: Params, dialect: Dialect | undefined, hasPrompt: boolean, price: Price, stated: number | undefined): number {
   if (dialect?.usage?.tokensOut.how === 'constant') return dialect.usage.tokensOut.constant ?? 0;
   // A format that neither bounds nor reports output has none that is charged by tokens: moderation, re-ranking, video.
   if (dialect !== undefined && dialect.usage === undefined && dialect.maxTokens.length === 0) return 0;
-  const maximum = maximumOf(params, dialect);
-  if (dialect === undefined && maximum === undefined && !hasPrompt) return 0;
-  const one = maximum ?? (price.maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(price.maxOutputTokens, ASSUMED_OUTPUT_CAP));
+  if (stated !== undefined) return stated;
+  if (dialect === undefined && !hasPrompt) return 0;
+  return timesAnswers(price.maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(price.maxOutputTokens, ASSUMED_OUTPUT_CAP), params);
+}
+
+function timesAnswers(one: number, params: Params): number {
   return Math.min(one * answersOf(params), Number.MAX_SAFE_INTEGER);
 }
 

@@ -2,6 +2,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import { ELEMENT, type JsonPicker } from './json-picker.ts';
+import type { StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 
 /**
@@ -12,10 +13,13 @@ export class ArrayTap implements StreamTap {
   readonly #events: EventReader;
   /** Chosen by the first byte that is no white space. */
   #picker: JsonPicker | undefined;
+  readonly #watch: StreamWatch | undefined;
   #closed = false;
+  stopsAt = -1;
 
-  constructor(events: EventReader) {
+  constructor(events: EventReader, watch: StreamWatch | undefined) {
     this.#events = events;
+    this.#watch = watch;
   }
 
   get outcome(): 'open' | 'complete' | 'error' {
@@ -38,11 +42,18 @@ export class ArrayTap implements StreamTap {
       const first = /[^\s]/.exec(text)?.[0];
       if (first === undefined) return -1;
       this.#picker = first === '[' ? this.#events.picker([ELEMENT]) : this.#events.picker();
+      if (this.#watch) this.#picker.onElement = () => this.#mayGoOn();
     }
     this.#picker.push(text);
+    this.stopsAt = this.#picker.stoppedAt;
     this.#closed = this.#picker.closedAt !== -1;
     return this.#picker.closedAt;
   }
 
   end(): void {}
+
+  #mayGoOn(): boolean {
+    this.#watch?.seen.report(this.#events.usage);
+    return this.#watch?.seen.takeGrowth() !== true || !this.#watch.passes();
+  }
 }

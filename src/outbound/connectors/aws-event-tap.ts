@@ -3,6 +3,7 @@ import { latin1 } from './answer-reader.ts';
 import { type AwsFrame, AwsFrames } from './aws-frames.ts';
 import type { EventReader } from './event-reader.ts';
 import { parsed } from './json-picker.ts';
+import type { StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 import { compilePath, type Path, valueAt } from './usage.ts';
 
@@ -19,10 +20,12 @@ export class AwsEventTap implements StreamTap {
   #terminalStart = -1;
   #failed = false;
   #ended = false;
+  readonly #watch: StreamWatch | undefined;
 
   /** @param payloadPath dotted path of the event proper, in base64; a payload without it is the event */
-  constructor(events: EventReader, payloadPath: string | undefined) {
+  constructor(events: EventReader, payloadPath: string | undefined, watch?: StreamWatch) {
     this.#events = events;
+    this.#watch = watch;
     this.#payloadPath = payloadPath === undefined ? undefined : compilePath(payloadPath);
   }
 
@@ -39,6 +42,10 @@ export class AwsEventTap implements StreamTap {
 
   get model(): string | undefined {
     return this.#events.model;
+  }
+
+  get stopsAt(): number {
+    return this.#frames.stoppedAt;
   }
 
   push(chunk: Uint8Array): number {
@@ -59,6 +66,7 @@ export class AwsEventTap implements StreamTap {
     }
     this.#events.read(payload === undefined ? '' : this.#eventOf(payload), headers.get(':event-type') ?? '');
     if (this.#events.done && this.#terminalStart === -1) this.#terminalStart = start;
+    if (this.#watch && this.#terminalStart === -1 && this.#watch.seen.takeGrowth() && this.#watch.passes()) this.#frames.stop();
   }
 
   #eventOf(payload: Buffer): string {

@@ -43,6 +43,8 @@ export class AwsFrames {
   /** Bytes of the stream before the current chunk. */
   #base = 0;
   #broken = false;
+  #stopped = false;
+  #stoppedAt = -1;
 
   constructor(onFrame: (frame: AwsFrame) => void) {
     this.#onFrame = onFrame;
@@ -53,9 +55,21 @@ export class AwsFrames {
     return this.#broken;
   }
 
+  /** Offset in the last chunk behind the message at which `stop` was called; -1 before that. */
+  get stoppedAt(): number {
+    return this.#stoppedAt;
+  }
+
+  /** For the reader of a message: nothing behind it is read. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
   push(chunk: Uint8Array): void {
-    for (let at = 0; at < chunk.length && !this.#broken; )
+    let at = 0;
+    while (at < chunk.length && !this.#broken && !this.#stopped)
       at += this.#left === 0 ? this.#takePrelude(chunk, at) : this.#takeMessage(chunk.subarray(at));
+    if (this.#stopped && this.#stoppedAt === -1) this.#stoppedAt = at;
     this.#base += chunk.length;
   }
 

@@ -1,7 +1,9 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { JsonPicker, parsed } from './json-picker.ts';
+import { ELEMENT, JsonPicker, parsed } from './json-picker.ts';
+import { EACH, type SeenUsage } from './seen-usage.ts';
 import { compilePath, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
+import { utf8Text, utf8Value } from './utf8-text.ts';
 
 /** Members that name an event inside its data, where the format does not name it outside. */
 const TYPE_PATHS: readonly Path[] = [['type'], ['event_type'], ['event']];
@@ -72,8 +74,11 @@ export class EventReader {
   #failed = false;
   #done = false;
   #broken = 0;
+  /** Set when what the stream says is followed while it runs. */
+  readonly #seen: SeenUsage | undefined;
 
-  constructor(dialect: Dialect, rule: StreamRule) {
+  constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage) {
+    this.#seen = seen;
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
     this.#rule = compileRule(rule, this.#usageReader);
   }
@@ -139,12 +144,13 @@ export class EventReader {
     if (event !== '') this.#name(event);
     const type = rule.doneNeedles.length + rule.errorNeedles.length === 0 ? '' : leadingType(data);
     if (type !== undefined && type !== event) this.#name(type);
-    if (!this.#worthParsing(data, type === undefined)) return;
-    const value = this.#parsed(data);
+    const value = this.#valueOf(data, type === undefined);
     if (value === undefined) return;
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
     this.#take(value);
+    this.#seen?.add(value, type === undefined || type === '' ? event : type);
+    this.#seen?.report(this.usage);
   }
 
   #take(value: unknown): void {
@@ -176,6 +182,8 @@ export class EventReader {
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
     add(TYPE_PATHS, (value) => this.#name(value));
+    const seen = this.#seen;
+    if (seen) add(seen.paths.map(ofElements), (value) => seen.addValue(utf8Value(value)));
     return new JsonPicker(paths, (path, value) => uses[path]?.(value));
   }
 
@@ -192,6 +200,12 @@ export class EventReader {
       const type = valueAt(value, path);
       return typeof type === 'string' && names.has(type);
     });
+  }
+
+  /** Undefined when nothing in it matters, or it is none. */
+  #valueOf(data: string, typeUnknown: boolean): unknown {
+    if (this.#seen !== undefined && data !== '') return this.#parsed(utf8Text(data));
+    return this.#worthParsing(data, typeUnknown) ? this.#parsed(data) : undefined;
   }
 
   #parsed(data: string): unknown {
@@ -237,6 +251,10 @@ export class EventReader {
 /** A member that is there to say something. */
 function says(value: unknown): boolean {
   return value !== undefined && value !== null && value !== false && value !== '';
+}
+
+function ofElements(path: Path): Path {
+  return path.map((name) => (name === EACH ? ELEMENT : name));
 }
 
 const TYPE_FIRST = '{"type":"';

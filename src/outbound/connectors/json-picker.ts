@@ -39,6 +39,9 @@ export class JsonPicker {
   #pickStart = 0;
   #broken = 0;
   #closedAt = -1;
+  #stoppedAt = -1;
+  /** Called behind each object or list in a list that is the whole text; false: nothing behind it is read. */
+  onElement: (() => boolean) | undefined;
 
   constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void) {
     this.#paths = paths;
@@ -51,9 +54,14 @@ export class JsonPicker {
     return this.#closedAt;
   }
 
+  /** Index in the last piece behind the element at which `onElement` said to stop; -1 before that. */
+  get stoppedAt(): number {
+    return this.#stoppedAt;
+  }
+
   push(text: string): void {
     this.#pickStart = 0;
-    for (let i = 0; i < text.length; ) {
+    for (let i = 0; i < text.length && this.#stoppedAt === -1; ) {
       if (this.#inString) i = this.#string(text, i);
       else i = this.#structure(text, this.#depth > this.#tracked ? nextBracket(text, i) : i);
     }
@@ -159,6 +167,7 @@ export class JsonPicker {
     this.#expectName = false;
     if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, at + 1));
     if (this.#depth === 0 && this.#closedAt === -1) this.#closedAt = at;
+    else if (this.#depth === 1 && this.#names[0] === ELEMENT && this.onElement?.() === false) this.#stoppedAt = at + 1;
   }
 
   /** A value begins here: is it one of those that are wanted? */

@@ -2,6 +2,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import type { JsonPicker } from './json-picker.ts';
+import type { StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
@@ -33,9 +34,14 @@ export class LineTap implements StreamTap {
   /** Inside a line that is too large to keep. */
   #inLongLine = false;
   #ended = false;
+  readonly #watch: StreamWatch | undefined;
+  /** The event that was read last is one behind which the stream is to end. */
+  #stops = false;
+  stopsAt = -1;
 
-  constructor(events: EventReader, framing: 'sse' | 'ndjson') {
+  constructor(events: EventReader, framing: 'sse' | 'ndjson', watch: StreamWatch | undefined) {
     this.#events = events;
+    this.#watch = watch;
     this.#oneEventPerLine = framing === 'ndjson';
   }
 
@@ -56,6 +62,10 @@ export class LineTap implements StreamTap {
     const text = latin1(chunk);
     const base = this.#base;
     const rest = this.#wholeLines(text, base);
+    if (this.#stops) {
+      this.stopsAt = rest;
+      return -1;
+    }
     if (rest < text.length) {
       this.#beginLine(base + rest);
       this.#keep(text.slice(rest));
@@ -65,11 +75,11 @@ export class LineTap implements StreamTap {
   }
 
   end(): void {
-    if (this.#ended) return;
+    if (this.#ended || this.#stops) return;
+    this.#ended = true;
     // Many servers leave out the last empty line, and clients take the event all the same.
     if (this.#carry !== '' || this.#inLongLine) this.#endLine('');
     this.#dispatch();
-    this.#ended = true;
   }
 
   /** Takes every line that ends in this text; returns where the unfinished one begins. */
@@ -89,6 +99,7 @@ export class LineTap implements StreamTap {
         if (lf === at) at++;
         cr = text.indexOf('\r', at);
       }
+      if (this.#stops) break;
       if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
     }
     return at;
@@ -155,6 +166,7 @@ export class LineTap implements StreamTap {
       this.#events.read('', this.#eventName);
     } else if (this.#data !== undefined) this.#events.read(this.#data, this.#eventName);
     if (this.#events.done) this.#terminate();
+    if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = this.#watch.seen.takeGrowth() && this.#watch.passes();
     this.#picker = undefined;
     this.#data = undefined;
     this.#eventName = '';

@@ -6,6 +6,8 @@ import { compilePath, modelName, usageReader, valueAt } from './usage.ts';
 export interface ServerEvent {
   readonly kind: 'settings' | 'started' | 'done' | 'error' | 'side' | 'other';
   readonly type: string;
+  /** All of it. */
+  readonly data: Readonly<Record<string, unknown>>;
   /** Of the call that it belongs to, when it says so. */
   readonly responseId: string | undefined;
   /** The lane of a socket that carries several (`stream_id`). */
@@ -38,6 +40,7 @@ export function readServerEvent(payload: Buffer, rule: SocketRule, call: Dialect
   return {
     kind,
     type,
+    data: event,
     responseId: text(event['response_id']) ?? text(response?.['id']),
     lane: text(event['stream_id']),
     settings: kind === 'settings' ? record(event['session']) : undefined,

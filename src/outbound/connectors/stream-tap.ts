@@ -15,4 +15,6 @@ export interface StreamTap {
   readonly usage: Usage | undefined;
   /** The model that the answer names. */
   readonly model: string | undefined;
+  /** Offset in the last chunk behind the event at which the stream is to end (see StreamWatch); -1 while it may go on. Nothing behind it is read. */
+  readonly stopsAt: number;
 }

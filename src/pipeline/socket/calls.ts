@@ -1,15 +1,20 @@
 import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
 import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connectors/socket-events.ts';
 import { beginSocketCall } from '../begin.ts';
+import type { CapReached } from '../cap-reached.ts';
 import type { Exchange } from '../exchange.ts';
 import { closeExchange, type RunResult, walkLine } from '../run.ts';
 import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
+import { takeSeen } from '../stages/meter.ts';
+import { stopMembers, stopText } from '../stop-event.ts';
+import { type StreamCap, streamCapOf } from '../stream-cap.ts';
 import { SocketAnswer } from './socket-answer.ts';
 
 /** One call on the socket, from its judgement to its record. */
@@ -27,6 +32,8 @@ export interface OpenCall {
   readonly allowed: boolean;
   /** Why it ends without a record. */
   readonly failure: GatewayError | undefined;
+  /** Set when it ends where it would pass a cap. */
+  readonly cap: StreamCap | undefined;
 }
 
 /** Why calls end that are not over. */
@@ -58,6 +65,11 @@ export class SocketCalls {
 
   get size(): number {
     return this.#asked.length + this.#begun.size;
+  }
+
+  /** Whether a call that has begun is not over yet. */
+  has(call: OpenCall): boolean {
+    return [...this.#begun.values()].includes(call);
   }
 
   /** The server has told the settings of the calls to come. */
@@ -147,12 +159,14 @@ export class SocketCalls {
     const { exchange, answer } = call;
     exchange.usage = end.usage;
     exchange.answeredModel = end.model;
-    answer.streamOutcome = end.outcome;
+    answer.streamOutcome = answer.stopped ? 'aborted' : end.outcome;
+    call.cap?.seen.report(end.usage);
     return this.close(call);
   }
 
   /** Ends the call, whatever became of it. */
   close(call: OpenCall): Promise<RunResult> {
+    takeSeen(call.exchange, call.cap?.seen);
     for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
     this.#pipeline.buffers.give(call.held);
     return closeExchange(call.exchange, this.#pipeline, call.failure);
@@ -170,9 +184,24 @@ export class SocketCalls {
     );
   }
 
+  /** Whether the call is to end behind this event, because it would pass a cap. */
+  passes({ cap, answer }: OpenCall, { data, type }: ServerEvent): boolean {
+    if (cap === undefined || answer.stopped) return false;
+    cap.seen.add(data, type);
+    if (cap.seen.takeGrowth() && cap.passes()) answer.stopped = cap.reached;
+    return answer.stopped !== undefined;
+  }
+
+  /** The event that tells the client that a call was ended at its cap. */
+  toldStopped({ exchange, eventId, lane }: OpenCall, record: ExecutionRecord, reached: CapReached): Buffer {
+    const text = stopText(reached);
+    const body = { ...refusalBody(errorShape(exchange), text), ...stopMembers(record) };
+    return Buffer.from(errorEvent(body, text.status, aboutCall(eventId, lane)));
+  }
+
   /** The event that tells the client of a refusal. */
   told({ exchange, eventId, lane }: OpenCall, result: RunResult): Buffer {
-    const about = { ...(eventId === undefined ? {} : { eventId }), ...(lane === undefined ? {} : { lane }) };
+    const about = aboutCall(eventId, lane);
     if (result.kind === 'recorded' && result.refusal) {
       const body = proxiedRefusal(result.record, result.refusal, errorShape(exchange), refusalBody);
       return Buffer.from(errorEvent(body as Readonly<Record<string, unknown>>, result.refusal.status, about));
@@ -225,6 +254,7 @@ export class SocketCalls {
       held: room ? held : 0,
       allowed,
       failure,
+      cap: allowed ? streamCapOf(exchange, this.#pipeline) : undefined,
     };
   }
 
@@ -235,6 +265,10 @@ export class SocketCalls {
     this.#pipeline.buffers.give(judged.held);
     return { ...judged, held: 0 };
   }
+}
+
+function aboutCall(eventId: string | undefined, lane: string | undefined): { eventId?: string; lane?: string } {
+  return { ...(eventId === undefined ? {} : { eventId }), ...(lane === undefined ? {} : { lane }) };
 }
 
 function encoded(params: Readonly<Record<string, unknown>>): Uint8Array {

@@ -2,6 +2,7 @@ import type { SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
 import type { Exchange } from '../exchange.ts';
@@ -11,6 +12,8 @@ import { Lane } from './lane.ts';
 
 /** How long a side may take to close once it was told to (RFC 6455 §7.1.1). */
 const CLOSE_MS = 5_000;
+/** How long a server may take to end a call that it was told to stop. */
+const CANCEL_MS = 2_000;
 const POLICY_VIOLATION = 1008;
 const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
@@ -174,9 +177,31 @@ export class MeteredSocket {
       if (event.kind === 'started') this.#cancel(event);
       return undefined;
     }
+    if (call?.answer.stopped) return undefined;
     call?.answer.add(payload);
     this.#toClient(opcode, payload);
+    return call && this.#calls.passes(call, event) ? this.#stopAtCap(call, event) : undefined;
+  }
+
+  /** Stops a call that would pass its cap. Where the format can say so, its server ends it, and reports what it used; else the socket ends with it. */
+  #stopAtCap(call: OpenCall, event: ServerEvent): Promise<void> | undefined {
+    if (this.#rule.cancel === undefined) return this.#endAtCap(call);
+    this.#cancel(event);
+    this.#pipeline.clock.after(CANCEL_MS, () => {
+      if (this.#calls.has(call)) void this.#endAtCap(call);
+    });
     return undefined;
+  }
+
+  async #endAtCap(call: OpenCall): Promise<void> {
+    const result = await this.#calls.close(call);
+    if (result.kind !== 'recorded') return this.#reset();
+    this.#tellStopped(call, result.record);
+    this.#end(POLICY_VIOLATION, 'a response was stopped at its cap', { clientGone: true });
+  }
+
+  #tellStopped(call: OpenCall, record: ExecutionRecord): void {
+    if (call.answer.stopped) this.#toClient(OPCODE.text, this.#calls.toldStopped(call, record, call.answer.stopped));
   }
 
   /** Stops what the server began and policy refuses; a format without a way to say so ends the socket. */
@@ -194,6 +219,7 @@ export class MeteredSocket {
       this.#reset();
       return;
     }
+    if (result.kind === 'recorded') this.#tellStopped(call, result.record);
     if (call.allowed) this.#toClient(opcode, payload);
     else this.#toClient(OPCODE.text, this.#calls.told(call, result));
     this.#leaveWhenIdle();

@@ -72,6 +72,7 @@ class Acceptance implements Delivered {
   readonly failure = undefined;
   readonly started = true;
   readonly meter = undefined;
+  readonly stopped = undefined;
   readonly answer = undefined;
   readonly headLatencyMs: number;
   readonly #exchange: Exchange;

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Sha256 } from '../../base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import type { CapReached } from '../cap-reached.ts';
 import type { Delivered } from '../exchange.ts';
 
 /** What a WebSocket answered has the status with which it was opened: a call on it has none of its own. */
@@ -11,6 +12,7 @@ export class SocketAnswer implements Delivered {
   readonly status = SWITCHED;
   readonly started = true;
   readonly meter = undefined;
+  stopped: CapReached | undefined;
   readonly answer = undefined;
   headLatencyMs: number | undefined;
   responseBytes = 0;

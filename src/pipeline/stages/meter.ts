@@ -1,4 +1,5 @@
-import type { Delivered } from '../exchange.ts';
+import type { SeenUsage } from '../../outbound/connectors/seen-usage.ts';
+import type { Delivered, Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 import { tellOfClientCertificate } from '../tunnel-call.ts';
 
@@ -9,10 +10,18 @@ export const meter: Stage = {
     const { delivery } = exchange;
     exchange.usage = delivery?.meter?.usage;
     exchange.answeredModel = delivery?.meter?.model;
+    takeSeen(exchange, delivery?.meter?.seen);
     if (delivery?.failure) refuseFailed(delivery, exchange.host, pipeline);
     return undefined;
   },
 };
+
+/** A watched stream that did not come to its end has cost what was seen of it, whether or not the provider came to report it (decision 6.4). */
+export function takeSeen(exchange: Exchange, seen: SeenUsage | undefined): void {
+  if (seen?.approximated !== true || exchange.delivery?.streamOutcome === 'complete') return;
+  exchange.usage = seen.usage;
+  exchange.usageApproximated = true;
+}
 
 function refuseFailed({ failure, started }: Delivered, host: string, { events }: Pipeline): void {
   tellOfClientCertificate(failure, host, events);

@@ -51,7 +51,7 @@ async function replayOrKeep(exchange: Exchange, pipeline: Pipeline, request: Act
 function keep(exchange: Exchange, { idempotency }: Pipeline, key: string, actionHash: string, record: ExecutionRecord): readonly Effect[] {
   const { delivery, refusal } = exchange;
   if (!REPLAYED.has(record.decision)) return [];
-  if (delivery && (delivery.clientGone || delivery.failure || isForNow(delivery.status))) return [];
+  if (delivery && (delivery.clientGone || delivery.failure || delivery.stopped || isForNow(delivery.status))) return [];
   const answer = refusal ? undefined : resultOf(exchange);
   const call = {
     record_id: record.record_id,

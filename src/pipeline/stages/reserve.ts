@@ -5,6 +5,7 @@ import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
+import { capAttributes, capCode } from '../stream-cap.ts';
 
 /**
  * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before
@@ -29,12 +30,7 @@ function spenderOf({ orgId, workloadId, attribution, connectorId }: Exchange): S
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
-function exceeded(exchange: Exchange, { limit, capPico, settledPico, reservedPico }: CapExceeded): Refusal {
-  exchange.traceAttributes = {
-    cost_estimate_usd: usdFromPico(exchange.estimate?.reservePico ?? 0n),
-    ...(limit ? { limit_id: limit.limit_id, limit_usd: usdFromPico(capPico) } : { budget_monthly_usd_max: usdFromPico(capPico) }),
-    spent_usd: usdFromPico(settledPico),
-    reserved_usd: usdFromPico(reservedPico),
-  };
-  return deny(limit ? 'budget_limit_exceeded' : 'budget_monthly_usd_max_exceeded', 'budget_exceeded');
+function exceeded(exchange: Exchange, cap: CapExceeded): Refusal {
+  exchange.traceAttributes = { cost_estimate_usd: usdFromPico(exchange.estimate?.reservePico ?? 0n), ...capAttributes(cap) };
+  return deny(capCode(cap), 'budget_exceeded');
 }

@@ -1,13 +1,15 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
-import { REASON_CODES } from '../../base/model/reason-codes.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
 import type { Route } from '../http/route.ts';
 import { Buckets, registerHistogram } from './histogram.ts';
 import { METRICS, type MetricRow } from './table.ts';
 
 const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
+const STOPPED = 'stream_stopped_at_cap' satisfies ReasonCode;
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
 
 const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
@@ -112,6 +114,22 @@ function gauge(registry: Registry, { name, help }: MetricRow, read: () => number
   registry.registerMetric(metric);
 }
 
+/** What records say of prices and limits. */
+function moneyListener(
+  registry: Registry,
+  org: (id: string) => string,
+  provider: (id: string | undefined) => string,
+): (record: ExecutionRecord) => void {
+  const overageEnforced = counter(registry, METRICS.overageEnforced);
+  const pricedByDefault = counter(registry, METRICS.pricedByDefault);
+  const streamsStopped = counter(registry, METRICS.streamsStopped);
+  return (record) => {
+    if (record.metering?.rate_source === 'default') pricedByDefault(provider(record.provider)).inc();
+    if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
+    if (record.error?.code === STOPPED) streamsStopped(org(record.org_id), reason(record.reason_codes.at(-1) ?? '')).inc();
+  };
+}
+
 /** Counts what records say. `org` and `provider` fold what nobody configured. */
 function executionListener(
   registry: Registry,
@@ -124,17 +142,15 @@ function executionListener(
   const upstream = histogram(registry, METRICS.upstreamLatency);
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
-  const overageEnforced = counter(registry, METRICS.overageEnforced);
-  const pricedByDefault = counter(registry, METRICS.pricedByDefault);
+  const countMoney = moneyListener(registry, org, provider);
   return ({ record, durationMs }) => {
     const action = actionType(record.action_type);
     requests(action, record.decision, org(record.org_id)).inc();
     duration(action, record.decision).observe(durationMs);
     if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
     if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
-    if (record.metering?.rate_source === 'default') pricedByDefault(provider(record.provider)).inc();
-    if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
-    for (const code of DENIALS.has(record.decision) ? record.reason_codes : []) denies(org(record.org_id), reason(code)).inc();
+    countMoney(record);
+    if (DENIALS.has(record.decision)) for (const code of record.reason_codes) denies(org(record.org_id), reason(code)).inc();
   };
 }
 

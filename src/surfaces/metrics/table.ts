@@ -70,6 +70,12 @@ export const METRICS = {
     labels: ['org_id', 'level'],
     help: 'Budgets that reached a threshold (`warning`, `critical`, `exceeded`), once per period and level.',
   },
+  streamsStopped: {
+    name: 'gw_streams_stopped_at_cap_total',
+    type: 'counter',
+    labels: ['org_id', 'reason_code'],
+    help: 'Streams that were ended because they would have passed a cap, by the cap (`GW_STREAM_STOP_AT_CAP`).',
+  },
   policyLoads: {
     name: 'gw_policy_loads_total',
     type: 'counter',

@@ -32,8 +32,8 @@ const SDKS = {
         }
       },
       responses: async () => (await client.responses.create({ model: 'gpt-4o-mini', input: PROMPT })).output_text,
-      'responses-stream': async () =>
-        collect(await client.responses.create({ model: 'gpt-4o-mini', input: PROMPT, stream: true }), (event) =>
+      'responses-stream': async (model = 'gpt-4o-mini') =>
+        collect(await client.responses.create({ model, input: PROMPT, stream: true }), (event) =>
           event.type === 'response.output_text.delta' ? event.delta : '',
         ),
     };

@@ -1,0 +1,113 @@
+import type { DeltaRule } from '../../base/catalogue/types.ts';
+import type { Usage } from '../../base/model/usage.ts';
+import { countTokens } from '../../decide/pricing/count-tokens.ts';
+import { textTokens } from '../../decide/pricing/text-tokens.ts';
+import { compilePath, type Path, valueAt } from './usage.ts';
+
+/** What is known of a call's tokens before its answer. */
+export interface ExpectedTokens {
+  readonly tokensIn: number;
+  /** The maximum of output that the call states; undefined: none, or one that is only assumed. */
+  readonly outStated: number | undefined;
+}
+
+/** Asked while a stream runs whether it may go on. */
+export interface StreamWatch {
+  readonly seen: SeenUsage;
+  /** True: the stream is to end here. Asked again after each event that brought output, never of one that ends the stream anyway. */
+  passes(): boolean;
+}
+
+/** Stands in a path for each element of a list. */
+export const EACH = '*';
+/** Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation: providers end the output there. */
+const STATED_HALVES = 3;
+
+/**
+ * What a stream has used so far: the provider's last report, and an approximation of what came since. A report counts once it says more output than the one before: some
+ * providers repeat a zero until the end.
+ */
+export class SeenUsage {
+  readonly #paths: readonly Path[];
+  readonly #except: ReadonlySet<string>;
+  readonly #expected: ExpectedTokens;
+  /** Of all deltas, approximated, not rounded. */
+  #tokens = 0;
+  #atReport = 0;
+  #reported: Usage | undefined;
+  #grew = false;
+
+  constructor({ paths, except }: DeltaRule, expected: ExpectedTokens) {
+    this.#paths = paths.map(compilePath);
+    this.#except = new Set(except);
+    this.#expected = expected;
+  }
+
+  /** Paths of what counts as output, `*` for each element. */
+  get paths(): readonly Path[] {
+    return this.#paths;
+  }
+
+  /** One event: its data, and its name where that is known. */
+  add(data: unknown, name: string): void {
+    if (this.#except.size > 0 && this.#except.has(name === '' ? String(valueAt(data, TYPE)) : name)) return;
+    for (const path of this.#paths) this.#addAt(data, path, 0);
+  }
+
+  /** One value of those that `paths` name. */
+  addValue(value: unknown): void {
+    const tokens = typeof value === 'string' ? textTokens(value) : countTokens([value]);
+    if (tokens <= 0) return;
+    this.#tokens += tokens;
+    this.#grew = true;
+  }
+
+  /** What the provider reports by now; the output of the event that says so has been added. */
+  report(usage: Usage | undefined): void {
+    if (usage === undefined) return;
+    if (usage.tokens_out > (this.#reported?.tokens_out ?? 0)) this.#atReport = this.#tokens;
+    this.#reported = usage;
+  }
+
+  /** Whether output came since this was last asked. */
+  takeGrowth(): boolean {
+    const grew = this.#grew;
+    this.#grew = false;
+    return grew;
+  }
+
+  /** Something came that no report holds yet. */
+  get approximated(): boolean {
+    return this.#tokens > this.#atReport;
+  }
+
+  /** Counts of both; equal to the last report when nothing came since. */
+  get usage(): Usage {
+    const { tokensIn, outStated } = this.#expected;
+    const reported = this.#reported;
+    const reportedOut = reported?.tokens_out ?? 0;
+    const out = Math.ceil(reportedOut + this.#tokens - this.#atReport);
+    const isExcess = outStated !== undefined && out > outStated && out * 2 <= outStated * STATED_HALVES;
+    return {
+      ...reported,
+      tokens_in: reported !== undefined && reported.tokens_in > 0 ? reported.tokens_in : tokensIn,
+      tokens_out: isExcess ? Math.max(reportedOut, outStated) : out,
+    };
+  }
+
+  #addAt(value: unknown, path: Path, from: number): void {
+    let at = value;
+    for (let depth = from; depth < path.length; depth++) {
+      const name = path[depth];
+      if (name === EACH) {
+        if (Array.isArray(at)) for (const element of at) this.#addAt(element, path, depth + 1);
+        return;
+      }
+      if (name === undefined || typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return;
+      at = Reflect.get(at, name);
+    }
+    if (at !== undefined && at !== null) this.addValue(at);
+  }
+}
+
+const TYPE: Path = ['type'];

@@ -1,0 +1,81 @@
+import type { DeltaRule } from '../base/catalogue/types.ts';
+import { parseUsd, usdFromPico } from '../base/lib/money.ts';
+import type { ReasonCode } from '../base/model/reason-codes.ts';
+import { meter } from '../decide/pricing/meter.ts';
+import { SeenUsage, type StreamWatch } from '../outbound/connectors/seen-usage.ts';
+import type { CapExceeded } from '../services/budgets.ts';
+import type { CapReached } from './cap-reached.ts';
+import type { Exchange } from './exchange.ts';
+import type { Pipeline } from './stage.ts';
+
+/** `GW_STREAM_STOP_AT_CAP`: follows what one call costs while it streams, against every cap that holds it. */
+export class StreamCap implements StreamWatch {
+  readonly seen: SeenUsage;
+  /** Set when the stream is to end. */
+  reached: CapReached | undefined;
+  readonly #exchange: Exchange;
+  readonly #pipeline: Pipeline;
+  readonly #ofRequest: bigint | undefined;
+
+  constructor(exchange: Exchange, pipeline: Pipeline, rule: DeltaRule) {
+    const { estimate, verdict } = exchange;
+    this.#exchange = exchange;
+    this.#pipeline = pipeline;
+    this.#ofRequest = verdict?.effects.usd_max === undefined ? undefined : parseUsd(verdict.effects.usd_max);
+    this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
+  }
+
+  passes(): boolean {
+    const { price, reservation } = this.#exchange;
+    if (price === undefined) return false;
+    const { settings, budgets } = this.#pipeline;
+    const cost = meter(this.seen.usage, price, settings.pricingCached).costPico;
+    if (this.#ofRequest !== undefined && cost > this.#ofRequest) this.reached = ofRequest(cost, this.#ofRequest);
+    const exceeded = reservation?.capped ? budgets.grow(reservation, cost) : undefined;
+    if (exceeded) this.reached ??= ofBudget(cost, exceeded);
+    if (this.reached) this.#tell(this.reached);
+    return this.reached !== undefined;
+  }
+
+  #tell({ reasonCode, attributes }: CapReached): void {
+    const { recordId, orgId, workloadId } = this.#exchange;
+    const about = { record_id: recordId, org_id: orgId, workload_id: workloadId, reason_code: reasonCode, ...attributes };
+    this.#pipeline.log.warn(about, 'a stream is ended, because it would pass its cap');
+  }
+}
+
+/** Undefined where nothing is to be watched: the setting is off, no cap holds the call, or its format does not show what it says. */
+export function streamCapOf(exchange: Exchange, pipeline: Pipeline): StreamCap | undefined {
+  if (!pipeline.settings.stopAtCap) return undefined;
+  const { operation, price, reservation, verdict } = exchange;
+  const rule = operation?.dialect?.deltas;
+  const holds = verdict?.effects.usd_max !== undefined || reservation?.capped === true;
+  return holds && rule !== undefined && price !== undefined ? new StreamCap(exchange, pipeline, rule) : undefined;
+}
+
+/** What the record, the log and a decision trace say of a cap of budgets. */
+export function capAttributes({ limit, capPico, settledPico, reservedPico }: CapExceeded): Readonly<Record<string, string>> {
+  return {
+    ...(limit ? { limit_id: limit.limit_id, limit_usd: usdFromPico(capPico) } : { budget_monthly_usd_max: usdFromPico(capPico) }),
+    spent_usd: usdFromPico(settledPico),
+    reserved_usd: usdFromPico(reservedPico),
+  };
+}
+
+/** The code of a cap of budgets. */
+export function capCode({ limit }: CapExceeded): ReasonCode {
+  return limit ? 'budget_limit_exceeded' : 'budget_monthly_usd_max_exceeded';
+}
+
+function ofRequest(costPico: bigint, capPico: bigint): CapReached {
+  const usd = usdFromPico(capPico);
+  const attributes = { cost_usd: usdFromPico(costPico), budget_usd_max: usd };
+  return { reasonCode: 'budget_usd_max_exceeded', cap: `the cap of one request, ${usd} USD`, costPico, attributes };
+}
+
+function ofBudget(costPico: bigint, exceeded: CapExceeded): CapReached {
+  const { limit, capPico } = exceeded;
+  const cap = limit ? `the ${limit.period} budget limit of its ${limit.scope}` : 'the cap of its project for this month';
+  const attributes = { cost_usd: usdFromPico(costPico), ...capAttributes(exceeded) };
+  return { reasonCode: capCode(exceeded), cap: `${cap}, ${usdFromPico(capPico)} USD`, costPico, attributes };
+}
