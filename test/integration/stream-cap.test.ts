@@ -71,66 +71,90 @@ function dataOf(last: string): Json {
 /** How each format tells it. */
 const TOLD: Readonly<Record<string, { event?: string; data: object }>> = {
   openai_chat: {
-    data: { error: { message: /budget limit of its org, 0\.002 USD/, type: 'budget_exceeded', param: null, code: 'budget_exceeded' } },
+    data: {
+      error: { message: /would pass the monthly budget limit of its org/, type: 'budget_exceeded', param: null, code: 'budget_exceeded' },
+    },
   },
   openai_completions: { data: { error: { code: 'budget_exceeded' } } },
-  openai_responses: { event: 'error', data: { type: 'error', code: 'budget_exceeded', message: /0\.002 USD/, param: null } },
-  anthropic_messages: { event: 'error', data: { type: 'error', error: { type: 'budget_exceeded', message: /0\.002 USD/ } } },
-  gemini_generate: { data: { error: { code: 403, message: /0\.002 USD/, status: 'PERMISSION_DENIED' } } },
-  gemini_interactions: { event: 'error', data: { event_type: 'error', error: { message: /0\.002 USD/ } } },
-  cohere_chat: { event: 'message-end', data: { type: 'message-end', delta: { finish_reason: 'ERROR', error: /0\.002 USD/ } } },
-  cohere_chat_v1: { data: { event_type: 'stream-end', is_finished: true, finish_reason: 'ERROR', message: /0\.002 USD/ } },
-  cohere_generate: { data: { event_type: 'stream-error', finish_reason: 'ERROR', err: /0\.002 USD/ } },
-  ollama: { data: { error: /0\.002 USD/ } },
-  mistral_chat: { data: { object: 'error', message: /0\.002 USD/, type: 'budget_exceeded', error: { message: /0\.002 USD/ } } },
+  openai_responses: { event: 'error', data: { type: 'error', code: 'budget_exceeded', message: /budget limit of its org/, param: null } },
+  anthropic_messages: { event: 'error', data: { type: 'error', error: { type: 'budget_exceeded', message: /budget limit of its org/ } } },
+  gemini_generate: { data: { error: { code: 403, message: /budget limit of its org/, status: 'PERMISSION_DENIED' } } },
+  gemini_interactions: { event: 'error', data: { event_type: 'error', error: { message: /budget limit of its org/ } } },
+  cohere_chat: { event: 'message-end', data: { type: 'message-end', delta: { finish_reason: 'ERROR', error: /budget limit of its org/ } } },
+  cohere_chat_v1: { data: { event_type: 'stream-end', is_finished: true, finish_reason: 'ERROR', message: /budget limit of its org/ } },
+  cohere_generate: { data: { event_type: 'stream-error', finish_reason: 'ERROR', err: /budget limit of its org/ } },
+  ollama: { data: { error: /budget limit of its org/ } },
+  mistral_chat: {
+    data: { object: 'error', message: /budget limit of its org/, type: 'budget_exceeded', error: { message: /budget limit of its org/ } },
+  },
   mistral_conversations: {
     event: 'conversation.response.error',
-    data: { type: 'conversation.response.error', message: /0\.002 USD/, code: 403 },
+    data: { type: 'conversation.response.error', message: /budget limit of its org/, code: 403 },
   },
 };
 
-for (const form of ENDLESS) {
-  t.test(`a stream is ended at its cap: ${form.name}`, async (t) => {
-    const upstream = endlessUpstream();
-    const governed = await capped(t, upstream);
-    await governed.limit(CAP);
-    const answer = await through(governed, form);
-    const record = await governed.recordOf(answer);
-    const { said, last, events } = lastWord(form, answer.body);
-    t.equal(answer.status, 200);
-    t.equal(upstream.ended, 0, 'the upstream was stopped');
-    t.ok(events > 40 && events < 80, `about as many words as the cap allows: ${events}`);
-    const told = TOLD[form.dialect];
-    t.match(dataOf(last), told?.data);
-    t.equal(/^event: (.*)$/m.exec(last)?.[1], told?.event);
-    t.match(dataOf(last), { reason: 'budget_exceeded', record_id: record['record_id'], record_hash: record['record_hash'] });
-    t.match(dataOf(last)['reason_codes'], ['stream_stopped_at_cap', 'budget_limit_exceeded']);
-    if (form.contentType.startsWith('application/json')) t.doesNotThrow(() => JSON.parse(said + last) as unknown, 'still one JSON array');
-    t.match(record, {
-      decision: 'allow',
-      reason: 'budget_exceeded',
-      reason_codes: ['stream_stopped_at_cap', 'budget_limit_exceeded'],
-      stream_outcome: 'aborted',
-      status_code: 200,
-      error: { code: 'stream_stopped_at_cap', message: /the monthly budget limit of its org, 0\.002 USD/ },
-      response_bytes: Buffer.byteLength(said),
-      metering: { usage_reported: form.name === 'Gemini', rate_in: '10', rate_out: '30' },
-    });
-    const cost = (record['metering'] as { cost_usd: string }).cost_usd;
-    t.ok(picoFromUsd(cost) > picoFromUsd(CAP), 'the event that passed the cap is the last that was given, and charged');
-    t.ok(picoFromUsd(cost) < picoFromUsd('0.0021'), cost);
-    t.match(await limits(governed.gw), [{ spent_usd: cost, reserved_usd: '0' }]);
-    t.equal((await through(governed, form)).status, 403, 'nothing is left');
-    t.match(
-      (await governed.gw.admin('GET', '/metrics')).text,
-      /gw_streams_stopped_at_cap_total\{org_id="default",reason_code="budget_limit_exceeded"\} 1/,
-    );
-    t.match(
-      governed.lines.find(({ msg }) => String(msg).includes('would pass its cap')),
-      { level: 'warn', record_id: record['record_id'], reason_code: 'budget_limit_exceeded', limit_usd: '0.002', spent_usd: '0' },
-    );
-  });
+/** A cap that leaves so much of what is spent already. */
+async function leave(
+  governed: Awaited<ReturnType<typeof capped>>,
+  amount: string,
+): Promise<{ cap: string; spent: string; remove(): Promise<unknown> }> {
+  const draft = (await governed.limit('1', { actions: [] })).body as { limit_id: string };
+  const spent = String((await limits(governed.gw)).find(({ limit_id }) => limit_id === draft.limit_id)?.['spent_usd']);
+  const cap = usdFromPico(picoFromUsd(spent) + picoFromUsd(amount));
+  const made = (await governed.limit(cap)).body as { limit_id: string };
+  const remove = () =>
+    Promise.all([draft, made].map(({ limit_id }) => governed.gw.admin('DELETE', `/v1/admin/budgets/limits/${limit_id}`)));
+  return { cap, spent, remove };
 }
+
+t.test('a stream is ended at its cap', async (t) => {
+  const upstream = endlessUpstream();
+  const governed = await capped(t, upstream);
+  for (const form of ENDLESS) {
+    await t.test(form.name, async (t) => {
+      const { cap, spent, remove } = await leave(governed, CAP);
+      const answer = await through(governed, form);
+      const record = await governed.recordOf(answer);
+      const { said, last, events } = lastWord(form, answer.body);
+      t.equal(answer.status, 200);
+      t.equal(upstream.ended, 0, 'the upstream was stopped');
+      t.ok(events > 40 && events < 80, `about as many words as the cap allows: ${events}`);
+      const told = TOLD[form.dialect];
+      t.match(dataOf(last), told?.data);
+      t.equal(/^event: (.*)$/m.exec(last)?.[1], told?.event);
+      const codes = ['stream_stopped_at_cap', 'budget_limit_exceeded'];
+      t.match(dataOf(last), {
+        reason: 'budget_exceeded',
+        reason_codes: codes,
+        record_id: record['record_id'],
+        record_hash: record['record_hash'],
+      });
+      if (form.contentType.startsWith('application/json')) t.doesNotThrow(() => JSON.parse(said + last) as unknown, 'still one JSON array');
+      t.match(record, {
+        decision: 'allow',
+        reason: 'budget_exceeded',
+        reason_codes: codes,
+        stream_outcome: 'aborted',
+        status_code: 200,
+        error: { code: 'stream_stopped_at_cap', message: new RegExp(`the monthly budget limit of its org, ${cap} USD`) },
+        response_bytes: Buffer.byteLength(said),
+        metering: { usage_reported: form.name === 'Gemini', rate_in: '10', rate_out: '30' },
+      });
+      const cost = picoFromUsd((record['metering'] as { cost_usd: string }).cost_usd);
+      t.ok(cost > picoFromUsd(CAP), 'the event that passed the cap is the last that was given, and charged');
+      t.ok(cost < picoFromUsd('0.0021'), usdFromPico(cost));
+      t.match((await limits(governed.gw)).at(-1), { spent_usd: usdFromPico(picoFromUsd(spent) + cost), reserved_usd: '0' });
+      t.equal((await through(governed, form)).status, 403, 'nothing is left');
+      t.match(
+        governed.lines.find(({ msg, record_id: id }) => id === record['record_id'] && String(msg).includes('would pass its cap')),
+        { level: 'warn', reason_code: 'budget_limit_exceeded', limit_usd: cap, spent_usd: spent },
+      );
+      await remove();
+    });
+  }
+  const counted = new RegExp(`gw_streams_stopped_at_cap_total\\{org_id="default",reason_code="budget_limit_exceeded"\\} ${ENDLESS.length}`);
+  t.match((await governed.gw.admin('GET', '/metrics')).text, counted);
+});
 
 t.test('every format that providers stream by default shows what it says', async (t) => {
   const catalogue = loadCatalogue();
@@ -160,11 +184,11 @@ t.test('on each door', async (t) => {
       return h1Request(socket, CHAT.host, request(CHAT, `https://${CHAT.host}${CHAT.path}`));
     },
   };
+  const upstream = endlessUpstream();
+  const governed = await capped(t, upstream);
   for (const [name, call] of Object.entries(doors)) {
     await t.test(name, async (t) => {
-      const upstream = endlessUpstream();
-      const governed = await capped(t, upstream);
-      await governed.limit(CAP);
+      const { remove } = await leave(governed, CAP);
       const answer = await call(governed);
       t.match(dataOf(lastWord(CHAT, answer.body).last), {
         error: { code: 'budget_exceeded' },
@@ -172,11 +196,11 @@ t.test('on each door', async (t) => {
       });
       t.match(await governed.recordOf(answer), { stream_outcome: 'aborted', error: { code: 'stream_stopped_at_cap' } });
       t.equal(upstream.ended, 0);
+      await remove();
     });
   }
   await t.test('structured API', async (t) => {
-    const governed = await capped(t, endlessUpstream());
-    await governed.limit(CAP);
+    const { cap } = await leave(governed, CAP);
     const key = { idempotency_key: 'once' };
     const answer = await governed.execute(key, { params: CHAT.body });
     const { last } = lastWord(CHAT, Buffer.from(String(answer.body['text'])));
@@ -187,8 +211,8 @@ t.test('on each door', async (t) => {
       decision: 'allow',
       reason: 'budget_exceeded',
       reason_codes: ['stream_stopped_at_cap', 'budget_limit_exceeded'],
-      error: { code: 'stream_stopped_at_cap', message: /0\.002 USD/ },
-      decision_trace: { attributes: { limit_usd: '0.002', cost_usd: /^0\.002/ } },
+      error: { code: 'stream_stopped_at_cap', message: /budget limit of its org/ },
+      decision_trace: { attributes: { limit_usd: cap, cost_usd: /^0\.002/ } },
     });
     t.match(await governed.gw.record(String(event['record_id'])), { record_hash: event['record_hash'], stream_outcome: 'aborted' });
     t.equal((await governed.execute(key, { params: CHAT.body })).status, 403, 'an answer that was not complete is not given again');
@@ -218,16 +242,14 @@ t.test('each cap that holds a call ends its stream', async (t) => {
 });
 
 t.test('where nothing is to be ended nothing is', async (t) => {
-  const whole = async (t: HasTeardown, options: Parameters<typeof startGoverned>[1], limit?: object) => {
-    const governed = await capped(t, endlessUpstream(), options);
-    if (limit) await governed.limit(CAP, limit);
-    const { body } = await through(governed, CHAT);
-    return body.equals(Buffer.from(endlessText(CHAT)));
-  };
-  t.ok(await whole(t, { env: { GW_STREAM_STOP_AT_CAP: 'false' } }, {}), 'the setting is off');
-  t.ok(await whole(t, {}), 'no cap holds the call');
-  t.ok(await whole(t, {}, { actions: ['alert'] }), 'nor does an alert');
-  t.ok(await whole(t, {}, { scope: 'project', scope_id: 'another' }), 'nor the cap of another project');
+  const said = Buffer.from(endlessText(CHAT));
+  const off = await capped(t, endlessUpstream(), { env: { GW_STREAM_STOP_AT_CAP: 'false' } });
+  await off.limit(CAP);
+  t.ok((await through(off, CHAT)).body.equals(said), 'the setting is off');
+  const on = await capped(t, endlessUpstream());
+  await on.limit(CAP, { actions: ['alert'] });
+  await on.limit(CAP, { scope: 'project', scope_id: 'another' });
+  t.ok((await through(on, CHAT)).body.equals(said), 'no cap holds the call');
 });
 
 t.test('a stated maximum that the provider keeps never ends its own stream', async (t) => {
