@@ -55,6 +55,27 @@ t.test('a key of the program goes on as it is, and one that the provider refuses
   });
 });
 
+t.test('an OAuth token goes ahead of a stored key where that is switched on, and nowhere else', async (t) => {
+  const bundle = bundleOf('  credentials:\n    - {id: ours, effect: {decision: allow, select_credential: {mode: alias}}}\n');
+  for (const on of [true, false]) {
+    const place = await startSdkPlace(t, {
+      bundle,
+      apiKey: on ? 'token-of-the-login' : STORED,
+      env: on ? { GW_OAUTH_PASSTHROUGH: 'anthropic' } : {},
+    });
+    await store(t, place, 'anthropic');
+    for (const door of SDK_DOORS) {
+      const { baseURL } = stainless(place.gw, door, '/anthropic');
+      const client = new Anthropic({ apiKey: null, authToken: 'token-of-the-login', ...(baseURL === undefined ? {} : { baseURL }) });
+      const ask = { model: 'claude-3-5-haiku-20241022', max_tokens: 10, messages: [{ role: 'user' as const, content: 'hello' }] };
+      t.match(await client.messages.create(ask), { content: [{ text: MOCK_TEXT }] }, `${door}: the mock takes one of the two`);
+      const record = await recordOf(t, place);
+      if (on) t.match(record, { oauth_passthrough: true, credential_id: undefined });
+      else t.match(record, { oauth_passthrough: undefined, credential_id: 'stored-anthropic' });
+    }
+  }
+});
+
 t.test('the structured API takes a stored key by its id, or a raw one', async (t) => {
   const place = await startSdkPlace(t, { apiKey: STORED });
   await store(t, place, 'openai');
@@ -180,17 +201,20 @@ t.test('a cap that is reached is the error for a refusal in each SDK, and says s
     ),
   );
   await place.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
-  await place.gw.admin('POST', '/v1/admin/budgets/limits', {
-    scope: 'workload',
-    scope_id: 'ci',
-    limit_usd: '0.000000001',
-    actions: ['cap'],
-  });
-  await t.test('of a budget limit', (t) =>
-    each(t, place, { headers: { 'X-GW-Workload-ID': 'ci' } }, (t, sdk, _door, name) =>
-      refused(t, place, name, sdk, /budget_limit_exceeded/, { ...deny('budget_limit_exceeded'), workload_id: 'ci' }),
-    ),
-  );
+  const limited = async (t: Test, scope: object, headers: Readonly<Record<string, string>>, only?: string) => {
+    const limit = { limit_usd: '0.000000001', period: 'daily', actions: ['cap'], ...scope };
+    const { limit_id: id } = (await place.gw.admin('POST', '/v1/admin/budgets/limits', limit)).body as { limit_id: string };
+    for (const door of SDK_DOORS) {
+      for (const [name, sdk] of Object.entries(sdkClients(place.gw, door, { headers }))) {
+        if (only === undefined || only === name) await refused(t, place, name, sdk, /budget_limit_exceeded/, deny('budget_limit_exceeded'));
+      }
+    }
+    t.equal((await place.gw.admin('DELETE', `/v1/admin/budgets/limits/${id}`)).status, 200);
+  };
+  await t.test('of a workload', (t) => limited(t, { scope: 'workload', scope_id: 'ci' }, { 'X-GW-Workload-ID': 'ci' }));
+  await t.test('of a project', (t) => limited(t, { scope: 'project', scope_id: 'gaia' }, { 'X-GW-Project-ID': 'gaia' }, 'anthropic'));
+  await t.test('of a provider', (t) => limited(t, { scope: 'provider', scope_id: 'gemini' }, {}, 'gemini'));
+  await t.test('of the org', (t) => limited(t, { scope: 'org' }, {}, 'cohere'));
   t.equal(((await place.gw.admin('GET', '/v1/dashboard/summary')).body as Record<string, unknown>)['total_cost_usd'], '0');
 });
 
