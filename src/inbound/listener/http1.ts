@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
@@ -9,7 +10,7 @@ import { sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
-import { type Activity, ignore, isBroken, isUnread, type Link } from './links.ts';
+import { type Activity, ignore, isUnread, type Link } from './links.ts';
 import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import { ClientChannel } from './upgrade.ts';
 

@@ -1,11 +1,12 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { RequestBody } from './body-source.ts';
 import { sendError } from './error-reply.ts';
 import type { Arrivals } from './http1.ts';
 import { Http2Reply } from './http2-reply.ts';
-import { type Activity, ignore, isBroken, type Link } from './links.ts';
+import { type Activity, ignore, type Link } from './links.ts';
 
 export interface Http2ConnectionOptions {
   readonly link: Link;

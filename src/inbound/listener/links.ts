@@ -105,24 +105,9 @@ export class Links {
   }
 }
 
-/**
- * True when the other side has broken the connection. Who reads or writes is told; for whoever holds back, sweeps ask. node:http2 holds back by itself now and
- * then, and forgets to go on when the connection breaks meanwhile. Asking costs 7 µs: ask for those only whom nobody reads from. False on a Node without the
- * private handle.
- */
-export function isBroken(socket: Socket): boolean {
-  // The system knows the peer of a connection for as long as there is one. node:net repeats what it once was told, only the handle asks.
-  const handle: unknown = Reflect.get(socket, '_handle');
-  return knowsPeer(handle) && handle.getpeername({}) !== 0;
-}
-
 /** True when nobody takes anything from a socket, or from the TLS socket around it: it has to wait, nobody has begun, or all was said. */
 export function isUnread(transport: Socket): boolean {
   return transport.readableFlowing !== true || transport.readableEnded;
-}
-
-function knowsPeer(handle: unknown): handle is { getpeername(out: object): number } {
-  return typeof handle === 'object' && handle !== null && 'getpeername' in handle && typeof handle.getpeername === 'function';
 }
 
 /** For `error` events that need a listener and no action. */

@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
+import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { resetSocket } from '../../base/lib/reset-socket.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { HelloGate, type JudgeServerName } from './hello-gate.ts';
 import type { ListenerLimits } from './limits.ts';
-import { type Activity, ignore, isBroken, isUnread, type Link } from './links.ts';
+import { type Activity, ignore, isUnread, type Link } from './links.ts';
 
 /** What a blind tunnel carried, told when it is closed. */
 export interface TunnelSummary {

@@ -143,19 +143,18 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   async dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled> {
-    const secure = async (offered: readonly Dialled['protocol'][]): Promise<TLSSocket> => {
-      const socket = await this.#dialer.dial(authority, false);
-      return await this.#tls.secure(socket, authority, `${TlsClient.scopeOf(authority, false)} ${offered.join()}`, offered);
-    };
+    const secure = (raw: Socket, offered: readonly Dialled['protocol'][]): Promise<TLSSocket> =>
+      this.#tls.secure(raw, authority, `${TlsClient.scopeOf(authority, false)} ${offered.join()}`, offered);
     try {
-      const socket = await secure(protocols);
-      if (socket.alpnProtocol === 'h2') return new DialledHttp2(authority, socket, this);
+      const raw = await this.#dialer.dial(authority, false);
+      const socket = await secure(raw, protocols);
+      if (socket.alpnProtocol === 'h2') return new DialledHttp2(authority, socket, raw, this);
       return new DialledHttp1({
         authority,
         socket,
         counter: this,
         clock: this.#clock,
-        redial: () => secure(['http/1.1']),
+        redial: async () => secure(await this.#dialer.dial(authority, false), ['http/1.1']),
         laneMaker: (connect) => this.#laneMaker({ authority, tls: true, parent: undefined, connect }),
       });
     } catch (error) {

@@ -1,6 +1,7 @@
 import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
@@ -24,13 +25,16 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   /** The first error of the connection; its streams only know that they were closed. */
   fault: Error | undefined;
   readonly #counter: SlowCounter;
+  /** What TLS is spoken on. */
+  readonly #raw: Socket;
   readonly #calls = new Set<Http2Call>();
   #gone = false;
   #goneListener: () => void = () => undefined;
   #probing = false;
 
-  constructor(authority: Authority, socket: TLSSocket, counter: SlowCounter) {
+  constructor(authority: Authority, socket: TLSSocket, raw: Socket, counter: SlowCounter) {
     this.authority = authority;
+    this.#raw = raw;
     this.#counter = counter;
     socket.once('error', (error) => {
       this.fault ??= error;
@@ -73,6 +77,11 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   /** An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. */
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
+    if (isBroken(this.#raw)) {
+      // Its streams tell their calls.
+      this.session.destroy(Object.assign(new Error('The connection was reset.'), { code: 'ECONNRESET' }));
+      return;
+    }
     for (const call of this.#calls) {
       if (call.paused) continue;
       const silent = tick - call.seenAt;

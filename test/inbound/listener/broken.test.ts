@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import { connect, Socket } from 'node:net';
 import t from 'tap';
+import { isBroken } from '../../../src/base/lib/broken-socket.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
-import { isBroken, Links } from '../../../src/inbound/listener/links.ts';
+import { Links } from '../../../src/inbound/listener/links.ts';
 import type { TunnelSummary } from '../../../src/inbound/listener/tunnel.ts';
 import { type HasTeardown, openTunnel, startListener, tcpServer, tlsInside } from './harness.ts';
 

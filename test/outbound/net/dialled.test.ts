@@ -1,4 +1,5 @@
 // Connections that belong to one tunnel: what silence means on them, and what becomes of them.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
@@ -109,6 +110,22 @@ t.test('a connection that answers nothing any more is given up', async (t) => {
   const raw = [...origin.sockets] as (Socket & { _handle?: { readStop(): void } })[];
   for (const socket of raw) socket._handle?.readStop();
   t.match(await ended, { error: { code: 'upstream_timeout' } });
+});
+
+t.test('a connection that breaks while nobody reads from it, as node:http2 does now and then, is noticed all the same', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const ours: Socket[] = [];
+  const onSocket = (message: unknown): void => void ours.push((message as { socket: Socket }).socket);
+  subscribe('net.client.socket', onSocket);
+  t.teardown(() => unsubscribe('net.client.socket', onSocket));
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  const { events, ended, first } = collect();
+  upstream.call({ ...GET, on }, events);
+  await first;
+  for (const socket of ours as (Socket & { _handle?: { readStop(): void } })[]) socket._handle?.readStop();
+  for (const socket of origin.sockets) socket.resetAndDestroy();
+  t.match(await ended, { text: 'first', error: { code: 'upstream_unreachable' } });
 });
 
 t.test('closing it lets go of the origin, whatever is under way', async (t) => {
