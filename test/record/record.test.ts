@@ -6,7 +6,7 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
-import { SPEND_DAY, USAGE_DAY, USAGE_HOUR, USAGE_MONTH } from '../../src/storage/contract/counter-spaces.ts';
+import { parseRollUpKey, SPEND_DAY, USAGE_DAY, USAGE_HOUR, USAGE_MONTH } from '../../src/storage/contract/counter-spaces.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */
@@ -167,4 +167,35 @@ t.test('roll-ups count every action and no connection, and keep only models that
   );
   t.match(rollUp({ ...base, upstream_status: 404 }), { 0: { key: '2026-11-21|a%7Cb|w|openai||allow' } });
   t.same(rollUp({ ...base, record_tier: 'connection' }), []);
+});
+
+t.test('keys that were remembered are those of the same period, decision, org, workload, connector and model', async (t) => {
+  const part = fc.constantFrom('a', 'b', 'a|', '|b');
+  const seen = fc.record({
+    hour: fc.constantFrom('2026-11-21T10', '2026-11-21T11', '2026-12-21T10'),
+    org: part,
+    workload: part,
+    connector: part,
+    decision: fc.constantFrom('allow', 'deny'),
+    model: fc.constantFrom('a', 'b\na', 'a\n'),
+  });
+  const property = fc.property(seen, ({ hour, org, workload, connector, decision, model }) => {
+    const record = {
+      record_tier: 'action',
+      completed_at: `${hour}:00:00.000Z`,
+      org_id: org,
+      workload_id: workload,
+      connector_id: connector,
+      decision,
+      upstream_status: 200,
+      metering: { tokens_in: 1, tokens_out: 1, cost_usd: '0', model },
+    } as unknown as ExecutionRecord;
+    const keys = rollUp(record).map(({ key }) => parseRollUpKey(key));
+    t.strictSame(keys, [
+      [hour.slice(0, 10), org, workload, connector, model, decision],
+      [org, hour, decision],
+      [hour.slice(0, 7), org, workload, connector, decision],
+    ]);
+  });
+  fc.assert(property, { numRuns: 300 });
 });
