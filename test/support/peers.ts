@@ -31,7 +31,8 @@ export type PeerName =
   | 'systemd-analyze'
   | 'promtool'
   | 'node24'
-  | 'python-sdks';
+  | 'python-sdks'
+  | 'boto3';
 
 const rows: ReadonlyMap<string, Row> = new Map(
   Object.entries(JSON.parse(readFileSync(join(packageRoot(), 'scripts', 'peers.json'), 'utf8')) as Record<string, Row>),

@@ -44,8 +44,22 @@ t.test("each provider's own SDK shows the reason of a refusal", async (t) => {
 
 t.test('every refusal has an error object with a message', async (t) => {
   const text = { status: 418, type: 'a', message: 'b' };
-  for (const shape of ['openai', 'anthropic', 'google', 'mistral', 'cohere', undefined] as const) {
+  for (const shape of ['openai', 'anthropic', 'google', 'mistral', 'cohere', 'aws', 'replicate', undefined] as const) {
     t.match(refusalBody(shape, text), { error: { message: 'b' } }, String(shape));
+  }
+});
+
+t.test('the SDKs of AWS throw the exception that the status stands for', async (t) => {
+  const table: readonly [number, string][] = [
+    [400, 'ValidationException'],
+    [403, 'AccessDeniedException'],
+    [418, 'AccessDeniedException'],
+    [429, 'ThrottlingException'],
+    [502, 'InternalServerException'],
+    [503, 'ServiceUnavailableException'],
+  ];
+  for (const [status, name] of table) {
+    t.match(refusalBody('aws', { status, type: 'a', message: 'b' }), { __type: name, message: 'b' }, String(status));
   }
 });
 
@@ -59,6 +73,10 @@ t.test('a key goes into the header that the provider and the wire format want', 
     ['azure_openai', 'azure_chat', ['api-key', 'k$&1']],
     ['azure_openai', 'anthropic_messages', ['x-api-key', 'k$&1']],
     ['cohere', 'cohere_chat', ['authorization', 'Bearer k$&1']],
+    ['bedrock', 'bedrock_converse', ['authorization', 'Bearer k$&1']],
+    ['vertex', 'gemini_generate', ['x-goog-api-key', 'k$&1']],
+    ['vertex', 'openai_chat', ['authorization', 'Bearer k$&1']],
+    ['elevenlabs', 'elevenlabs_speech', ['xi-api-key', 'k$&1']],
   ];
   for (const [id, dialect, want] of table) {
     t.strictSame(
