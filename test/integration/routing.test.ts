@@ -168,6 +168,8 @@ t.test('a POST that nobody describes is an AI call, whatever its caller says it 
   t.equal(upstream.requests.length, 0);
   const { body } = await execute({}, post);
   t.match(await gw.record(String(body['record_id'])), { action_type: 'ai.infer', metering: { rate_in: '5', usage_reported: false } });
+  const moderated = await execute({}, { ...post, type: 'ai.moderate' });
+  t.match(await gw.record(String(moderated.body['record_id'])), { action_type: 'ai.infer' });
   const list = await execute({}, { type: 'acme.list', method: 'GET', target_path: '/v1/models', params: {} });
   t.equal(list.status, 200);
   t.notOk('metering' in (await gw.record(String(list.body['record_id']))), 'a type of its own makes no AI call of a list');

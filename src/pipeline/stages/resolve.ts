@@ -68,8 +68,8 @@ function shape(exchange: Exchange, { action }: ActionRequest): void {
     const message = `is ${operation.actionType} for ${exchange.method} ${pathOnly(exchange.path)} of ${provider.id}`;
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [{ path: 'action.type', message }] });
   }
-  // As on the other doors: a POST that nobody describes is no plain request because its caller says so.
-  if (!operation.known && action.type === 'http.request') exchange.actionType = operation.actionType;
+  // As on the other doors: a POST that nobody describes is an inference, whatever its caller says it is.
+  if (!operation.known && STANDARD_TYPES.has(action.type)) exchange.actionType = operation.actionType;
   if (exchange.stream && (exchange.connectorId === GENERIC_HTTP || !provider?.canStream)) {
     throw new GatewayError('streaming_not_supported', `The connector ${exchange.connectorId} does not stream on the structured API.`);
   }
