@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
 import type { Layers, ReadPolicy } from './compile.ts';
@@ -22,6 +23,8 @@ export const LINT_CODES = [
   'money_as_number',
   'becomes_allow_list',
   'opens_empty_layer',
+  'never_equal',
+  'near_parameter',
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
@@ -30,7 +33,8 @@ export function lintPolicy({ levels }: ReadPolicy, policy: CompiledPolicy): read
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
-    for (const rule of layer.values()) warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule));
+    for (const rule of layer.values())
+      warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule), ...fieldSlips(rule));
   }
   const unreachable = new Map<CompiledRule, string>();
   if (policy.strategy === 'first_match') for (const layer of policy.layers) findShadowed(layer, unreachable);
@@ -87,6 +91,45 @@ function moneyAsNumber(rule: Rule): readonly ErrorDetail[] {
     if (node.kind !== 'scalar' || node.quoted) return [];
     const message = `money as a bare number: other tools may round ${node.source}`;
     return [warning(rule, node, 'money_as_number', message, `write "${node.source}"`)];
+  });
+}
+
+/** Fields of open maps whose values are always texts. */
+const TEXT_FIELD = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
+/** Members of a body that rules ask for most, and those that are spelt nearly so and are meant. */
+const PARAMETERS = ['model', 'messages', 'stream', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
+const ALSO_PARAMETERS = ['models', 'mode', 'message'];
+
+/** Open maps take any name and any literal, so a slip there loads, and its rule never matches. */
+function fieldSlips(rule: Rule): readonly ErrorDetail[] {
+  return testsOf(rule.condition).flatMap((test) => {
+    const { name } = test.field;
+    const found: ErrorDetail[] = [];
+    const [, parameter = ''] = /^action\.params\.([^.]+)/.exec(name) ?? [];
+    const nearest = nearestParameter(parameter);
+    const node = test.kind === 'value' ? test.entry.key : rule.node;
+    if (nearest !== undefined) {
+      const message = `context.${name} is a member that no provider is known to have`;
+      found.push(warning(rule, node, 'near_parameter', message, `did you mean "context.action.params.${nearest}"?`));
+    }
+    if (test.kind === 'value' && TEXT_FIELD.test(name)) found.push(...neverEqual(rule, name, test.entry.value));
+    return found;
+  });
+}
+
+/** Longer names that begin as a known one does (`stream_options`) are names of their own. */
+function nearestParameter(name: string): string | undefined {
+  if (name === '' || PARAMETERS.includes(name) || ALSO_PARAMETERS.includes(name)) return undefined;
+  const nearest = nearestName(name, PARAMETERS);
+  return nearest !== undefined && Math.abs(nearest.length - name.length) <= 2 ? nearest : undefined;
+}
+
+function neverEqual(rule: Rule, field: string, literal: YamlNode): readonly ErrorDetail[] {
+  const literals = literal.kind === 'seq' ? literal.items : [literal];
+  return literals.flatMap((node) => {
+    if (node.kind !== 'scalar' || typeof node.value === 'string') return [];
+    const message = `context.${field} is always a text, which ${node.source} never equals`;
+    return [warning(rule, node, 'never_equal', message, `write "${node.source}"`)];
   });
 }
 

@@ -111,6 +111,22 @@ inline_rules:
     ['unreachable_rule a', 'unreachable_rule b', 'unreachable_rule c'],
   ],
   [
+    'a number or a truth value where only texts are',
+    bundle(`- {id: a, conditions: {context.labels.cost_center: 4711}, effect: {decision: deny}}
+- {id: b, when: {field: context.attribution.labels.x, in: ["1", 2]}, effect: {decision: deny}}
+- {id: c, conditions: {context.action.params.model: true, context.action.params.seed: 7}, effect: {decision: deny}}
+- {id: d, conditions: {context.labels.cost_center: "4711", context.action.params.model: {starts_with: "4"}}, effect: {decision: deny}}`),
+    ['never_equal a', 'never_equal b', 'never_equal c'],
+  ],
+  [
+    'a member of the body that is spelt nearly as a known one',
+    bundle(`- {id: a, conditions: {context.action.params.modle: gpt-4}, effect: {decision: deny}}
+- {id: b, when: {field: context.action.params.message.0, exists: true}, effect: {decision: deny}}
+- {id: c, when: {field: context.action.params.max_token, exists: true}, effect: {decision: deny}}
+- {id: d, conditions: {context.action.params.top_k: 1, context.action.params.mode: x, context.action.params.stream_options.include_usage: true}, effect: {decision: deny}}`),
+    ['near_parameter a', 'near_parameter c'],
+  ],
+  [
     'layers behind one that stops everything',
     `schema: gw.policy_bundle.v1
 inline_rules:
