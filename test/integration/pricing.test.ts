@@ -26,11 +26,11 @@ t.test("a record holds the operator's rates and the cost at them, cached input a
     return { metering, metrics: (await gw.admin('GET', '/metrics')).text };
   };
   const plain = await call({ GW_PRICING_FILE: file });
-  t.match(plain.metering, { rate_in: '2.50', rate_out: '10', rate_source: 'override', cost_usd: '0.0035', cached_tokens_in: 900 });
+  t.match(plain.metering, { rate_in: '2.5', rate_out: '10', rate_source: 'override', cost_usd: '0.0035', cached_tokens_in: 900 });
   t.notOk('rate_cached_in' in plain.metering);
   t.notMatch(plain.metrics, /gw_priced_by_default_total\{/);
   const cached = await call({ GW_PRICING_FILE: file, GW_PRICING_CACHED: 'true' });
-  t.match(cached.metering, { rate_in: '2.50', rate_cached_in: '1.25', cost_usd: '0.002375' });
+  t.match(cached.metering, { rate_in: '2.5', rate_cached_in: '1.25', cost_usd: '0.002375' });
   const unlisted = await call({ GW_PRICING_CACHED: 'true' }, 'nobody-knows');
   t.match(unlisted.metering, { rate_in: '10', rate_out: '30', rate_source: 'default', cost_usd: '0.013' });
   t.notOk('rate_cached_in' in unlisted.metering, 'no rate, no member');

@@ -1,4 +1,4 @@
-import { parseUsd } from '../lib/money.ts';
+import { parseUsd, picoFromUsd, usdFromPico } from '../lib/money.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { readCsv } from './csv.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
@@ -122,11 +122,16 @@ function dayStart({ valid_from: text }: Pick<RateTexts, 'valid_from'>): number {
 function priceOf(texts: RateTexts, source: Price['source']): Price {
   const maxOutputTokens = texts.max_output === '' ? undefined : Number(texts.max_output);
   return Object.freeze({
-    in: texts.in,
-    out: texts.out,
-    cachedIn: texts.cached_in || undefined,
-    cacheWrite: texts.cache_write || undefined,
+    in: plain(texts.in),
+    out: plain(texts.out),
+    cachedIn: texts.cached_in === '' ? undefined : plain(texts.cached_in),
+    cacheWrite: texts.cache_write === '' ? undefined : plain(texts.cache_write),
     source,
     maxOutputTokens,
   });
+}
+
+/** As records hold amounts (decision 8.8): `2.50` is 2.5. */
+function plain(rate: string): string {
+  return usdFromPico(picoFromUsd(rate));
 }

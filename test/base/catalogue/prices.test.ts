@@ -97,8 +97,8 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
 `,
   )();
   t.strictSame(catalogue.price('openai', 'gpt-4o'), {
-    in: '2.50',
-    out: '10.00',
+    in: '2.5',
+    out: '10',
     cachedIn: '1.25',
     cacheWrite: '3.125',
     source: 'override',
