@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { GoogleGenAI } from '@google/genai';
 import t from 'tap';
 import { awsChunk, awsEvent, awsMessage } from '../support/aws-events.ts';
 import { ALLOW_ALL, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -460,6 +461,27 @@ t.test('cached input is charged apart only where its rate is known', async (t) =
   rows.row = row;
   const answer = await rows.through(`${row.host}:443`, chat([], row.path, row.body));
   t.match(await rows.recordOf(answer), { metering: { tokens_in: 40, cached_tokens_in: 20, tokens_out: 7, cost_usd: '0.00012' } });
+});
+
+t.test('the official SDK of Google in Vertex mode, by base URL', async (t) => {
+  const rows = await startRows(t);
+  const google = new GoogleGenAI({ vertexai: true, apiKey: 'express-key', httpOptions: { baseUrl: `${rows.gw.url}/proxy/vertex` } });
+  const call = { model: 'gemini-2.5-flash', contents: 'hello' };
+  const parts = { candidates: [{ content: { role: 'model', parts: [{ text: 'Hi' }] } }], usageMetadata: GEMINI.usageMetadata };
+  rows.row = { answer: parts };
+  t.equal((await google.models.generateContent(call)).text, 'Hi');
+  rows.row = { answer: sse(parts), type: SSE };
+  for await (const piece of await google.models.generateContentStream(call)) t.equal(piece.text, 'Hi');
+  t.match(
+    rows.upstream.requests.map(({ url, headers }) => [headers['host'], headers['x-goog-api-key'], url]),
+    ['generateContent', 'streamGenerateContent?alt=sse'].map((verb) => [
+      'aiplatform.googleapis.com',
+      'express-key',
+      new RegExp(`^/v1(?:beta1)?/publishers/google/models/gemini-2.5-flash:${verb.replace('?', '\\?')}$`),
+    ]),
+  );
+  const { body } = await rows.gw.admin('GET', '/v1/reports/spend?org_id=default');
+  t.match(body, { providers: [{ provider: 'vertex', requests: 2, cost_usd: '0.000236' }] });
 });
 
 t.test('an Ollama server of this machine stands in for the host of its row', async (t) => {

@@ -56,7 +56,7 @@ export async function startGoverned(
   options: TestGatewayOptions & { readonly handler?: UpstreamHandler; readonly hosts?: readonly string[] } = {},
 ): Promise<Governed> {
   const { handler = answerUsage, hosts = [], ...rest } = options;
-  const all = [...HOSTS, ...hosts];
+  const all = [...new Set([...HOSTS, ...hosts])];
   const upstream = await startTlsUpstream({ hosts: all, handler });
   t.teardown(() => upstream.close());
   const gw = await startTestGateway(t, { ...rest, env: { ...towards(t, upstream, all), ...rest.env } });
