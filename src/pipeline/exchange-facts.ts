@@ -36,7 +36,8 @@ export class ExchangeFacts implements Facts {
   readonly #headers: readonly string[];
   #headerNames: ReadonlySet<string> | undefined;
 
-  constructor(exchange: Exchange) {
+  /** @param connectorId another than the one that takes the call, to ask about that */
+  constructor(exchange: Exchange, connectorId = exchange.connectorId) {
     const { estimate } = exchange;
     const context = exchange.request?.context;
     this.org_id = exchange.orgId;
@@ -60,7 +61,7 @@ export class ExchangeFacts implements Facts {
       tokens_out_max: estimate?.tokensOutMax ?? 0,
       cost_pico: estimate?.costPico ?? 0n,
     };
-    this.connector_id = exchange.connectorId;
+    this.connector_id = connectorId;
     this.credential_id = exchange.credentialId;
     this.candidates = { connectors: exchange.candidates, credentials: idsOf(exchange.credentialCandidates) };
     this.#headers = exchange.headers;

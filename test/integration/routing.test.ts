@@ -267,6 +267,35 @@ t.test('generic HTTP adds nothing to a call to a provider, and takes nothing of 
   );
 });
 
+t.test('generic HTTP is no other name under which a provider can be reached', async (t) => {
+  const rules = `  connectors:
+    - {id: not.openai, when: {field: context.connector.id, equals: openai}, effect: {decision: deny, reason: not openai}}
+  targets:
+    - {id: all, effect: {decision: allow}}
+  transforms:
+    - {id: there, when: {field: context.purpose, equals: moved}, effect: {mutations: [{key: action.target_host, value: api.openai.com}]}}
+    - {id: generic, when: {field: context.purpose, equals: selected}, effect: {select_connector: generic_http}}
+`;
+  const { execute, upstream } = await startGoverned(t, { bundle: bundleOf(rules), env: MAPPED });
+  const post = { headers: { Authorization: 'Bearer sk-own' }, target_path: '/v1/chat/completions' };
+  for (const [name, extra, action] of [
+    ['by its host', {}, {}],
+    ['by a hint', { connector_hint: 'generic_http' }, {}],
+    ['by a mapping', {}, { type: 'acme.tool' }],
+    ['by a mutation', { context: { purpose: 'moved' } }, { type: 'http.request', target_host: 'www.example.com' }],
+  ] as const) {
+    t.match(await execute({ ...NO_KEY, ...extra }, { ...post, ...action }), { status: 403, body: { reason: 'not openai' } }, name);
+  }
+  const other = await execute({ ...NO_KEY, connector_hint: 'generic_http' }, { ...post, target_host: 'api.mistral.ai' });
+  t.equal(other.status, 200, 'a provider that no rule refuses');
+  t.equal(
+    (await execute({ ...NO_KEY, context: { purpose: 'selected' } }, { ...post, target_host: 'www.example.com', type: 'http.request' }))
+      .status,
+    200,
+  );
+  t.equal(upstream.requests.length, 2);
+});
+
 t.test('the status of a connector: its configuration, and how the last call ended', async (t) => {
   let answer: 'ok' | 'break' | 'half' | number = 'ok';
   const governed = await startGoverned(t, {
