@@ -6,6 +6,7 @@ import { nearestName } from '../base/lib/nearest.ts';
 import type { ActionTypeMap } from '../decide/routing/route.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
+import { LateRecords } from '../pipeline/late-records.ts';
 import type { Pipeline, PipelineSettings } from '../pipeline/stage.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
@@ -57,6 +58,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     budgets,
     idempotency: resources.idempotency,
     store,
+    lateRecords: new LateRecords({ store, clock, budgets, events, log }),
     upstream: resources.upstream,
     buffers,
     events,

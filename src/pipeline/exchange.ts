@@ -203,6 +203,8 @@ export class Exchange {
   reservation: Reservation | undefined;
   /** Its cost, once that is counted. */
   counted: Counted | undefined;
+  /** The record that could not be stored. */
+  unstored: ExecutionRecord | undefined;
   delivery: Delivered | undefined;
   /** The answer of a call with an idempotency key. */
   copy: AnswerCopy | undefined;

@@ -5,12 +5,12 @@ import { usdFromPico } from '../base/lib/money.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
-import type { Effect, Store } from '../storage/contract/store.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { dropIntent, INTENTS as SPACE } from './drop-intent.ts';
 import type { Exchange } from './exchange.ts';
 import { recordOf } from './record-of.ts';
 import type { Pipeline } from './stage.ts';
 
-const SPACE = 'intent';
 const MESSAGE = 'The gateway ended while this call was under way; it is charged at what was set aside for it.';
 
 /** Stores the record that this call will have if nothing else is ever heard of it (decision 6.8). @throws GatewayError `record_store_unavailable` */
@@ -19,11 +19,6 @@ export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promi
   const value = intentOf(exchange, recordOf(exchange, pipeline, clock.now()));
   await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
   return undefined;
-}
-
-/** To be committed with the record that settles the call. */
-export function dropIntent(recordId: string): Effect {
-  return { op: 'delete', space: SPACE, key: recordId };
 }
 
 /** The call was not made, and leaves no record. */

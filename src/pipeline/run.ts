@@ -80,6 +80,7 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
     await store.commit(commit, effects);
   } catch (error) {
     unsettle(exchange, pipeline);
+    exchange.unstored = record;
     throw error;
   }
   settled(exchange, pipeline);

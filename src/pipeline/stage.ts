@@ -16,6 +16,7 @@ import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { BufferBudget } from './buffer-budget.ts';
 import type { Exchange, Refusal } from './exchange.ts';
+import type { LateRecords } from './late-records.ts';
 
 export interface PipelineSettings {
   readonly nodeId: string;
@@ -53,6 +54,7 @@ export interface Pipeline {
   readonly budgets: BudgetService;
   readonly idempotency: IdempotencyService;
   readonly store: Store;
+  readonly lateRecords: LateRecords;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: GatewayEvents;

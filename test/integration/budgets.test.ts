@@ -282,24 +282,32 @@ function holdAll(): { handler: UpstreamHandler; arrived(count: number): Promise<
   };
 }
 
+/** A store that can be made to refuse, as on a full disk. */
+function failingStore(): { commits: boolean; readonly store: (opened: Store) => Store } {
+  const state = {
+    commits: true,
+    store: (opened: Store): Store =>
+      new Proxy(opened, {
+        get(target, name) {
+          if (name === 'commit' && !state.commits) return () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
+          const member: unknown = Reflect.get(target, name, target);
+          return typeof member === 'function' ? member.bind(target) : member;
+        },
+      }),
+  };
+  return state;
+}
+
 t.test('a call whose record cannot be stored is not spent, stays set aside under a cap, and is charged by the next start', async (t) => {
-  let commits = true;
-  const store = (opened: Store): Store =>
-    new Proxy(opened, {
-      get(target, name) {
-        if (name === 'commit' && !commits) return () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
-        const member: unknown = Reflect.get(target, name, target);
-        return typeof member === 'function' ? member.bind(target) : member;
-      },
-    });
+  const disk = failingStore();
   const held = holdAll();
-  const governed = await startGoverned(t, { store, handler: held.handler });
+  const governed = await startGoverned(t, { clock: fakeClock(), store: disk.store, handler: held.handler });
   const { gw } = governed;
   await createLimit(gw, { scope: 'project', scope_id: 'capped', limit_usd: '1', actions: ['cap', 'alert'] });
   await createLimit(gw, { scope: 'org', limit_usd: '1', actions: ['alert'] });
   const calls = [call(governed, 1000, { project_id: 'capped' }), call(governed, 1000, { project_id: 'free' })];
   await held.arrived(2);
-  commits = false;
+  disk.commits = false;
   held.answerAll();
   t.same(
     (await Promise.all(calls)).map(({ status }) => status),
@@ -310,15 +318,56 @@ t.test('a call whose record cannot be stored is not spent, stays set aside under
     { spent_usd: '0', reserved_usd: '0.015' },
     { spent_usd: '0', reserved_usd: '0.015' },
   ]);
-  commits = true;
+  disk.commits = true;
   t.equal((await call(governed, 2000, { project_id: 'capped' })).status, 200);
   t.match(await limits(gw), [{ spent_usd: '0.03', reserved_usd: '0.015' }, {}]);
   await gw.gateway.stop();
-  const second = await startTestGateway(t, { env: { GW_DATA_DIR: gw.dataDir } });
+  const second = await startTestGateway(t, { clock: fakeClock(), env: { GW_DATA_DIR: gw.dataDir } });
   t.match(await limits(second), [
     { spent_usd: '0.045', reserved_usd: '0' },
     { spent_usd: '0.045', reserved_usd: '0' },
   ]);
+});
+
+t.test('... or as soon as the store works again, with a record of what it cost', async (t) => {
+  const clock = fakeClock();
+  const disk = failingStore();
+  const held = holdAll();
+  const governed = await startGoverned(t, { clock, store: disk.store, handler: held.handler });
+  const { gw } = governed;
+  await createLimit(gw, { scope: 'org', limit_usd: '0.04', actions: ['cap', 'alert'], warning_threshold_pct: 30 });
+  const answer = call(governed, 1000, {}, { context: { estimates: { tokens_out_max: 2000 } } });
+  await held.arrived(1);
+  disk.commits = false;
+  held.answerAll();
+  const { status, headers } = await answer;
+  t.equal(status, 503);
+  const alerts = async () => /gw_budget_alerts_total\{[^}]*\} (\d+)/.exec((await gw.admin('GET', '/metrics')).text)?.[1];
+  clock.advance(1_000);
+  await new Promise((resolve) => setImmediate(resolve));
+  t.match(await limits(gw), [{ spent_usd: '0', reserved_usd: '0.03' }], 'while it fails nothing changes');
+  t.equal(await alerts(), undefined);
+  disk.commits = true;
+  clock.advance(1_000);
+  const id = headers.get('x-gw-request-id') ?? '';
+  let stored = await gw.admin('GET', `/v1/records/${id}`);
+  while (stored.status !== 200) stored = await gw.admin('GET', `/v1/records/${id}`);
+  t.match(stored.body, {
+    decision: 'error',
+    reason_codes: ['record_store_unavailable'],
+    status_code: 503,
+    upstream_status: 200,
+    error: { code: 'record_store_unavailable' },
+    metering: { tokens_out: 1000, cost_usd: '0.015', usage_reported: true },
+  });
+  t.equal((await gw.admin('GET', `/v1/verify/${(stored.body as { record_hash: string }).record_hash}`)).status, 200);
+  t.match(await limits(gw), [{ spent_usd: '0.015', reserved_usd: '0' }], 'the cost stands in the place of what was set aside');
+  t.equal(await alerts(), '1');
+  clock.advance(60_000);
+  t.equal((await call(governed, 1000)).status, 200);
+  await gw.gateway.stop();
+  const second = await startTestGateway(t, { clock, env: { GW_DATA_DIR: gw.dataDir } });
+  t.match(await limits(second), [{ spent_usd: '0.03', reserved_usd: '0' }], 'once: the intent is gone, and records and counters agree');
 });
 
 t.test('the monthly request limit', async (t) => {

@@ -83,6 +83,10 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',
   },
+  record_store_unavailable: {
+    decision: 'error',
+    meaning: 'Policy let the call through and it was answered, but its record could not be written then; it is charged what it cost.',
+  },
   upstream_unreachable: {
     decision: 'error',
     meaning: 'Policy let the call through; the upstream could not be reached or broke the connection.',

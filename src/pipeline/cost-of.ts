@@ -1,0 +1,11 @@
+import { picoFromUsd } from '../base/lib/money.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { BudgetService, Counted } from '../services/budgets.ts';
+
+/** Counts what a record says that its call cost, if the roll-ups count it, too (decision 7.3). The record is to be stored next. */
+export function countCost(record: ExecutionRecord, budgets: BudgetService, epochMs: number): Counted | undefined {
+  const { record_tier: tier, metering, org_id: orgId, workload_id: workloadId, project_id: projectId, connector_id: connectorId } = record;
+  if (tier !== 'action' || metering === undefined) return undefined;
+  const spender = { orgId, workloadId, projectId: projectId ?? '', connectorId: connectorId ?? '' };
+  return budgets.count(spender, picoFromUsd(metering.cost_usd), epochMs);
+}

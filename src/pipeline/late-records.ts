@@ -1,0 +1,109 @@
+import type { GatewayEvents } from '../base/events/execution-event.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { ERROR_CODES } from '../base/model/error-codes.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
+import { rollUp } from '../record/roll-up.ts';
+import type { BudgetService, Reservation } from '../services/budgets.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { countCost } from './cost-of.ts';
+import { dropIntent } from './drop-intent.ts';
+
+const CODE = 'record_store_unavailable';
+const MESSAGE =
+  'The record could not be written when the call ended, so that its answer was not given to its end; it is charged what it cost.';
+/** How long after a failure the store is asked again. */
+const RETRY_MS = 1_000;
+
+interface Late {
+  readonly record: UnhashedRecord;
+  readonly reservation: Reservation;
+}
+
+/**
+ * Records of calls under a cap that their provider had answered when the store failed. What was set aside for them stays so until the store works again; then the
+ * record and its cost take the place of intent and reservation, in one commit. A commit that was refused never becomes visible (storage contract), so the
+ * intent is open until exactly one of them does this: the commit here, or the next start.
+ */
+export class LateRecords {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #budgets: BudgetService;
+  readonly #events: GatewayEvents;
+  readonly #log: Logger;
+  readonly #waiting: Late[] = [];
+  #armed = false;
+
+  constructor(ground: { store: Store; clock: Clock; budgets: BudgetService; events: GatewayEvents; log: Logger }) {
+    this.#store = ground.store;
+    this.#clock = ground.clock;
+    this.#budgets = ground.budgets;
+    this.#events = ground.events;
+    this.#log = ground.log;
+  }
+
+  /** @param started the client has the head of the answer; else it is told of the failure */
+  keep(record: ExecutionRecord, reservation: Reservation, started: boolean): void {
+    this.#waiting.push({ record: asFailed(record, started), reservation });
+    this.#log.warn({ record_id: record.record_id }, 'the record of an answered call could not be written; it is tried again');
+    this.#retry();
+  }
+
+  #retry(): void {
+    if (this.#armed) return;
+    this.#armed = true;
+    this.#clock.after(RETRY_MS, () => {
+      this.#armed = false;
+      void this.#storeAll();
+    });
+  }
+
+  async #storeAll(): Promise<void> {
+    for (const late of this.#waiting.splice(0)) {
+      const again = !this.#store.writable || (await this.#commit(late)) === 'later';
+      if (again) this.#waiting.push(late);
+    }
+    if (this.#waiting.length > 0) this.#retry();
+  }
+
+  async #commit({ record: unhashed, reservation }: Late): Promise<'later' | undefined> {
+    const now = this.#clock.now();
+    const completed = { ...unhashed, completed_at: timestamp(now) };
+    const { text, hash } = canonicalRecord(completed);
+    const record = { ...completed, record_hash: hash } as ExecutionRecord;
+    const counted = countCost(record, this.#budgets, now);
+    this.#budgets.release(reservation);
+    const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: now };
+    try {
+      await this.#store.commit(commit, [...rollUp(record), dropIntent(record.record_id)]);
+    } catch (error) {
+      if (counted) this.#budgets.uncount(counted);
+      this.#budgets.restore(reservation);
+      if (error instanceof GatewayError && error.code === CODE) return 'later';
+      this.#log.error(
+        { err: error, record_id: record.record_id },
+        'a late record is refused; the next start charges what was set aside for its call',
+      );
+      return undefined;
+    }
+    if (counted) this.#budgets.stored(counted);
+    this.#events.execution({ record, durationMs: record.latency_ms });
+    return undefined;
+  }
+}
+
+/** What a call was that policy let through and whose answer could not be acknowledged; one that failed by itself stays what it was. */
+function asFailed(record: ExecutionRecord, started: boolean): UnhashedRecord {
+  if (record.decision !== 'allow' && record.decision !== 'downgrade') return record as UnhashedRecord;
+  return {
+    ...(record as UnhashedRecord),
+    decision: 'error',
+    reason: MESSAGE,
+    reason_codes: [CODE],
+    status_code: started ? record.status_code : ERROR_CODES[CODE].status,
+    stream_outcome: record.stream_outcome && 'aborted',
+    error: { code: CODE, message: MESSAGE },
+  };
+}
