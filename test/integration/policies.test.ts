@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
+import { PolicyService } from '../../src/services/policies.ts';
 import { bundleOf, type Governed, startGoverned } from '../support/governed.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -64,10 +65,14 @@ t.test('the trace of a record names layer and level of each matched rule, what w
   });
 });
 
-/** Three rules that must come from one bundle: what they leave is in the record, in the request that is forwarded, and in the second look at targets. */
+/**
+ * Three rules that must come from one bundle: what they leave is in the record, in the request that is forwarded, and in the second look at targets, which
+ * refuses a mark that another bundle made.
+ */
 const marked = (mark: string) =>
   bundleOf(`  targets:
     - {id: allow.${mark}, when: {field: context.action.target_host, in: [api.openai.com, api.mistral.ai]}, effect: {decision: allow}}
+    - {id: other.than.${mark}, when: {field: context.action.params.user, exists: true, not_equals: ${mark}}, effect: {decision: deny}}
   transforms:
     - {id: mark.${mark}, effect: {mutations: [{key: action.params.user, value: ${mark}}]}}
 `).replace('version: "7"', `version: ${mark}`);
@@ -109,6 +114,15 @@ t.test('while bundles are swapped under load, every request is decided by one of
     forwarded.set(user, (forwarded.get(user) ?? 0) + 1);
   }
   t.same(Object.fromEntries(forwarded), Object.fromEntries(sent), 'what was forwarded carries the marks that the records name');
+});
+
+t.test('a request asks for the active policy once, and what it asks anew it asks of that one', async (t) => {
+  const { gw, execute } = await startGoverned(t, { bundle: marked('a') });
+  const asked = t.capture(PolicyService.prototype, 'current', PolicyService.prototype.current);
+  const { body } = await execute();
+  t.match(body, { decision: 'allow' });
+  t.equal(asked().length, 1);
+  t.match(await gw.record(String(body['record_id'])), { policy_trace: { matched_rule_ids: ['allow.a', 'mark.a'] } });
 });
 
 t.test('a shadow bundle leaves its decision in the record and in a metric, and is never obeyed', async (t) => {
