@@ -463,6 +463,29 @@ t.test('cached input is charged apart only where its rate is known', async (t) =
   t.match(await rows.recordOf(answer), { metering: { tokens_in: 40, cached_tokens_in: 20, tokens_out: 7, cost_usd: '0.00012' } });
 });
 
+t.test('clouds with a host per region, by base URL', async (t) => {
+  const rows = await startRows(t);
+  const through = async (host: string, path: string, prefix: string, body: object) => {
+    const answer = await rows.send(chat(['X-GW-Target-Host', host], prefix + path, body));
+    t.equal(answer.status, 200, host);
+    t.match(rows.upstream.requests.at(-1), { url: path, headers: { host, authorization: 'Bearer sk-client' } });
+    return rows.recordOf(answer);
+  };
+  rows.row = { answer: { usage: { inputTokens: 10, outputTokens: 7 } } };
+  t.match(await through(BEDROCK, '/model/amazon.nova-lite-v1%3A0/converse', '/proxy/bedrock', said), {
+    connector_id: 'bedrock',
+    metering: counted(10, 7, '0.00009'),
+  });
+  rows.row = { answer: GEMINI };
+  const tuned = '/v1/projects/p/locations/europe-west4/endpoints/123:generateContent';
+  t.match(await through(VERTEX, tuned, '/proxy/vertex', { contents: [] }), {
+    connector_id: 'vertex',
+    model: '123',
+    metering: GEMINI_COUNTS,
+  });
+  t.equal((await rows.send(chat([], '/proxy/bedrock/model/x/converse', said))).status, 400, 'a host per region must be named');
+});
+
 t.test('the official SDK of Google in Vertex mode, by base URL', async (t) => {
   const rows = await startRows(t);
   const google = new GoogleGenAI({ vertexai: true, apiKey: 'express-key', httpOptions: { baseUrl: `${rows.gw.url}/proxy/vertex` } });

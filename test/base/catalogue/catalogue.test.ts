@@ -177,6 +177,8 @@ t.test('provider, method and path give the operation', async (t) => {
       'gemini_generate',
       true,
     ],
+    ['vertex', 'POST', '/v1beta1/projects/p/locations/l/endpoints/123:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/123:predict', 'ai.infer', undefined, false],
     ['vertex', 'POST', '/v1/publishers/google/models/gemini-x:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
     ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/google/models/imagen-4:predict', 'ai.infer', 'gemini_predict', true],
     [
