@@ -104,7 +104,15 @@ t.test('one more refusing rule never turns a refusal into an allow, but for the 
     })
     .map(({ layer, decision, ...rule }) => ({
       layer,
-      rule: { id: 'more', ...rule, effect: { decision, rate_limit: { requests_per_minute: 1 } } },
+      rule: {
+        id: 'more',
+        ...rule,
+        effect: {
+          decision,
+          rate_limit: { requests_per_minute: 1 },
+          ...(decision === 'deny' || decision === 'quarantine' ? { default_attribution: { project_id: 'given' } } : {}),
+        },
+      },
     }));
   const emptied = fc.subarray(LAYERS, { maxLength: 2 });
   let refusedBefore = 0;
@@ -123,6 +131,17 @@ t.test('one more refusing rule never turns a refusal into an allow, but for the 
     { numRuns: 150 },
   );
   t.ok(refusedBefore > 20, 'the law was tried on enough refusals');
+  const lacking = {
+    budgets: [{ id: 'who', effect: { enforce_attribution: { require: ['project_id'] } } }],
+    risk: [{ id: 'ok', priority: 1, effect: { decision: 'allow' } }] as unknown[],
+  };
+  t.equal(decide(policyOf(bundleOf(lacking)), someFacts()).decision, 'require_attribution');
+  lacking.risk.push({ id: 'more', effect: { decision: 'deny', default_attribution: { project_id: 'given' } } });
+  t.equal(
+    decide(policyOf(bundleOf(lacking)), someFacts()).decision,
+    'require_attribution',
+    'a rule that blocks supplies nothing that another one requires',
+  );
   const exception = { risk: [{ id: 'ok', effect: { decision: 'allow' } }], targets: [] as unknown[] };
   t.equal(decide(policyOf(bundleOf(exception)), someFacts()).decision, 'deny');
   exception.targets.push({
