@@ -133,10 +133,13 @@ t.test('what would break the signature is refused before anything is sent, in th
   );
   t.match(direct, { status: 403, body: { reason_codes: ['signature_would_break'], reason: /structured API/ } });
   t.equal(upstream.requests.length, 0);
+  const signature = { Authorization: headers.at(-1), 'X-Amz-Date': SCOPE.date };
+  const get = { type: 'http.request', method: 'GET', target_host: 'www.example.com', target_path: '/o', params: {}, headers: signature };
+  t.equal((await execute({ credential_hint: undefined }, get)).status, 200, 'there is no body to write');
 });
 
 t.test('a signature in the query is kept as well', async (t) => {
-  const { through, upstream } = await start(t, CHEAPER);
+  const { through, send, execute, upstream } = await start(t, CHEAPER);
   const presigned = `${PATH}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-SignedHeaders=host%3Bte&X-Amz-Signature=0`;
   const call = (path: string, headers: readonly string[] = []) => through(`${HOST}:443`, { method: 'POST', path, headers, body: BODY });
   t.match(JSON.parse((await call(presigned)).body.toString()), { reason: /Policy changes action.params.model/ });
@@ -145,6 +148,31 @@ t.test('a signature in the query is kept as well', async (t) => {
   t.equal(upstream.requests.length, 0);
   await call(other);
   t.equal(upstream.requests.at(-1)?.url, other);
+  // Whoever made the URL made it for the upstream; it holds by every door.
+  await send({ method: 'POST', path: `/proxy/bedrock${other}`, headers: ['X-GW-Target-Host', HOST], body: BODY });
+  t.equal(upstream.requests.at(-1)?.url, other);
+  const object = {
+    type: 'http.request',
+    method: 'GET',
+    target_host: 'www.example.com',
+    target_path: `/o?${presigned.split('?')[1]}`,
+    params: {},
+  };
+  t.equal((await execute({ credential_hint: undefined }, object)).status, 200);
+  t.equal(upstream.requests.length, 3);
+});
+
+t.test('a signed URL does not move to another host', async (t) => {
+  const rules = `  targets:
+    - {id: all, effect: {decision: allow}}
+  connectors:
+    - {id: move, effect: {decision: allow, select_connector: openai}}
+`;
+  const { through, upstream } = await start(t, bundleOf(rules));
+  const path = `${PATH}?X-Amz-Signature=0&X-Amz-SignedHeaders=host`;
+  const { body } = await through(`${HOST}:443`, { method: 'POST', path, body: BODY });
+  t.match(JSON.parse(body.toString()), { reason: /^Policy moves the call to the host api\.openai\.com/ });
+  t.equal(upstream.requests.length, 0);
 });
 
 t.test('a header that policy sets breaks a signature only when it is signed', async (t) => {

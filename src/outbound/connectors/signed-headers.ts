@@ -9,9 +9,14 @@ const IN_QUERY = /[?&]X-Amz-SignedHeaders=([^&]*)/i;
  * @param path with its query, where a signature may stand too
  */
 export function signedHeaders(authorization: string | undefined, path: string): readonly string[] | undefined {
-  if (authorization?.startsWith(SCHEME)) return names(IN_HEADER.exec(authorization)?.[1]);
+  if (isSignature(authorization)) return names(IN_HEADER.exec(authorization)?.[1]);
   if (!path.includes('X-Amz-Signature=')) return undefined;
   return names(IN_QUERY.exec(path)?.[1]?.replaceAll(/%3b/gi, ';'));
+}
+
+/** True for the value of an Authorization that is a signature of the request. */
+export function isSignature(authorization: string | undefined): authorization is string {
+  return authorization?.startsWith(SCHEME) === true;
 }
 
 function names(list: string | undefined): readonly string[] {

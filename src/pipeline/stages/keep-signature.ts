@@ -1,4 +1,4 @@
-import { signedHeaders } from '../../outbound/connectors/signed-headers.ts';
+import { isSignature, signedHeaders } from '../../outbound/connectors/signed-headers.ts';
 import { hostHeader } from '../../outbound/net/request-head.ts';
 import type { Exchange } from '../exchange.ts';
 import { byName } from '../flat-headers.ts';
@@ -22,22 +22,38 @@ export const keepSignature: Stage = {
     const signed = signedHeaders(authorization, exchange.path);
     if (signed === undefined) return undefined;
     exchange.signedHeaders = signed;
-    const change = breakingChange(exchange, signed, pipeline);
-    if (change === undefined) return undefined;
-    return deny('signature_would_break', `${change}, which would break the signature of the caller (AWS Signature Version 4).`);
+    const change = isSignature(authorization) ? brokenCall(exchange) : brokenUrl(exchange);
+    const reason = change ?? changedHeader(exchange, signed, pipeline);
+    if (reason === undefined) return undefined;
+    return deny('signature_would_break', `${reason}, which would break the signature of the caller (AWS Signature Version 4).`);
   },
 };
 
-function breakingChange(exchange: Exchange, signed: readonly string[], pipeline: Pipeline): string | undefined {
-  const { request, head, host, port, tls } = exchange;
-  if (request) return 'The structured API writes path and body of a call itself';
-  const mutation = exchange.changes.find(({ key }) => !key.startsWith('action.headers.'));
-  if (mutation) return `Policy changes ${mutation.key}`;
+/** What its caller signed is the request that it sent. */
+function brokenCall(exchange: Exchange): string | undefined {
+  const { request, sendBytes, head, host, port, tls } = exchange;
+  if (request && sendBytes) return 'The structured API writes the body of a call itself';
+  const change = mutated(exchange);
+  if (request || change) return change;
   const sentHost = hostHeader({ authority: { host, port }, tls });
   if (head.headers['host'] !== sentHost) return `The call goes to the host ${sentHost} and is signed for another one`;
-  if (exchange.path !== pathAsSigned(head.rawTarget)) return 'The path is sent in another spelling than it came in';
-  const name = changedHeader(signed, head.rawHeaders, outboundHeaders(exchange, pipeline));
-  return name === undefined ? undefined : `The header ${name} is not passed on as it came`;
+  return exchange.path === pathAsSigned(head.rawTarget) ? undefined : RESPELT;
+}
+
+/** A signature in the query was made by somebody else, for the upstream's own URL, whatever way it comes here. */
+function brokenUrl(exchange: Exchange): string | undefined {
+  const { request, head, facts, host, path } = exchange;
+  const change = mutated(exchange);
+  if (change) return change;
+  if (facts && facts.target_host !== host) return `Policy moves the call to the host ${host}`;
+  return request || head.rawTarget.endsWith(path) ? undefined : RESPELT;
+}
+
+const RESPELT = 'The path is sent in another spelling than it came in';
+
+function mutated({ changes }: Exchange): string | undefined {
+  const change = changes.find(({ key }) => !key.startsWith('action.headers.'));
+  return change && `Policy changes ${change.key}`;
 }
 
 /** A client of a forward proxy sends a whole URL and signs its path. */
@@ -46,8 +62,11 @@ function pathAsSigned(rawTarget: string): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-function changedHeader(signed: readonly string[], came: readonly string[], sent: readonly string[]): string | undefined {
-  return signed.find((name) => name !== 'host' && name !== FOLLOWS_BODY && valuesOf(came, name) !== valuesOf(sent, name));
+function changedHeader(exchange: Exchange, signed: readonly string[], pipeline: Pipeline): string | undefined {
+  const came = exchange.request ? exchange.headers : exchange.head.rawHeaders;
+  const sent = outboundHeaders(exchange, pipeline);
+  const changed = signed.find((name) => name !== 'host' && name !== FOLLOWS_BODY && valuesOf(came, name) !== valuesOf(sent, name));
+  return changed && `The header ${changed} is not passed on as it came`;
 }
 
 /** All values of a header in their order. */
