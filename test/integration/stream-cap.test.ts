@@ -1,5 +1,6 @@
 // GW_STREAM_STOP_AT_CAP: a stream that would pass a cap is ended with an error in its own format, recorded first and charged for what was seen.
 import { once } from 'node:events';
+import { constants, createGzip } from 'node:zlib';
 import t from 'tap';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { createLogger } from '../../src/base/lib/log.ts';
@@ -48,6 +49,11 @@ function request(form: EndlessForm, path: string, more: object = {}) {
 
 function through(governed: Governed, form: EndlessForm): Promise<RawResponse> {
   return governed.through(`${form.host}:443`, request(form, form.path));
+}
+
+/** The upstream knows the end of every stream that it began. */
+async function over(upstream: ReturnType<typeof endlessUpstream>): Promise<void> {
+  while (upstream.stopped + upstream.ended < upstream.begun) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Splits what a client got into what the provider said, which must be whole events, and the gateway's last word. */
@@ -117,6 +123,7 @@ t.test('a stream is ended at its cap', async (t) => {
       const record = await governed.recordOf(answer);
       const { said, last, events } = lastWord(form, answer.body);
       t.equal(answer.status, 200);
+      await over(upstream);
       t.equal(upstream.ended, 0, 'the upstream was stopped');
       t.ok(events > 40 && events < 80, `about as many words as the cap allows: ${events}`);
       const told = TOLD[form.dialect];
@@ -290,6 +297,44 @@ t.test('what the provider reports counts more than the approximation, and a repe
     const events = answer.body.toString().split('"content"').length - 1;
     t.ok(events >= least && events <= most, `${events} events`);
   }
+});
+
+t.test('what only the gateway asked for stays hidden, also from a stream that is ended', async (t) => {
+  const asked = endlessText(CHAT).replaceAll('"choices"', '"usage":null,"choices"');
+  const handler: Parameters<typeof startGoverned>[1] = {
+    env: { GW_METER_INJECT_USAGE: 'true' },
+    handler: (_request, response, body) => void body.then(() => response.setHeader('content-type', CHAT.contentType).end(asked)),
+  };
+  const governed = await capped(t, endlessUpstream(), handler);
+  await governed.limit(CAP);
+  const answer = await through(governed, CHAT);
+  const { said, last, events } = lastWord(CHAT, answer.body);
+  t.ok(events > 40 && events < 80, `${events}`);
+  t.match(dataOf(last), { error: { code: 'budget_exceeded' } });
+  t.match(await governed.recordOf(answer), { response_bytes: Buffer.byteLength(said), error: { code: 'stream_stopped_at_cap' } });
+});
+
+t.test('a stream that was encoded in spite of identity is broken off, recorded and charged', async (t) => {
+  const gzip = createGzip({ flush: constants.Z_SYNC_FLUSH });
+  const handler: Parameters<typeof startGoverned>[1] = {
+    handler: (_request, response, body) =>
+      void body.then(async () => {
+        response.writeHead(200, { 'content-type': CHAT.contentType, 'content-encoding': 'gzip' });
+        gzip.pipe(response);
+        for (let at = 0; at < 300 && !response.destroyed; at++) {
+          gzip.write(CHAT.word(at));
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        gzip.end();
+      }),
+  };
+  const governed = await capped(t, endlessUpstream(), handler);
+  await governed.limit(CAP);
+  await t.rejects(through(governed, CHAT), 'nobody takes it for complete');
+  const id = String(governed.lines.find(({ msg }) => String(msg).includes('would pass its cap'))?.['record_id']);
+  const record = (await governed.gw.record(id)) as { metering: { cost_usd: string } };
+  t.match(record, { stream_outcome: 'aborted', error: { code: 'stream_stopped_at_cap' } });
+  t.match(await limits(governed.gw), [{ spent_usd: record.metering.cost_usd, reserved_usd: '0' }]);
 });
 
 t.test('a CRLF that is cut between its two bytes is made whole before the last word', async (t) => {

@@ -173,6 +173,7 @@ const MOST_WORDS = 300;
 
 export interface EndlessUpstream {
   readonly handler: UpstreamHandler;
+  readonly begun: number;
   /** Streams that were stopped by who asked for them. */
   readonly stopped: number;
   /** Streams that came to what tests take for endless. */
@@ -184,9 +185,13 @@ export interface EndlessUpstream {
  * @param pause called before each piece; the next one waits for it
  */
 export function endlessUpstream(pause: () => Promise<unknown> = nextTurn, pieceBytes = 61, words = MOST_WORDS): EndlessUpstream {
+  let begun = 0;
   let stopped = 0;
   let ended = 0;
   return {
+    get begun() {
+      return begun;
+    },
     get stopped() {
       return stopped;
     },
@@ -196,6 +201,7 @@ export function endlessUpstream(pause: () => Promise<unknown> = nextTurn, pieceB
     handler: (request, response, body) => {
       const form = ENDLESS.find(({ host, path }) => request.headers.host === host && sameCall(request.url ?? '', path));
       if (form === undefined) return void response.writeHead(404).end();
+      begun++;
       response.on('close', () => (response.writableEnded ? ended++ : stopped++));
       void body.then(async () => {
         response.writeHead(200, { 'content-type': form.contentType });
