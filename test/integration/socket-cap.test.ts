@@ -48,6 +48,8 @@ function endless(): { state: Endless; onSocket: (socket: WebSocket) => void } {
         say(id);
       }
       if (event['type'] === 'response.cancel' && state.usage && running.delete(String(event['response_id']))) {
+        // What was on its way reaches nobody.
+        for (let at = 0; at < 50; at++) send({ type: 'response.output_text.delta', response_id: event['response_id'], delta: ' late' });
         send({ type: 'response.done', response: { id: event['response_id'], status: 'cancelled', usage: state.usage } });
       }
     });
