@@ -85,10 +85,10 @@ export class Clients {
     }
   }
 
-  /** Whoever speaks to the upstream itself must not use a connection that the upstream is about to close. */
+  /** The kept connection, unless whoever answers on it is about to close it. */
   #keptFor(key: string, door: Door): Socket | undefined {
     const kept = this.#sockets.get(key);
-    if (kept === undefined || WAY[door] !== 'other-tunnel' || performance.now() - kept.usedAt < KEEP_OTHER_MS) return kept?.socket;
+    if (kept === undefined || performance.now() - kept.usedAt < (WAY[door] === 'passed' ? KEEP_PASSED_MS : KEEP_MS)) return kept?.socket;
     kept.socket.destroy();
     return undefined;
   }

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
+import { closeIdle } from './close-idle.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
 
@@ -77,6 +78,7 @@ function prepare(server: Server, options: FrontOptions): Server {
   // Of bodies the connection keeps the deadlines.
   server.requestTimeout = 0;
   server.keepAliveTimeout = limits.keepAliveMs;
+  closeIdle(server);
   server.maxHeadersCount = limits.maxHeaderFields;
   // Options of the constructor, read again for each connection and request; the interval when a server begins to listen.
   Object.assign(server, {

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
+import { closeIdle } from './close-idle.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
 import { type Arrivals, Http1Connection } from './http1.ts';
 import { Http2Connection } from './http2.ts';
@@ -90,6 +91,7 @@ export class InnerServers {
       requireHostHeader: false,
     });
     server.maxHeadersCount = limits.maxHeaderFields;
+    closeIdle(server);
     server.on('request', (request, response) => {
       this.#connections.get(request.socket)?.accept(request, response, false);
     });
