@@ -10,8 +10,9 @@ import { H1Answer } from './h1-answer.ts';
 import { TUNNEL_TAG } from './store-audit.ts';
 
 const H2_PING_MS = 1_000;
-/** Half of the time after which the upstream closes what is idle. */
+/** Half of the time after which the upstream, or the gateway, closes what is idle: who uses a connection in the moment of its end loses a request. */
 const KEEP_OTHER_MS = 1_000;
+const KEEP_MS = 37_500;
 
 export interface Gateway {
   /** Where clients connect, which may be before the gateway. */
@@ -88,7 +89,8 @@ export class Clients {
   /** The kept connection, unless whoever answers on it is about to close it. */
   #keptFor(key: string, door: Door): Socket | undefined {
     const kept = this.#sockets.get(key);
-    if (kept === undefined || performance.now() - kept.usedAt < (WAY[door] === 'passed' ? KEEP_PASSED_MS : KEEP_MS)) return kept?.socket;
+    if (kept === undefined || performance.now() - kept.usedAt < (WAY[door] === 'other-tunnel' ? KEEP_OTHER_MS : KEEP_MS))
+      return kept?.socket;
     kept.socket.destroy();
     return undefined;
   }
