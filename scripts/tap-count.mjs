@@ -7,11 +7,15 @@ const POINT = /^((?: {4})*)(not )?ok\b(.*)$/;
 const EMPTY_PLAN = /^((?: {4})*)1\.\.0(?: # (.+))?$/;
 /** A hash that belongs to a name is written with a backslash. */
 const DIRECTIVE = /(?<!\\)# (SKIP|TODO)\b/i;
+/** Ends the reason of a test that is left out where what it needs cannot be had everywhere. */
+const OPTIONAL = /\(optional\)\s*$/;
 
 export class TapCounter {
   passed = 0;
   failed = 0;
   skipped = 0;
+  /** Skipped as well, and no reason to fail. */
+  optional = 0;
   #rest = '';
   /** Open subtests, outermost first; the file itself is the first. */
   #open = [{ name: '', level: -1, tests: 0, failed: 0, assertions: 0, assertionsFailed: 0, skipReason: false }];
@@ -56,21 +60,26 @@ export class TapCounter {
       return;
     }
     const point = POINT.exec(line);
-    if (point !== null) this.#point(point[1].length / 4, point[2] === undefined, DIRECTIVE.test(point[3]));
+    if (point !== null) this.#point(point[1].length / 4, point[2] === undefined, DIRECTIVE.test(point[3]) ? point[3] : undefined);
     else if (EMPTY_PLAN.exec(line)?.[2] !== undefined) this.#open.at(-1).skipReason = true;
   }
 
-  #point(level, ok, skipped) {
+  #skip(directive) {
+    if (OPTIONAL.test(directive)) this.optional += 1;
+    else this.skipped += 1;
+  }
+
+  #point(level, ok, directive) {
     const index = this.#open.findLastIndex((test) => test.level === level);
     if (index > 0) {
       const closed = this.#open[index];
       this.#open.length = index;
-      this.#close(closed, this.#open.at(-1), ok, skipped);
+      this.#close(closed, this.#open.at(-1), ok, directive);
       return;
     }
     const around = this.#open.findLast((test) => test.level < level);
-    if (skipped) {
-      this.skipped += 1;
+    if (directive !== undefined) {
+      this.#skip(directive);
       if (around.level === -1) around.tests += 1;
       return;
     }
@@ -78,10 +87,10 @@ export class TapCounter {
     if (!ok) around.assertionsFailed += 1;
   }
 
-  #close(test, parent, ok, skipped) {
+  #close(test, parent, ok, directive) {
     parent.tests += 1;
-    if (skipped) {
-      this.skipped += 1;
+    if (directive !== undefined) {
+      this.#skip(directive);
       return;
     }
     if (!ok) parent.failed += 1;

@@ -48,7 +48,7 @@ async function runAll(patterns) {
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
   files.sort((a, b) => (times[nameOf(b)] ?? Number.MAX_VALUE) - (times[nameOf(a)] ?? Number.MAX_VALUE) || a.localeCompare(b));
 
-  const total = { passed: 0, failed: 0, skipped: 0 };
+  const total = { passed: 0, failed: 0, skipped: 0, optional: 0 };
   const failures = [];
   const queue = [...files];
   const worker = async () => {
@@ -68,6 +68,7 @@ async function runAll(patterns) {
   if (failures.length > 0) process.stdout.write(`\nfailed: ${failures.sort().join(', ')}\n`);
   if (skipsFail) process.stdout.write('\nskipped tests are failures when CI=true: npm run peers installs what they need\n');
   if (files.length === 0) process.stdout.write('no test file matches\n');
+  if (total.optional > 0) process.stdout.write(`\n${total.optional} left out: they need a peer that not every machine can have\n`);
   process.stdout.write(`${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}\n`);
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
@@ -114,16 +115,22 @@ async function runFile(file) {
   if (own !== undefined && hungIn === undefined) reasons.push(code === 0 ? own : `${own} (${signal ?? `exit code ${code}`})`);
   if (leftovers) reasons.push('it left processes running, they were killed');
   if (leftovers && counter.failed === 0) counter.failed = 1;
-  const { passed, failed, skipped } = counter;
-  return { passed, failed, skipped, reasons, output: output.join(''), ms: Math.round(performance.now() - started) };
+  const { passed, failed, skipped, optional } = counter;
+  return { passed, failed, skipped, optional, reasons, output: output.join(''), ms: Math.round(performance.now() - started) };
 }
 
-function report(file, { passed, failed, skipped, reasons, output, ms }) {
-  const counts = `${passed} passed${failed > 0 ? `, ${failed} failed` : ''}${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+function report(file, { passed, failed, skipped, optional, reasons, output, ms }) {
+  const counts = [`${passed} passed`, ...counted(failed, 'failed'), ...counted(skipped, 'skipped'), ...counted(optional, 'left out')].join(
+    ', ',
+  );
   let text = `${failed > 0 ? 'FAILED' : 'ok    '} ${nameOf(file)}: ${counts}, ${(ms / 1000).toFixed(1)} s\n`;
   for (const reason of reasons) text += `       ${nameOf(file)}: ${reason}\n`;
   if (failed > 0) text += `${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}\n`;
   process.stdout.write(text);
+}
+
+function counted(count, what) {
+  return count > 0 ? [`${count} ${what}`] : [];
 }
 
 /** The source's path, as a person would look for it. */

@@ -11,6 +11,8 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 interface Row {
   readonly commands?: readonly string[];
   readonly extract?: string;
+  /** CI passes without it. */
+  readonly optional?: true;
   /** A Python environment; `extract` is its Python. */
   readonly pip?: readonly string[];
   readonly probe?: readonly string[];
@@ -48,7 +50,10 @@ export function peer(name: PeerName): string | undefined {
 /** For tap's `skip` option: false when every named peer is there, else the reason. */
 export function skipWithout(names: readonly PeerName[]): false | string {
   const missing = names.filter((name) => peer(name) === undefined);
-  return missing.length === 0 ? false : `${missing.join(', ')} not found, npm run peers installs it`;
+  if (missing.length === 0) return false;
+  // The words by which scripts/tap-count.mjs knows what CI may skip.
+  const where = missing.every((name) => rows.get(name)?.optional) ? ' if it can (optional)' : '';
+  return `${missing.join(', ')} not found, npm run peers installs it${where}`;
 }
 
 /** The path of a peer in a test that {@link skipWithout} lets run. */
