@@ -1,6 +1,7 @@
 /*
  * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments: `--tenth` (what CI runs), `--soak` (an
- * hour of soak and nothing else), `--only kills|chaos|soak|hosts|budgets|memory|million|fuzz`, and `--seed`, `--rounds`, `--seconds`, `--rate`, `--non-ai`, `--upstream-client` for the proofs themselves. Ends with `N passed, N failed`.
+ * hour of soak and nothing else), `--only kills|chaos|soak|hosts|budgets|memory|million|fuzz`, and `--seed`, `--rounds`, `--seconds`, `--rate`, `--non-ai`,
+ * `--upstream-client`, `--parser` for the proofs themselves. Ends with `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -46,13 +47,14 @@ function wanted() {
       rate: { type: 'string' },
       'non-ai': { type: 'string' },
       'upstream-client': { type: 'string' },
+      parser: { type: 'string' },
     },
   });
   const only = values.soak ? 'soak' : values.only;
   if (only !== undefined && !PROOFS.includes(only)) throw new Error(`--only takes one of ${PROOFS.join(', ')}`);
   if (values.tenth && values.soak) throw new Error('--tenth and --soak exclude each other');
   const options = [...(values.tenth ? ['--tenth'] : []), ...(values.soak ? ['--long'] : [])];
-  const passed = ['seed', 'rounds', 'seconds', 'rate', 'non-ai', 'upstream-client'];
+  const passed = ['seed', 'rounds', 'seconds', 'rate', 'non-ai', 'upstream-client', 'parser'];
   for (const name of passed) if (values[name] !== undefined) options.push(`--${name}`, values[name]);
   return { proofs: only === undefined ? PROOFS : [only], options };
 }

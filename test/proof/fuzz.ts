@@ -21,13 +21,15 @@ const MIN_LIMIT_MS = 1_000;
 const MAX_RSS_MB = 1_024;
 
 await prove(async (checks, cleanUp) => {
-  const { seed, length, rounds } = proofSettings();
+  const { seed, length, rounds, parser } = proofSettings();
+  const targets = parser === undefined ? FUZZ_TARGETS : FUZZ_TARGETS.filter(({ name }) => name === parser);
+  if (targets.length === 0) throw new Error(`--parser takes one of ${FUZZ_TARGETS.map(({ name }) => name).join(', ')}`);
   const inputs = (target: FuzzTarget): number => rounds ?? Math.ceil(target.inputs / (length === 'tenth' ? 10 : 1));
-  checks.note(`fuzz: ${FUZZ_TARGETS.length} parsers, seed ${seed}`);
+  checks.note(`fuzz: ${targets.length} parsers, seed ${seed}`);
   const workers = availableParallelism();
   const end = length === 'tenth' && rounds === undefined ? performance.now() + TENTH_LIMIT_MS : Number.POSITIVE_INFINITY;
   // The dear ones first, so that none of them runs alone at the end.
-  const waiting = [...FUZZ_TARGETS.filter(({ dear }) => dear), ...FUZZ_TARGETS.filter(({ dear }) => !dear)];
+  const waiting = [...targets.filter(({ dear }) => dear), ...targets.filter(({ dear }) => !dear)];
   const work = async (): Promise<void> => {
     const lane = new Lane(cleanUp);
     for (let target = waiting.shift(); target !== undefined; target = waiting.shift()) {

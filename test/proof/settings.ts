@@ -17,6 +17,8 @@ export interface ProofSettings {
   readonly nonAi: NonAiMode | undefined;
   /** `GW_UPSTREAM_CLIENT` of the gateway under chaos; drawn when it is not given. */
   readonly upstreamClient: UpstreamClient | undefined;
+  /** The one parser that is to be fuzzed. */
+  readonly parser: string | undefined;
 }
 
 export const UPSTREAM_CLIENTS = ['direct', 'undici'] as const;
@@ -34,6 +36,7 @@ export function proofSettings(): ProofSettings {
       rate: { type: 'string' },
       'non-ai': { type: 'string' },
       'upstream-client': { type: 'string' },
+      parser: { type: 'string' },
     },
   });
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
@@ -45,6 +48,7 @@ export function proofSettings(): ProofSettings {
     rate: number(values.rate),
     nonAi: choice('--non-ai', values['non-ai'], NON_AI_MODES),
     upstreamClient: choice('--upstream-client', values['upstream-client'], UPSTREAM_CLIENTS),
+    parser: values.parser,
   };
 }
 
