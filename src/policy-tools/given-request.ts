@@ -1,5 +1,6 @@
 import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
+import { usualPath } from '../base/catalogue/usual-path.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
 import type { Facts } from '../decide/policy/facts.ts';
@@ -68,11 +69,10 @@ function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }:
     facts.connector_id = connectorId;
     facts.target_host = targetHost;
     const action = request['action'];
-    const model = facts.params['model'];
-    if (isRecord(action) && action['target_path'] === undefined) {
-      const usual = connectorId === GENERIC_HTTP ? '/' : (provider?.defaultPaths.get(facts.action_type) ?? provider?.defaultPath ?? '/');
-      facts.target_path = usual.replace('{model}', typeof model === 'string' ? encodeURIComponent(model) : '');
-    }
+    if (!isRecord(action) || action['target_path'] !== undefined) return [];
+    const usual = usualPath(connectorId === GENERIC_HTTP ? undefined : provider, facts.action_type, facts.params);
+    if ('missing' in usual) return [usual.missing];
+    facts.target_path = usual.path;
     return [];
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;

@@ -1,5 +1,6 @@
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import type { Operation } from '../../src/base/catalogue/types.ts';
+import { withoutCollection } from '../../src/base/catalogue/usual-path.ts';
 import { parseSafeJson } from '../../src/base/lib/safe-json.ts';
 import { readAiBody } from '../../src/inbound/normalise/body.ts';
 import { parseActionRequest } from '../../src/inbound/normalise/direct.ts';
@@ -8,7 +9,6 @@ import { jsonMember, removeJsonMember, setJsonMember } from '../../src/inbound/n
 import { MultipartReader, parseMultipart } from '../../src/inbound/normalise/multipart.ts';
 import { applyMutations } from '../../src/inbound/normalise/mutate.ts';
 import { canonicalPath } from '../../src/inbound/normalise/path.ts';
-import { withoutCollection } from '../../src/inbound/normalise/places.ts';
 import { type FuzzTarget, hashOf, must, outcomeOf, splitHead } from './target.ts';
 
 const MILLION = 1_000_000;

@@ -192,6 +192,11 @@ t.test('explain and test know the rates, the hint and the action types that the 
     ['rates of a file', {}, {}],
     ['a hint', { connector_hint: 'mistral' }, {}],
     ['an action type', {}, { type: 'acme.chat', target_host: 'api.anthropic.com' }],
+    [
+      'a model that stands in the path',
+      {},
+      { target_host: 'generativelanguage.googleapis.com', params: { ...params, model: 'models/our-model' } },
+    ],
     ['a host of nobody', {}, { type: 'http.request', target_host: 'www.example.com', target_path: '/x' }],
   ] as const) {
     const call = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params, ...action };
@@ -221,6 +226,15 @@ t.test('explain and test know the rates, the hint and the action types that the 
     code: 2,
     err: /connector_hint: "nobody" is not a registered connector id/,
   });
+  const gemini = { ...dear.action, target_host: 'generativelanguage.googleapis.com' };
+  for (const [action, mistake] of [
+    [{ ...gemini, params: {} }, /action\.params\.model: is required/],
+    [{ ...gemini, params: { model: '\ud800' } }, /action\.params\.model: is not well-formed/],
+    [{ ...gemini, target_host: 'api.elevenlabs.io' }, /action\.target_path: is required/],
+  ] as const) {
+    writeFileSync(request, JSON.stringify({ ...dear, action }));
+    t.match(await gw(['policy', 'explain', request, '--policies', bundle]), { code: 2, err: mistake });
+  }
 
   const facts = '{action.params.model: our-model, action.params.max_tokens: 100}';
   writeFileSync(

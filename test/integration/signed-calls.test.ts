@@ -219,3 +219,14 @@ t.test('the usage of a signed stream is not asked for', async (t) => {
   t.equal(answer.status, 200);
   t.equal(upstream.requests.at(-1)?.body.toString(), body);
 });
+
+t.test('what looks like a signature keeps no stream of another provider from being metered', async (t) => {
+  const host = 'api.openai.com';
+  const { through, upstream } = await start(t, ALLOW_ALL, { GW_METER_INJECT_USAGE: 'true' });
+  const body = '{"model":"gpt-4o-mini","messages":[],"stream":true}';
+  const presigned = { method: 'POST', path: '/v1/chat/completions?X-Amz-Signature=0', body };
+  for (const call of [presigned, signed({}, '/v1/chat/completions', body, host)]) {
+    await through(`${host}:443`, call);
+    t.match(upstream.requests.at(-1)?.body.toString(), '"stream_options":{"include_usage":true}');
+  }
+});

@@ -112,7 +112,7 @@ function fieldSlips(rule: Rule): readonly ErrorDetail[] {
       const message = `context.${name} is a member that no provider is known to have`;
       found.push(warning(rule, node, 'near_parameter', message, `did you mean "context.action.params.${nearest}"?`));
     }
-    if (test.kind === 'value' && TEXT_FIELD.test(name)) found.push(...neverEqual(rule, name, test.entry.value));
+    if (test.kind === 'value' && TEXT_FIELD.test(name)) found.push(...neverEqual(rule, test));
     return found;
   });
 }
@@ -124,12 +124,17 @@ function nearestParameter(name: string): string | undefined {
   return nearest !== undefined && Math.abs(nearest.length - name.length) <= 2 ? nearest : undefined;
 }
 
-function neverEqual(rule: Rule, field: string, literal: YamlNode): readonly ErrorDetail[] {
-  const literals = literal.kind === 'seq' ? literal.items : [literal];
+/** Operators that take numbers alone: in quotes their value would be refused. */
+const ORDERINGS: ReadonlySet<string> = new Set(['gt', 'gte', 'lt', 'lte']);
+
+function neverEqual(rule: Rule, { field, operator, entry }: Extract<Test, { kind: 'value' }>): readonly ErrorDetail[] {
+  const literals = entry.value.kind === 'seq' ? entry.value.items : [entry.value];
   return literals.flatMap((node) => {
     if (node.kind !== 'scalar' || typeof node.value === 'string') return [];
-    const message = `context.${field} is always a text, which ${node.source} never equals`;
-    return [warning(rule, node, 'never_equal', message, `write "${node.source}"`)];
+    const always = `context.${field.name} is always a text`;
+    if (ORDERINGS.has(operator))
+      return [warning(rule, node, 'never_equal', `${always}, and texts have no order`, 'use equals, in or matches, with texts')];
+    return [warning(rule, node, 'never_equal', `${always}, which ${node.source} never equals`, `write "${node.source}"`)];
   });
 }
 

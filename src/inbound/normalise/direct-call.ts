@@ -1,11 +1,12 @@
 import type { Operation, Provider } from '../../base/catalogue/types.ts';
+import { usualPath } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Action } from '../../base/model/action-request.ts';
 import { type AiBody, readAiBody } from './body.ts';
 import { removeJsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { switchStreamVerb } from './place-edit.ts';
-import { isDeploymentPlace, withoutCollection } from './places.ts';
+import { isDeploymentPlace } from './places.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -15,20 +16,9 @@ const NO_BYTES = new Uint8Array(0);
  */
 export function directPath(action: Action, provider: Provider | undefined): string {
   if (action.target_path !== undefined) return action.target_path;
-  const fallback = provider === undefined ? '/' : (provider.defaultPaths.get(action.type) ?? provider.defaultPath);
-  if (fallback === undefined) {
-    const details = [{ path: 'action.target_path', message: `is required: ${provider?.id} has no usual path` }];
-    throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
-  }
-  if (!fallback.includes('{model}')) return canonicalPath(fallback, provider !== undefined);
-  const model = Object.hasOwn(action.params, 'model') ? action.params['model'] : undefined;
-  if (typeof model !== 'string' || model === '') {
-    const message = 'is required, since the path of this connector holds the model';
-    throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [{ path: 'action.params.model', message }] });
-  }
-  // Google's own name of a model includes its collection, which the path has already.
-  const name = fallback.includes('/models/{model}') ? withoutCollection(model) : model;
-  return canonicalPath(fallback.replace('{model}', encodeURIComponent(name)), true);
+  const usual = usualPath(provider, action.type, action.params);
+  if ('path' in usual) return canonicalPath(usual.path, provider !== undefined);
+  throw new GatewayError('invalid_request', 'The action request is not valid.', { details: [usual.missing] });
 }
 
 export interface DirectCall {

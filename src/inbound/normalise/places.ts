@@ -1,4 +1,5 @@
 import type { Dialect, Place } from '../../base/catalogue/types.ts';
+import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { pathOnly, queryOf } from './path.ts';
 
@@ -139,11 +140,6 @@ function sameModel(a: string, b: string): boolean {
 export function withoutVersion(model: string): string {
   const at = model.indexOf('@');
   return at <= 0 ? model : model.slice(0, at);
-}
-
-/** The name of a model without Google's collection before it. */
-export function withoutCollection(model: string): string {
-  return model.startsWith('models/') ? model.slice(7) : model;
 }
 
 function readStream(params: Readonly<Record<string, unknown>>, path: string, place: Place | undefined): boolean | undefined {

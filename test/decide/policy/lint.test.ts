@@ -184,6 +184,14 @@ t.test('overlays that change what a gating layer means', async (t) => {
   t.strictSame(codes(empty, { org: allow }), [], 'an allow-list still denies the rest');
 });
 
+t.test('what a warning about texts says to write loads', async (t) => {
+  const rule = (test: string) => bundle(`- {id: a, conditions: {context.labels.n: {${test}}}, effect: {decision: deny}}`);
+  t.match(warnings(rule('equals: 5')), [{ code: 'never_equal', hint: 'write "5"' }]);
+  t.strictSame(codes(rule('equals: "5"')), []);
+  t.match(warnings(rule('gt: 5')), [{ message: /texts have no order/, hint: 'use equals, in or matches, with texts' }]);
+  t.strictSame(codes(rule('matches: "^[6-9]$"')), []);
+});
+
 t.test('a warning names place, rule and what to do', async (t) => {
   const [first] = warnings(bundle('- id: a\n  conditions:\n    purpose: {not_in: [x]}\n  effect: {decision: deny}\n'));
   t.strictSame(first, {
