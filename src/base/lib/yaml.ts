@@ -50,7 +50,7 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   if (text.length > MAX_YAML_LENGTH) {
     return {
       root: NULL_ROOT,
-      errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0, 'split it into several files')],
+      errors: [reader.error('too_large', `the file is larger than ${MAX_YAML_LENGTH} characters`, 0, SMALLER)],
     };
   }
   const odd = UNPRINTABLE.exec(text);
@@ -126,6 +126,7 @@ export function yamlMember(node: YamlNode | undefined, name: string): YamlNode |
 }
 
 const TOO_DEEP = `more than ${MAX_YAML_DEPTH} levels of nesting`;
+const SMALLER = 'split it into several files';
 const FLATTER = 'write it with fewer maps and lists inside each other';
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
 
@@ -165,6 +166,7 @@ class Reader {
   readonly #errors: ErrorDetail[] = [];
   readonly #anchors = new Map<string, { node: YamlNode; size: number }>();
   #nodes = 0;
+  #hasAliases = false;
 
   constructor(file: string, lines: LineCounter) {
     this.#file = file;
@@ -260,6 +262,7 @@ class Reader {
       );
       return NULL_ROOT;
     }
+    this.#hasAliases = true;
     this.#count(target.size, offset);
     return target.node;
   }
@@ -267,14 +270,9 @@ class Reader {
   #count(nodes: number, offset: number): void {
     const before = this.#nodes;
     this.#nodes += nodes;
-    if (before <= MAX_YAML_NODES && this.#nodes > MAX_YAML_NODES) {
-      this.#add(
-        'too_large',
-        `more than ${MAX_YAML_NODES} nodes when aliases are written out`,
-        offset,
-        'use fewer aliases (*), or several files',
-      );
-    }
+    if (before > MAX_YAML_NODES || this.#nodes <= MAX_YAML_NODES) return;
+    const [how, fewer] = this.#hasAliases ? [' when aliases are written out', 'use fewer aliases (*), or several files'] : ['', SMALLER];
+    this.#add('too_large', `more than ${MAX_YAML_NODES} nodes${how}`, offset, fewer);
   }
 }
 

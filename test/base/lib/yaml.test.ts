@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { MAX_YAML_DEPTH, parseYaml, toPlain, yamlEntry, yamlMember } from '../../../src/base/lib/yaml.ts';
+import { MAX_YAML_DEPTH, MAX_YAML_NODES, parseYaml, toPlain, yamlEntry, yamlMember } from '../../../src/base/lib/yaml.ts';
 
 t.test('scalars keep their source text and their place', async (t) => {
   const { root, errors } = parseYaml('version: 1.10\nbudget:\n  usd_max: "5.00"\n  hex: 0x10\nlist: [a, 2]\n', 'bundle.yaml');
@@ -76,7 +76,9 @@ t.test('aliases work, and a bomb of them is refused at once', async (t) => {
         .fill(`*l${i - 1}`)
         .join(', ')}]`,
     );
-  t.match(parseYaml(bomb.join('\n'), 'f').errors[0], { code: 'too_large' });
+  t.match(parseYaml(bomb.join('\n'), 'f').errors[0], { code: 'too_large', message: /aliases/, hint: /aliases/ });
+  const { errors } = parseYaml(`[${'1,'.repeat(MAX_YAML_NODES)}1]`, 'f');
+  t.match(errors, [{ code: 'too_large', message: /^more than 500000 nodes$/, hint: 'split it into several files' }]);
 });
 
 t.test('nesting is bounded and nothing makes the parser throw', async (t) => {

@@ -31,15 +31,21 @@ async function plainClient(t: HasTeardown, port: number): Promise<Socket> {
   return socket;
 }
 
+/** A listener, one client of it, in a tunnel with TLS or by itself, and what the listener hears of its request. */
+async function oneClient(t: HasTeardown, secure: boolean): Promise<{ arrival: Promise<Arrival>; tcp: Socket; client: Socket }> {
+  let arrived: (arrival: Arrival) => void = () => undefined;
+  const arrival = new Promise<Arrival>((resolve) => {
+    arrived = resolve;
+  });
+  const harness = await startListener(t, { limits: LIMITS, onArrival: (one) => arrived(one) });
+  const tcp = secure ? await openTunnel(t, harness.listener.port) : await plainClient(t, harness.listener.port);
+  const client = secure ? await tlsInside(t, harness, tcp) : tcp;
+  return { arrival, tcp, client };
+}
+
 t.test('a client that resets in the middle of an upload that waits is gone within a moment', OPTIONS, async (t) => {
   for (const secure of [false, true]) {
-    let arrived: (arrival: Arrival) => void = () => undefined;
-    const arrival = new Promise<Arrival>((resolve) => {
-      arrived = resolve;
-    });
-    const harness = await startListener(t, { limits: LIMITS, onArrival: (one) => arrived(one) });
-    const tcp = secure ? await openTunnel(t, harness.listener.port) : await plainClient(t, harness.listener.port);
-    const client = secure ? await tlsInside(t, harness, tcp) : tcp;
+    const { arrival, tcp, client } = await oneClient(t, secure);
     client.write('POST / HTTP/1.1\r\nHost: api.openai.com\r\nContent-Length: 900000000\r\n\r\n');
     client.write(BLOCK);
     const { body, reply } = await arrival;
@@ -97,13 +103,7 @@ t.test('so is one that had said all it had to say, and resets before the answer'
 t.test('so is one with a WebSocket that nobody takes from, and one that waits for a WebSocket', OPTIONS, async (t) => {
   for (const accepted of [true, false]) {
     for (const secure of [false, true]) {
-      let arrived: (arrival: Arrival) => void = () => undefined;
-      const arrival = new Promise<Arrival>((resolve) => {
-        arrived = resolve;
-      });
-      const harness = await startListener(t, { limits: LIMITS, onArrival: (one) => arrived(one) });
-      const tcp = secure ? await openTunnel(t, harness.listener.port) : await plainClient(t, harness.listener.port);
-      const client = secure ? await tlsInside(t, harness, tcp) : tcp;
+      const { arrival, tcp, client } = await oneClient(t, secure);
       client.write('GET / HTTP/1.1\r\nHost: api.openai.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
       const { reply } = await arrival;
       const gone = new Promise<boolean>((resolve) => {
