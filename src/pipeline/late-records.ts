@@ -16,16 +16,19 @@ const MESSAGE =
   'The record could not be written when the call ended, so that its answer was not given to its end; it is charged what it cost.';
 /** How long after a failure the store is asked again. */
 const RETRY_MS = 1_000;
+/** Records that no intent stands for may wait up to this number: each is a few kilobytes. Under a cap there are no more than calls whose intent could be stored. */
+const MAX_WITHOUT_INTENT = 1_000;
 
 interface Late {
   readonly record: UnhashedRecord;
-  readonly reservation: Reservation;
+  /** Of a call under a cap, which has an intent, too. */
+  readonly reservation: Reservation | undefined;
 }
 
 /**
- * Records of calls under a cap that their provider had answered when the store failed. What was set aside for them stays so until the store works again; then the
- * record and its cost take the place of intent and reservation, in one commit. A commit that was refused never becomes visible (storage contract), so the
- * intent is open until exactly one of them does this: the commit here, or the next start.
+ * Records of metered calls that could not be stored when the call ended. What was set aside under a cap stays so until the store works again; then the record and its
+ * cost take the place of intent and reservation, in one commit. A commit that was refused never becomes visible (storage contract), so the intent is open until
+ * exactly one of them does this: the commit here, or the next start. A call without a cap has no intent: its record waits in memory alone.
  */
 export class LateRecords {
   readonly #store: Store;
@@ -44,10 +47,17 @@ export class LateRecords {
     this.#log = ground.log;
   }
 
-  /** @param started the client has the head of the answer; else it is told of the failure */
-  keep(record: ExecutionRecord, reservation: Reservation, started: boolean): void {
+  /**
+   * @param reservation of a call under a cap
+   * @param started the client has the head of the answer; else it is told of the failure
+   */
+  keep(record: ExecutionRecord, reservation: Reservation | undefined, started: boolean): void {
+    if (reservation === undefined && this.#waiting.length >= MAX_WITHOUT_INTENT) {
+      this.#log.error({ record_id: record.record_id }, 'the record of an answered call is lost: too many wait until they can be written');
+      return;
+    }
     this.#waiting.push({ record: asFailed(record, started), reservation });
-    this.#log.warn({ record_id: record.record_id }, 'the record of an answered call could not be written; it is tried again');
+    this.#log.warn({ record_id: record.record_id }, 'the record of a call could not be written; it is tried again');
     this.#retry();
   }
 
@@ -74,17 +84,17 @@ export class LateRecords {
     const { text, hash } = canonicalRecord(completed);
     const record = { ...completed, record_hash: hash } as ExecutionRecord;
     const counted = countCost(record, this.#budgets, now);
-    this.#budgets.release(reservation);
+    if (reservation) this.#budgets.release(reservation);
     const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: now };
     try {
-      await this.#store.commit(commit, [...rollUp(record), dropIntent(record.record_id)]);
+      await this.#store.commit(commit, [...rollUp(record), ...(reservation ? [dropIntent(record.record_id)] : [])]);
     } catch (error) {
       if (counted) this.#budgets.uncount(counted);
-      this.#budgets.restore(reservation);
+      if (reservation) this.#budgets.restore(reservation);
       if (error instanceof GatewayError && error.code === CODE) return 'later';
       this.#log.error(
         { err: error, record_id: record.record_id },
-        'a late record is refused; the next start charges what was set aside for its call',
+        'a late record is refused; if a cap holds its call, the next start charges what was set aside',
       );
       return undefined;
     }

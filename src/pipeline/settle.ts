@@ -35,21 +35,23 @@ export function unsettle(exchange: Exchange, { budgets, idempotency }: Pipeline)
 }
 
 /**
- * Gives back what was set aside for a call that leaves no record. One that the provider has answered may have cost something: under a cap that stays set aside, and
- * its intent open, until its record can be stored, or the next start makes one (decision 6.8).
+ * Gives back what was set aside for a call that leaves no record; once. A record that could not be stored is tried again when the call may have cost something, or
+ * has an intent that would be charged. Under a cap what was set aside stays so until then, and the intent open, so that the next start makes a record if nothing else
+ * does (decision 6.8).
  */
 export function giveBack(exchange: Exchange, pipeline: Pipeline): void {
   const { reservation, delivery, recordId, unstored } = exchange;
   if (reservation === undefined) return;
-  if (reservation.capped && delivery?.status !== undefined) {
-    if (unstored) pipeline.lateRecords.keep(unstored, reservation, delivery.started);
-    else
-      pipeline.log.warn(
-        { record_id: recordId },
-        'an answered call has no record; what was set aside stays so until the next start charges it',
-      );
-    return;
-  }
-  pipeline.budgets.release(reservation);
-  if (reservation.capped) removeIntent(recordId, pipeline);
+  exchange.reservation = undefined;
+  const { capped } = reservation;
+  const answered = delivery?.status !== undefined;
+  const staysOpen = capped && (answered || unstored !== undefined);
+  if (!staysOpen) pipeline.budgets.release(reservation);
+  if (unstored && (capped || answered)) pipeline.lateRecords.keep(unstored, capped ? reservation : undefined, delivery?.started === true);
+  else if (staysOpen)
+    pipeline.log.warn(
+      { record_id: recordId },
+      'an answered call has no record; what was set aside stays so until the next start charges it',
+    );
+  else if (capped) removeIntent(recordId, pipeline);
 }

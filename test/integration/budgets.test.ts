@@ -370,6 +370,56 @@ t.test('... or as soon as the store works again, with a record of what it cost',
   t.match(await limits(second), [{ spent_usd: '0.03', reserved_usd: '0' }], 'once: the intent is gone, and records and counters agree');
 });
 
+t.test('... and so do a call that no cap holds, and one that the provider never answered', async (t) => {
+  const clock = fakeClock();
+  const disk = failingStore();
+  const held = holdAll();
+  const broken: (() => void)[] = [];
+  const handler: UpstreamHandler = (request, response, body) =>
+    void body.then((text) => {
+      if (text.includes('"never"')) broken.push(() => response.destroy());
+      else held.handler(request, response, body);
+    });
+  const governed = await startGoverned(t, { clock, store: disk.store, handler });
+  const { gw } = governed;
+  await createLimit(gw, { scope: 'project', scope_id: 'capped', limit_usd: '1', actions: ['cap'] });
+  await createLimit(gw, { scope: 'org', limit_usd: '1', actions: ['alert'] });
+  const calls = [
+    call(governed, 1000, { project_id: 'free' }),
+    governed.execute({ attribution: { project_id: 'capped' } }, { params: params(1000, { user: 'never' }) }),
+  ];
+  await held.arrived(1);
+  while (broken.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  disk.commits = false;
+  held.answerAll();
+  for (const breakOff of broken) breakOff();
+  const ids = (await Promise.all(calls)).map(({ status, headers }) => {
+    t.equal(status, 503);
+    return headers.get('x-gw-request-id') ?? '';
+  });
+  t.match(await limits(gw), [
+    { spent_usd: '0', reserved_usd: '0.015' },
+    { spent_usd: '0', reserved_usd: '0.015' },
+  ]);
+  disk.commits = true;
+  clock.advance(1_000);
+  const stored = async (id = '') => {
+    for (;;) {
+      const { status, body } = await gw.admin('GET', `/v1/records/${id}`);
+      if (status === 200) return body;
+    }
+  };
+  t.match(await stored(ids[0]), { error: { code: 'record_store_unavailable' }, metering: { cost_usd: '0.015', usage_reported: true } });
+  t.match(await stored(ids[1]), { decision: 'error', error: { code: /^upstream_/ } });
+  t.match(await limits(gw), [
+    { spent_usd: '0', reserved_usd: '0' },
+    { spent_usd: '0.015', reserved_usd: '0' },
+  ]);
+  await gw.gateway.stop();
+  const second = await startTestGateway(t, { clock, env: { GW_DATA_DIR: gw.dataDir } });
+  t.match(await limits(second), [{ spent_usd: '0' }, { spent_usd: '0.015' }], 'nobody is charged for what was never answered');
+});
+
 t.test('the monthly request limit', async (t) => {
   const clock = fakeClock(Date.UTC(2026, 10, 30, 12));
   const governed = await startGoverned(t, { clock, handler: chargeAll, env: { GW_MONTHLY_REQUEST_LIMIT: '3' } });

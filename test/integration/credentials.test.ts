@@ -212,6 +212,11 @@ t.test('a credential goes to no host but its own', async (t) => {
     t.match(await call(project, {}, 'sk-raw'), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
   }
   t.equal((await send(chat(['X-GW-Project-ID', 'host']))).status, 403, "nor does the client's own header");
+  const inQuery = {
+    ...chat(['X-GW-Project-ID', 'move'], '/proxy/gemini/v1beta/models/gemini-2.5-flash:generateContent?key=sk-google', { contents: [] }),
+    headers: ['X-GW-Project-ID', 'move', 'Content-Type', 'application/json'],
+  };
+  t.equal((await send(inQuery)).status, 403, 'nor a key in the query of its own provider');
   t.equal(governed.upstream.requests.length, 0);
   await store(gw, { credential_id: 'k-mistral', connector_id: 'mistral', secret_ref: 'secret-mistral' });
   for (const project of ['move', 'host']) {

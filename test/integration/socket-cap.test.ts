@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { WebSocket } from 'ws';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { type Json, REALTIME, RESPONSES, scene } from '../support/metered-sockets.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
@@ -120,6 +121,43 @@ t.test('a server that does not heed the cancel loses its socket, and is charged 
   t.match(record, { ...STOPPED, metering: { usage_reported: false } });
   t.ok(picoFromUsd(record.metering.cost_usd) > picoFromUsd(CAP));
   t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: '0' });
+});
+
+t.test('what the server says while a stopped response is stored is no other response', async (t) => {
+  const clock = fakeClock();
+  let held: (() => void)[] | undefined;
+  const store = (opened: Store): Store =>
+    new Proxy(opened, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        if (name !== 'commit' || held === undefined) return member.bind(target);
+        return (...given: unknown[]) =>
+          new Promise<void>((resolve) => held?.push(resolve)).then(() => Reflect.apply(member, target, given) as unknown);
+      },
+    });
+  const { open, state, upstream, records, limit } = await capped(t, { clock, store });
+  state.usage = undefined;
+  const client = await open(REALTIME);
+  const closed = closing(client.socket);
+  client.socket.send(JSON.stringify({ type: 'response.create' }));
+  while (!state.heard.some(({ type }) => type === 'response.cancel')) await new Promise((resolve) => setImmediate(resolve));
+  held = [];
+  clock.advance(2_000);
+  while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  const server = upstream.sockets[0] as WebSocket;
+  const usage = { input_tokens: 5, output_tokens: 77 };
+  server.send(JSON.stringify({ type: 'response.done', response: { id: 'resp_1', status: 'cancelled', usage } }));
+  // Nothing is to come of it, so there is nothing to wait for; another call would want to store its intent.
+  for (let turn = 0; turn < 500 && held.length === 1; turn++) await new Promise((resolve) => setImmediate(resolve));
+  const waiting = held;
+  held = undefined;
+  for (const go of waiting) go();
+  await closed;
+  while (!state.closed) await new Promise((resolve) => setImmediate(resolve));
+  const stored = (await records()) as readonly { record_id: string; metering?: { cost_usd: string } }[];
+  t.equal(new Set(stored.map(({ record_id }) => record_id)).size, 2, 'the handshake and one response');
+  t.match(await limit(), { spent_usd: stored[1]?.metering?.cost_usd, reserved_usd: '0' });
 });
 
 t.test('a responses socket, which knows no cancel, ends with the response; the error comes first', async (t) => {

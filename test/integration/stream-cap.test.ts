@@ -299,6 +299,21 @@ t.test('what the provider reports counts more than the approximation, and a repe
   }
 });
 
+t.test('a report as large as a number can be ends the stream, not the gateway', async (t) => {
+  const handler: Parameters<typeof startGoverned>[1] = {
+    handler: (_request, response, body) =>
+      void body.then(() => {
+        response.setHeader('content-type', CHAT.contentType);
+        response.write(`data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":${Number.MAX_SAFE_INTEGER}}}\n\n`);
+        for (let at = 0; at < 3; at++) response.write(CHAT.word(at));
+      }),
+  };
+  const governed = await capped(t, endlessUpstream(), handler);
+  await governed.limit(CAP);
+  const record = await governed.recordOf(await through(governed, CHAT));
+  t.match(record, { error: { code: 'stream_stopped_at_cap' }, metering: { tokens_out: Number.MAX_SAFE_INTEGER } });
+});
+
 t.test('what only the gateway asked for stays hidden, also from a stream that is ended', async (t) => {
   const asked = endlessText(CHAT).replaceAll('"choices"', '"usage":null,"choices"');
   const handler: Parameters<typeof startGoverned>[1] = {

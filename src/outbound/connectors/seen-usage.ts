@@ -86,7 +86,8 @@ export class SeenUsage {
     const { tokensIn, outStated } = this.#expected;
     const reported = this.#reported;
     const reportedOut = reported?.tokens_out ?? 0;
-    const out = Math.ceil(reportedOut + this.#tokens - this.#atReport);
+    // A report may already be as large as a count can be.
+    const out = Math.min(Math.ceil(reportedOut + this.#tokens - this.#atReport), Number.MAX_SAFE_INTEGER);
     const isExcess = outStated !== undefined && out > outStated && out * 2 <= outStated * STATED_HALVES;
     return {
       ...reported,

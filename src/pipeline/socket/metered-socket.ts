@@ -194,6 +194,8 @@ export class MeteredSocket {
   }
 
   async #endAtCap(call: OpenCall): Promise<void> {
+    // What the server says while the record is stored would be taken for a call of its own.
+    this.#down.stop();
     const result = await this.#calls.close(call);
     if (result.kind !== 'recorded') return this.#reset();
     this.#tellStopped(call, result.record);

@@ -1,4 +1,5 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import type { Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { chooseCredential } from '../../decide/routing/choose-credential.ts';
@@ -34,7 +35,7 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
     hint,
     hintIsStored: hint !== undefined && credentials.isStored(exchange.orgId, hint),
     select,
-    callerKey: carriesKey(exchange),
+    callerKey: carriesKey(exchange, pipeline),
     moved,
     passthrough,
   });
@@ -48,10 +49,16 @@ function forHost(candidates: readonly Credential[], host: string): readonly Cred
   return candidates.every(fits) ? candidates : candidates.filter(fits);
 }
 
-/** True when the call carries a key that its caller meant for the connector of this host and no other (decision 6.9). */
-function carriesKey(exchange: Exchange): boolean {
+/** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
+function carriesKey(exchange: Exchange, pipeline: Pipeline): boolean {
+  const { provider, path } = exchange;
   const headers = byName(exchange.headers);
-  return clientKey(undefined, headers) || clientKey(exchange.provider, headers, exchange.path);
+  const meant = meantProvider(exchange, pipeline);
+  return clientKey(provider, headers, path) || (meant !== provider && clientKey(meant, headers, path));
+}
+
+function meantProvider({ meantFor }: Exchange, { catalogue }: Pipeline): Provider | undefined {
+  return meantFor === undefined ? undefined : catalogue.provider(meantFor);
 }
 
 /** Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was there goes (decision 8.4). */
@@ -80,15 +87,16 @@ export const inject: Stage = {
   },
 };
 
-function replaceKey(exchange: Exchange, { catalogue }: Pipeline, key: string): void {
-  const { provider, meantFor } = exchange;
+function replaceKey(exchange: Exchange, pipeline: Pipeline, key: string): void {
+  const { provider } = exchange;
   if (!provider) {
     const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
   }
-  const meant = meantFor === undefined ? undefined : catalogue.provider(meantFor);
+  const meant = meantProvider(exchange, pipeline);
   exchange.path = withoutAuthQuery(meant, withoutAuthQuery(provider, exchange.path));
-  exchange.headers = [...withoutAuth(provider, exchange.headers), ...injectAuth(provider, key, exchange.operation?.dialect)];
+  const came = meant === provider ? exchange.headers : withoutAuth(meant, exchange.headers);
+  exchange.headers = [...withoutAuth(provider, came), ...injectAuth(provider, key, exchange.operation?.dialect)];
 }
 
 /** What the toggle lets through is always told, unlike elsewhere: in the log and in the record. */
