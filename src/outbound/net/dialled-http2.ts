@@ -25,6 +25,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   /** The first error of the connection; its streams only know that they were closed. */
   fault: Error | undefined;
   readonly #counter: SlowCounter;
+  readonly #socket: TLSSocket;
   /** What TLS is spoken on. */
   readonly #raw: Socket;
   readonly #calls = new Set<Http2Call>();
@@ -34,6 +35,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   constructor(authority: Authority, socket: TLSSocket, raw: Socket, counter: SlowCounter) {
     this.authority = authority;
+    this.#socket = socket;
     this.#raw = raw;
     this.#counter = counter;
     socket.once('error', (error) => {
@@ -78,8 +80,9 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   /** An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. */
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
     if (isBroken(this.#raw)) {
+      this.fault ??= Object.assign(new Error('The connection was reset.'), { code: 'ECONNRESET' });
       // Its streams tell their calls.
-      this.session.destroy(Object.assign(new Error('The connection was reset.'), { code: 'ECONNRESET' }));
+      this.#destroy(this.fault);
       return;
     }
     for (const call of this.#calls) {
@@ -102,7 +105,16 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   close(): void {
     for (const call of this.#calls) call.abort();
-    this.session.destroy();
+    this.#destroy();
+  }
+
+  /**
+   * What there is to say is written as far as the system takes it at once. node:http2 lets go of the connection only when everything is written: later or never
+   * where the origin reads nothing, and never where the connection breaks between two of its writes.
+   */
+  #destroy(error?: Error): void {
+    this.session.destroy(error);
+    this.#socket.destroy();
   }
 
   #probe(): void {

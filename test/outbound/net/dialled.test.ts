@@ -12,6 +12,8 @@ import type { UpstreamEvents } from '../../../src/outbound/net/upstream.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../../support/tls-upstream.ts';
 
+/** More than the system takes for a connection. */
+const WINDOW = 2 ** 28;
 const AUTHORITY = { host: 'origin.example', port: 443 };
 
 function upstreamTo(t: HasTeardown, port: number, caPem: string) {
@@ -29,12 +31,13 @@ function upstreamTo(t: HasTeardown, port: number, caPem: string) {
 /** An h2 origin that says one thing, and the next when it is told to. */
 async function quietOrigin(t: HasTeardown) {
   const { caPem, certPem, keyPem } = certificateOf('good', [AUTHORITY.host]);
-  const server = createSecureServer({ cert: certPem, key: keyPem });
+  const server = createSecureServer({ cert: certPem, key: keyPem, settings: { initialWindowSize: WINDOW } });
   const streams: ServerHttp2Stream[] = [];
   let pings = 0;
   let onPing: () => void = () => undefined;
   server.on('session', (session) => {
     session.on('error', () => undefined);
+    session.setLocalWindowSize(WINDOW);
     session.on('ping', () => {
       pings++;
       onPing();
@@ -84,6 +87,17 @@ function collect(): { readonly events: UpstreamEvents; readonly ended: Promise<E
   return { events, ended, first };
 }
 
+type WithHandle = Socket & { _handle?: { readStop(): void; readonly writeQueueSize: number } };
+
+/** The sockets that this process makes from now on towards anybody. */
+function ownSockets(t: HasTeardown): readonly WithHandle[] {
+  const ours: WithHandle[] = [];
+  const onSocket = (message: unknown): void => void ours.push((message as { socket: WithHandle }).socket);
+  subscribe('net.client.socket', onSocket);
+  t.teardown(() => unsubscribe('net.client.socket', onSocket));
+  return ours;
+}
+
 const GET = { authority: AUTHORITY, tls: true, method: 'GET', path: '/', headers: [], body: undefined };
 
 t.test('an h2 stream may be silent for longer than the limit while its connection answers', async (t) => {
@@ -115,18 +129,42 @@ t.test('a connection that answers nothing any more is given up', async (t) => {
 t.test('a connection that breaks while nobody reads from it, as node:http2 does now and then, is noticed all the same', async (t) => {
   const origin = await quietOrigin(t);
   const upstream = upstreamTo(t, origin.port, origin.caPem);
-  const ours: Socket[] = [];
-  const onSocket = (message: unknown): void => void ours.push((message as { socket: Socket }).socket);
-  subscribe('net.client.socket', onSocket);
-  t.teardown(() => unsubscribe('net.client.socket', onSocket));
+  const ours = ownSockets(t);
   const on = await upstream.dial(AUTHORITY, ['h2']);
   const { events, ended, first } = collect();
   upstream.call({ ...GET, on }, events);
   await first;
-  for (const socket of ours as (Socket & { _handle?: { readStop(): void } })[]) socket._handle?.readStop();
+  const raw = ours[0] as (typeof ours)[number];
+  const closed = once(raw, 'close');
+  raw._handle?.readStop();
   for (const socket of origin.sockets) socket.resetAndDestroy();
-  t.match(await ended, { text: 'first', error: { code: 'upstream_unreachable' } });
+  t.match(await ended, { text: 'first', error: { code: 'upstream_unreachable', message: /broke the connection/ } });
+  await closed;
+  t.equal(raw.destroyed, true, 'and its descriptor is given back');
 });
+
+t.test('closing it gives its descriptor back where the origin reads nothing of what is still to be written', async (t) => {
+  const origin = await quietOrigin(t);
+  const upstream = upstreamTo(t, origin.port, origin.caPem);
+  const ours = ownSockets(t);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  const { events, first } = collect();
+  upstream.call({ ...GET, method: 'POST', body: zeros(), on }, events);
+  await first;
+  for (const socket of origin.sockets as Set<WithHandle>) socket._handle?.readStop();
+  const raw = ours[0] as WithHandle;
+  while (raw._handle?.writeQueueSize === 0) await new Promise(setImmediate);
+  on.close();
+  if (!raw.closed) await once(raw, 'close');
+  t.equal(raw.destroyed, true);
+});
+
+async function* zeros(): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    await new Promise(setImmediate);
+    yield Buffer.alloc(16_384);
+  }
+}
 
 t.test('closing it lets go of the origin, whatever is under way', async (t) => {
   const origin = await quietOrigin(t);
