@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { constants, createSecureServer, type Http2Session, type ServerHttp2Stream } from 'node:http2';
 import { pipeline, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { createServer } from 'node:tls';
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { ALLOW_ALL } from '../support/governed.ts';
@@ -168,6 +169,44 @@ for (const mode of ['inspect', 'govern']) {
     },
   );
 
+  t.test(`${mode}: only END_STREAM completes an answer, and a reset behind it takes nothing away`, async (t) => {
+    const origin = await startFramedOrigin(t);
+    const { gw, recorded } = await gatewayFor(t, origin, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    const session = await h2Through(t, gw);
+    const ask = async (method: string, ...frames: Frames) => {
+      origin.answer(frames);
+      const stream = session.request({ ':method': method }, { endStream: method === 'GET' });
+      if (method !== 'GET') stream.write('some of it');
+      let status: unknown;
+      let text = '';
+      stream.on('error', () => undefined);
+      stream.on('response', (head) => (status = head[':status']));
+      stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      await new Promise((resolve) => stream.once('close', resolve));
+      return { status, text, code: stream.rstCode };
+    };
+    const { NGHTTP2_INTERNAL_ERROR: broken, NGHTTP2_NO_ERROR: fine } = constants;
+    for (const method of ['GET', 'POST']) {
+      t.match(await ask(method, HEAD, DATA, RESET), { code: broken }, `${method}: cut in its body`);
+      t.match(await ask(method, HEAD, RESET), { code: broken }, `${method}: cut behind its head`);
+      t.match(await ask(method, RESET), { status: 502, text: /reset the stream \(NO_ERROR\)/, code: fine }, `${method}: none`);
+      t.match(await ask(method, HEAD, LAST_DATA, RESET), { status: 200, text: 'said', code: fine }, `${method}: whole`);
+      t.match(await ask(method, HEAD, DATA, TRAILERS, RESET), { status: 200, text: 'said', code: fine }, `${method}: whole with trailers`);
+      t.match(await ask(method, LAST_HEAD, RESET), { status: 200, text: '', code: fine }, `${method}: whole and empty`);
+      const long = await ask(method, LONG_HEAD, DATA, RESET);
+      t.match(long, mode === 'govern' ? { status: 502, code: fine } : { status: 200, code: broken }, `${method}: shorter than its length`);
+    }
+    t.notOk(session.closed, 'the tunnel goes on');
+    if (mode === 'inspect') return;
+    const records = await Promise.all(recorded().map((id) => gw.record(id)));
+    const lost = { code: 'upstream_unreachable', message: 'www.example.com:443 reset the stream (NO_ERROR).' };
+    const errors = [lost, lost, lost, undefined, undefined, undefined, lost];
+    t.same(
+      records.map(({ error }) => error),
+      [...errors, ...errors],
+    );
+  });
+
   t.test(`${mode}: a tunnel ends when its h2 connection to the origin does`, async (t) => {
     const sessions: Http2Session[] = [];
     const { gw } = await scene(
@@ -270,4 +309,67 @@ async function startPump(t: HasTeardown, { down, up }: { down: (response: Server
   const sockets = trackSockets(server);
   t.teardown(() => closeServer(server, sockets));
   return { port: await listenOnFreePort(server), caPem };
+}
+
+/** Type, flags and payload (RFC 9113 §4.1) of the frames of one stream. */
+type Frames = readonly (readonly [type: number, flags: number, payload: Buffer])[];
+
+const END_STREAM = 1;
+const END_HEADERS = 4;
+const OK = Buffer.from([0x88]);
+const HEAD = [1, END_HEADERS, OK] as const;
+const LAST_HEAD = [1, END_HEADERS | END_STREAM, OK] as const;
+/** With a content-length of 10. */
+const LONG_HEAD = [1, END_HEADERS, Buffer.concat([OK, Buffer.from([0x0f, 0x0d, 2]), Buffer.from('10')])] as const;
+const TRAILERS = [
+  1,
+  END_HEADERS | END_STREAM,
+  Buffer.concat([Buffer.from([0, 3]), Buffer.from('sum'), Buffer.from([1]), Buffer.from('4')]),
+] as const;
+const DATA = [0, 0, Buffer.from('said')] as const;
+const LAST_DATA = [0, END_STREAM, Buffer.from('said')] as const;
+/** NO_ERROR. */
+const RESET = [3, 0, Buffer.alloc(4)] as const;
+
+/** An h2 origin that answers the head of a request with the frames it was given, all at once. */
+async function startFramedOrigin(t: HasTeardown) {
+  const { caPem, certPem, keyPem } = certificateOf('good', HOSTS);
+  let answer: Frames = [];
+  const server = createServer({ cert: certPem, key: keyPem, ALPNProtocols: ['h2'] }, (socket) => {
+    // The preface comes first.
+    let held = Buffer.alloc(0);
+    let skip = 24;
+    socket.on('error', () => undefined);
+    socket.write(frame(0, [4, 0, Buffer.alloc(0)]));
+    socket.on('data', (chunk: Buffer) => {
+      held = Buffer.concat([held, chunk]);
+      for (;;) {
+        const length = skip + 9 + (held.length < skip + 9 ? 0 : held.readUIntBE(skip, 3));
+        if (held.length < length) return;
+        const [type, flags, stream] = [held[skip + 3], held[skip + 4], held.readUInt32BE(skip + 5)];
+        held = held.subarray(length);
+        skip = 0;
+        if (type === 4 && flags === 0) socket.write(frame(0, [4, 1, Buffer.alloc(0)]));
+        if (type === 1) socket.write(Buffer.concat(answer.map((one) => frame(stream, one))));
+      }
+    });
+  });
+  const sockets = trackSockets(server);
+  t.teardown(() => closeServer(server, sockets));
+  return {
+    port: await listenOnFreePort(server),
+    caPem,
+    answer: (frames: Frames) => {
+      answer = frames;
+    },
+  };
+}
+
+function frame(stream: number, [type, flags, payload]: Frames[number]): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
 }

@@ -1,4 +1,5 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
+import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
@@ -61,6 +62,7 @@ export class Http2Call implements UpstreamHandle {
     try {
       const stream = this.#open();
       this.#stream = stream;
+      stream.push = pushNoticed;
       this.#phase = 'sent';
       this.#listen(stream);
       this.#sendBody(stream);
@@ -138,8 +140,12 @@ export class Http2Call implements UpstreamHandle {
   }
 
   #onEnd(stream: ClientHttp2Stream): void {
-    // A stream that was reset ends as well.
-    if (this.#done || this.#phase !== 'answering' || stream.rstCode !== constants.NGHTTP2_NO_ERROR) return;
+    // One that was reset with an error is closed at once, with or without an end.
+    if (this.#done || stream.rstCode !== constants.NGHTTP2_NO_ERROR) return;
+    if (this.#phase !== 'answering' || !ENDED_BY_ORIGIN.has(stream)) {
+      this.#onClose(stream);
+      return;
+    }
     this.#finish(constants.NGHTTP2_NO_ERROR);
     this.#events.onEnd(this.#trailers);
   }
@@ -147,14 +153,15 @@ export class Http2Call implements UpstreamHandle {
   /** Not complete: the origin reset the stream, or its connection broke. */
   #onClose(stream: ClientHttp2Stream): void {
     if (this.#done) return;
-    const { authority, fault } = this.#lane;
-    const name = formatAuthority(authority);
-    const code = stream.rstCode;
+    const { authority, fault, session } = this.#lane;
+    const code = stream.rstCode ?? constants.NGHTTP2_NO_ERROR;
+    const isError = fault === undefined && code !== constants.NGHTTP2_NO_ERROR;
     const error =
-      fault === undefined && code !== undefined && code !== constants.NGHTTP2_NO_ERROR
-        ? new GatewayError('upstream_unreachable', `${name} reset the stream (${nameOfCode(code)}).`)
+      isError || (fault === undefined && !session.destroyed)
+        ? new GatewayError('upstream_unreachable', `${formatAuthority(authority)} reset the stream (${nameOfCode(code)}).`)
         : callError(authority, this.#phase, fault ?? Object.assign(new Error('closed'), { code: 'ECONNRESET' }));
-    this.fail(error, fault === undefined ? code : undefined);
+    // With NO_ERROR a client might take what it has for the whole answer.
+    this.fail(error, isError ? code : undefined);
   }
 
   #sendBody(stream: ClientHttp2Stream): void {
@@ -207,6 +214,18 @@ export class Http2Call implements UpstreamHandle {
     const reason = error instanceof Error ? error.message : String(error);
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${reason}.`, { cause: error });
   }
+}
+
+/** Streams that the origin has ended by END_STREAM. */
+const ENDED_BY_ORIGIN = new WeakSet<object>();
+
+/**
+ * `push` of a stream, which notes who ends it. node:http2 ends one that is reset with NO_ERROR as it ends one that is complete, and tells of neither, except that
+ * the former is closed by then. Only END_STREAM makes an answer complete, whatever follows it (RFC 9113 §8.1).
+ */
+function pushNoticed(this: ClientHttp2Stream, chunk: unknown, encoding?: BufferEncoding): boolean {
+  if (chunk === null && !this.closed) ENDED_BY_ORIGIN.add(this);
+  return Readable.prototype.push.call(this, chunk, encoding);
 }
 
 /** Resolves when the stream takes more, or never will. */
