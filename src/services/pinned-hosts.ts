@@ -7,17 +7,10 @@ import { Lru } from '../base/lib/lru.ts';
 const MAX_HOSTS = 1_000;
 const SAID_AGAIN_AFTER_MS = 3_600_000;
 
-/** What is known of the clients that did not take our certificate for a host. */
-export interface PinnedHost {
-  readonly host: string;
+interface Entry {
   readonly alerts: number;
   readonly silentCloses: number;
   /** Milliseconds since the epoch. */
-  readonly firstAt: number;
-  readonly lastAt: number;
-}
-
-interface Entry extends PinnedHost {
   readonly saidAt: number;
 }
 
@@ -38,24 +31,13 @@ export class PinnedHosts {
   /** Feeds this from the connections. */
   readonly events: Partial<GatewayEvents> = { handshakeRejected: (event) => this.#learn(event) };
 
-  /** The most recent first. */
-  list(): readonly PinnedHost[] {
-    return Array.from(this.#hosts.entries(), ([, { host, alerts, silentCloses, firstAt, lastAt }]) => ({
-      host,
-      alerts,
-      silentCloses,
-      firstAt,
-      lastAt,
-    }));
-  }
-
   #learn({ host, signal }: HandshakeRejectedEvent): void {
     const now = this.#clock.now();
     const before = this.#hosts.get(host);
     const alerts = (before?.alerts ?? 0) + (signal === 'alert' ? 1 : 0);
     const silentCloses = (before?.silentCloses ?? 0) + (signal === 'silent_close' ? 1 : 0);
     const say = before === undefined || now - before.saidAt >= SAID_AGAIN_AFTER_MS;
-    this.#hosts.set(host, { host, alerts, silentCloses, firstAt: before?.firstAt ?? now, lastAt: now, saidAt: say ? now : before.saidAt });
+    this.#hosts.set(host, { alerts, silentCloses, saidAt: say ? now : before.saidAt });
     if (!say) return;
     this.#log.warn(
       { host, signal, alerts, silent_closes: silentCloses },

@@ -63,13 +63,20 @@ function pathAsSigned(rawTarget: string): string {
 }
 
 function changedHeader(exchange: Exchange, signed: readonly string[], pipeline: Pipeline): string | undefined {
-  const came = exchange.request ? exchange.headers : exchange.head.rawHeaders;
-  const sent = outboundHeaders(exchange, pipeline);
-  const changed = signed.find((name) => name !== 'host' && name !== FOLLOWS_BODY && valuesOf(came, name) !== valuesOf(sent, name));
+  const came = valuesByName(exchange.request ? exchange.headers : exchange.head.rawHeaders);
+  const sent = valuesByName(outboundHeaders(exchange, pipeline));
+  const changed = signed.find((name) => name !== 'host' && name !== FOLLOWS_BODY && came.get(name) !== sent.get(name));
   return changed && `The header ${changed} is not passed on as it came`;
 }
 
-/** All values of a header in their order. */
-function valuesOf(flat: readonly string[], lowerName: string): string {
-  return flat.filter((_, at) => at % 2 === 1 && flat[at - 1]?.toLowerCase() === lowerName).join('\n');
+/** All values of each header in their order. A caller may name thousands of headers, so each list is gone through once. */
+function valuesByName(flat: readonly string[]): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  for (let at = 0; at + 1 < flat.length; at += 2) {
+    const name = flat[at]?.toLowerCase() ?? '';
+    const value = flat[at + 1] ?? '';
+    const before = values.get(name);
+    values.set(name, before === undefined ? value : `${before}\n${value}`);
+  }
+  return values;
 }
