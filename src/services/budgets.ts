@@ -120,6 +120,7 @@ export class BudgetService {
     const reservation: Reservation = { scopes, pico: 0n, capped, project, monthlyCapPico };
     const exceeded = capped ? this.#passed(reservation, pico) : undefined;
     if (exceeded) return exceeded;
+    for (const scope of scopes) scope.open += 1;
     this.#setAside(reservation, pico);
     return reservation;
   }
@@ -136,12 +137,18 @@ export class BudgetService {
 
   /** Gives a reservation back; once. */
   release({ scopes, pico }: Reservation): void {
-    for (const scope of scopes) scope.reserved -= pico;
+    for (const scope of scopes) {
+      scope.open -= 1;
+      scope.reserved -= pico;
+    }
   }
 
   /** Sets aside again what was given back, whatever caps say by now. */
   restore({ scopes, pico }: Reservation): void {
-    for (const scope of scopes) scope.reserved += pico;
+    for (const scope of scopes) {
+      scope.open += 1;
+      scope.reserved += pico;
+    }
   }
 
   /** Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same. Its record is to be stored next. */

@@ -28,6 +28,10 @@ export class ScopeLimits {
   caps: readonly Budget[] = [];
   alerts: readonly AlertLine[] = [];
 
+  get isEmpty(): boolean {
+    return this.#all.length === 0;
+  }
+
   hold(budget: Budget): void {
     this.#prepare([...this.#all, budget]);
   }

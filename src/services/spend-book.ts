@@ -7,6 +7,9 @@ import { ScopeLimits } from './scope-limits.ts';
 export const BUDGET_SCOPES = ['org', 'project', 'workload', 'provider'] as const;
 export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 
+/** Scopes of one kind in one org that are kept without a look at whether they still matter. */
+const SWEEP_AT = 10_000;
+
 /** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
 export interface Spender {
   readonly orgId: string;
@@ -19,6 +22,8 @@ export interface Spender {
 /** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
 export class ScopeSpend {
   reserved = 0n;
+  /** Reservations that are neither settled nor given back. */
+  open = 0;
   /** Of what is settled, the part whose records are not stored yet. */
   unstored = 0n;
   readonly limits = new ScopeLimits();
@@ -27,6 +32,8 @@ export class ScopeSpend {
   #summedFor: number | undefined;
   readonly #sums: Record<Period, bigint> = { daily: 0n, weekly: 0n, monthly: 0n };
   readonly #starts: Record<Period, number> = { daily: 0, weekly: 0, monthly: 0 };
+  /** The last day of which anything was settled. */
+  latest: number | undefined;
 
   /** Settled in the window of `period` that `day` lies in, up to that day. */
   settled(period: Period, day: number): bigint {
@@ -40,7 +47,13 @@ export class ScopeSpend {
     return this.#starts[period];
   }
 
+  /** Nobody would miss it: made anew it would be the same, as far as windows that reach to `first` or later are concerned. */
+  isIdle(first: number): boolean {
+    return this.open === 0 && this.unstored === 0n && (this.latest === undefined || this.latest < first) && this.limits.isEmpty;
+  }
+
   add(day: number, pico: bigint): void {
+    if (this.latest === undefined || day > this.latest) this.latest = day;
     const before = this.#days.get(day);
     this.#days.set(day, (before ?? 0n) + pico);
     if (day === this.#summedFor) for (const period of PERIODS) this.#sums[period] += pico;
@@ -72,15 +85,24 @@ class OrgSpend {
     workload: new Map<string, ScopeSpend>(),
     provider: new Map<string, ScopeSpend>(),
   };
+  #sweepAt = SWEEP_AT;
 
   scope(scope: Exclude<BudgetScope, 'org'>, id: string): ScopeSpend {
     const scopes = this.#others[scope];
     let found = scopes.get(id);
     if (found === undefined) {
+      if (scopes.size >= this.#sweepAt) this.#sweep(scopes);
       found = new ScopeSpend();
       scopes.set(id, found);
     }
     return found;
+  }
+
+  /** Callers name projects as they like, so those without spend are dropped; the threshold grows when most have some. All spend is the org's, too. */
+  #sweep(scopes: Map<string, ScopeSpend>): void {
+    const first = this.org.latest === undefined ? 0 : earliestStart(this.org.latest);
+    for (const [id, scope] of scopes) if (scope.isIdle(first)) scopes.delete(id);
+    this.#sweepAt = Math.max(SWEEP_AT, scopes.size * 2);
   }
 }
 

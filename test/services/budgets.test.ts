@@ -3,7 +3,9 @@ import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../../src/base/model/budget-limit.ts';
+import { dayOf } from '../../src/decide/limits/windows.ts';
 import { BudgetService, type CapExceeded, type Counted, isExceeded, type Reservation } from '../../src/services/budgets.ts';
+import { SpendBook } from '../../src/services/spend-book.ts';
 import { rollUpKey, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -125,4 +127,28 @@ t.test('a stream that costs more than was estimated sets more aside, and stops w
   t.ok(budgets.grow(first, usd('0.11')), 'what others have spent counts, also within the reservation');
   budgets.release(first);
   t.match(budgets.list(), [{ spentUsd: '0.9', reservedUsd: '0' }]);
+});
+
+t.test('projects that callers merely name are forgotten, those of money, of an open call or of a limit are not', async (t) => {
+  const now = Date.UTC(2026, 10, 18);
+  const book = await SpendBook.open(await openStore(t), now);
+  const project = (id: string) => book.scope('o', 'project', id);
+  const ids = ['spent', 'unstored', 'called', 'limited', 'named'];
+  const before = ids.map(project);
+  for (const scope of book.of({ ...SPENDER, projectId: 'spent' })) scope.add(dayOf(now), 1n);
+  project('unstored').unstored = 1n;
+  project('called').open = 1;
+  project('limited').limits.hold({ limit: limit('1'), capPico: usd('1'), alerted: undefined });
+  for (let at = 0; at < 10_000; at++) project(`made up ${at}`);
+  t.same(
+    ids.map((id, at) => project(id) === before[at]),
+    [true, true, true, true, false],
+  );
+  const { budgets } = await open(await openStore(t));
+  const call = reserved(budgets.reserve(SPENDER, 0n, undefined));
+  t.equal(call.project.open, 1, 'also a call that costs nothing');
+  budgets.release(call);
+  t.equal(call.project.open, 0);
+  budgets.restore(call);
+  t.equal(call.project.open, 1);
 });
