@@ -112,3 +112,52 @@ t.test('texts that are nearly plain are read as the general parser reads them', 
   );
   t.ok(plain > 200, `${plain} of them are in the plain form`);
 });
+
+/** Values, keys and ends of lines that one of the two readers could take for something else. */
+const WORDS =
+  'a|true|True|tRUE|yes|no|on|null|NULL|~|1|0|-1|-0|+1|012|0o17|0x1f|0b1|1_000|1e3|1.5|1.10|1.|.5|-.5|.inf|-.INF|.nan|+.nan|.|..|---|-|-a|2024-01-01|12:30|10.0.0.0/8|::1|a::b|a:|a: b|:a|?|? a|#|a#b|a #b|&x a|*x|!t|!!str 1|\\||>|>-|%a|@a|`|"|"a"|"a: b"|"a # b"|""|\'\'|\'it\'\'s\'|"\\n"|"a"b|a"b|"a" |{|}|[|]|,|a, b|a{b|a[b]|{}|{a: b}|{a: 1, b: [2, x]}|{a}|{a:b}|{a:}|{a : b}|{"a":b}|[a: b]|[a:b]|[a, b,]|[ a ]|{a: b, a: c}|[a #b]|[a] b|[a]: b|<<|__proto__|999999999999999|9999999999999999|0.1234567|00|\u00a0|é|a b|- a|- - a|- a: b|a |123: 4|true: x'.split(
+    /(?<!\\)\|/,
+  );
+const { block } = fc.letrec<{ block: string[]; entry: string[]; item: string[] }>((tie) => {
+  // Mostly plain ones: of a text with one that is not, the general parser reads all.
+  const odd = fc.constantFrom(...WORDS.map((text) => text.replace('\\|', '|')));
+  const word = fc.oneof({ weight: 4, arbitrary: fc.constantFrom('a', 'b c', '1', 'true', '"q"', '[a, b]', '{a: 1}', '{}') }, odd);
+  const end = fc.constantFrom('', '', '', '', ' ', ' # c', '#c', ' #', '\t');
+  const key = fc.oneof(
+    { weight: 9, arbitrary: fc.constantFrom('a', 'b', 'c', 'd', '"e"', "'f'", '1', 'true') },
+    { weight: 1, arbitrary: word },
+  );
+  const deeper = (by: number, lines: readonly string[]) => lines.map((line) => ' '.repeat(by) + line);
+  const many = (lines: fc.Arbitrary<string[]>) => fc.array(lines, { minLength: 1, maxLength: 3 }).map((all) => all.flat());
+  return {
+    block: fc.oneof({ maxDepth: 4 }, many(tie('entry')), many(tie('item'))),
+    entry: fc.oneof(
+      { maxDepth: 4 },
+      fc.tuple(key, fc.constantFrom(' ', ' ', '  ', ''), word, end).map((parts) => [`${parts[0]}:${parts.slice(1).join('')}`]),
+      fc
+        .tuple(key, end, fc.constantFrom(0, 1, 2, 2, 4), tie('block'))
+        .map(([name, tail, by, inner]) => [`${name}:${tail}`, ...deeper(by, inner)]),
+    ),
+    item: fc.oneof(
+      { maxDepth: 4 },
+      fc.tuple(word, end).map((parts) => [`- ${parts.join('')}`]),
+      fc
+        .tuple(fc.constantFrom(1, 1, 2, 3), tie('block'))
+        .map(([gap, [first = '', ...rest]]) => [`-${' '.repeat(gap)}${first}`, ...deeper(1 + gap, rest)]),
+    ),
+  };
+});
+
+t.test('structures of every kind are read as the general parser reads them', async (t) => {
+  let plain = 0;
+  fc.assert(
+    fc.property(block, fc.constantFrom('\n', '\n', '\n', '\r\n', '\n\n', '\n# c\n'), (lines, newline) => {
+      const text = lines.join(newline);
+      if (quick(text) !== undefined) plain++;
+      const found = difference(text);
+      if (found !== undefined) throw new Error(JSON.stringify(found));
+    }),
+    { numRuns: 5000 },
+  );
+  t.ok(plain > 200, `${plain} of them are in the plain form`);
+});
