@@ -1,27 +1,12 @@
 import t from 'tap';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { bundleOf, type Governed, startGoverned } from '../support/governed.ts';
 import { connectPlain, h1Request, type RawResponse } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
-import { startTlsUpstream, type TestUpstream } from '../support/tls-upstream.ts';
-import { towards } from '../support/upstreams.ts';
 
-const HOSTS = ['api.openai.com', 'api.anthropic.com', 'generativelanguage.googleapis.com', 'res.openai.azure.com', 'api.mistral.ai'];
-
-const bundle = (rules: string) => `schema: gw.policy_bundle.v1\nbundle_id: test\nversion: "7"\ninline_rules:\n${rules}`;
 const ALLOW_AI = `  connectors:\n    - {id: allow.ai, when: {field: context.connector.id, in: [openai, anthropic, gemini, azure_openai, mistral]}, effect: {decision: allow}}\n`;
 
-/** A gateway whose upstream answers every call with a small JSON object; what it got is in `upstream.requests`. */
-async function governed(t: HasTeardown, rules: string): Promise<{ gw: TestGateway; upstream: TestUpstream }> {
-  const upstream = await startTlsUpstream({
-    hosts: HOSTS,
-    handler: (_request, response, body) =>
-      void body.then(() =>
-        response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":1,"completion_tokens":1}}'),
-      ),
-  });
-  t.teardown(() => upstream.close());
-  return { upstream, gw: await startTestGateway(t, { env: towards(t, upstream, HOSTS), bundle: bundle(rules) }) };
-}
+const governed = (t: HasTeardown, rules: string): Promise<Governed> => startGoverned(t, { bundle: bundleOf(rules) });
 
 async function post(t: HasTeardown, gw: TestGateway, path: string, body: unknown, headers: readonly string[] = []): Promise<RawResponse> {
   const socket = await connectPlain(gw.port);
@@ -39,7 +24,7 @@ const recordOf = (gw: TestGateway, answer: RawResponse) => gw.record(answer.head
 const CHAT = { model: 'gpt-4', messages: [{ role: 'user', content: 'hi' }] };
 
 t.test('a downgrade rewrites the model where the dialect keeps it, and everything else stays byte for byte', async (t) => {
-  const { gw, upstream } = await governed(
+  const { gw, upstream, execute } = await governed(
     t,
     `${ALLOW_AI}  transforms:\n    - {id: cheaper, when: {field: context.action.params.model, in: [gpt-4, gemini-2.5-pro]}, effect: {decision: downgrade, mutations: [{key: action.params.model, value: small}]}}\n`,
   );
@@ -59,17 +44,7 @@ t.test('a downgrade rewrites the model where the dialect keeps it, and everythin
     t.equal(upstream.requests.at(-1)?.url, '/v1beta/models/small:generateContent');
   });
   await t.test('on the structured API the trace names both models', async (t) => {
-    const response = await fetch(`${gw.url}/v1/actions:execute`, {
-      method: 'POST',
-      body: JSON.stringify({
-        schema: 'gw.action_request.v2',
-        org_id: 'default',
-        workload_id: 'default',
-        credential_hint: 'k',
-        action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT },
-      }),
-    });
-    t.match(await response.json(), {
+    t.match((await execute({}, { params: CHAT })).body, {
       decision: 'downgrade',
       decision_trace: { attributes: { original_model: 'gpt-4', substituted_model: 'small' } },
     });
@@ -124,23 +99,13 @@ t.test('attribution is filled, restricted and enforced', async (t) => {
 });
 
 t.test('labels that a caller may not set are dropped, and a default comes in their place', async (t) => {
-  const { gw } = await governed(
+  const { gw, execute } = await governed(
     t,
     `${ALLOW_AI}  budgets:\n    - {id: shared, effect: {enforce_attribution: {require: [project_id], allow_overrides: [labels.team]}, default_attribution: {project_id: shared, labels.env: prod}}}\n`,
   );
-  const response = await fetch(`${gw.url}/v1/actions:execute`, {
-    method: 'POST',
-    body: JSON.stringify({
-      schema: 'gw.action_request.v2',
-      org_id: 'default',
-      workload_id: 'default',
-      credential_hint: 'k',
-      attribution: { project_id: 'not-mine', labels: { team: 'blue', env: 'test', other: 'x' } },
-      action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT },
-    }),
-  });
-  const { record_id } = (await response.json()) as { record_id: string };
-  const record = await gw.record(record_id);
+  const attribution = { project_id: 'not-mine', labels: { team: 'blue', env: 'test', other: 'x' } };
+  const { body } = await execute({ attribution }, { params: CHAT });
+  const record = await gw.record(String(body['record_id']));
   t.match(record, { decision: 'allow', project_id: 'shared' });
   t.same(record['labels'], { team: 'blue', env: 'prod' });
 });
@@ -164,39 +129,25 @@ t.test('decisions whose service does not exist are refused, on every door with 4
 
 t.test('what nothing enforces yet is refused', async (t) => {
   await t.rejects(
-    startTestGateway(t, { bundle: bundle(`${ALLOW_AI}  budgets:\n    - {id: cap, effect: {select_connector: "custom:mine"}}\n`) }),
+    startTestGateway(t, { bundle: bundleOf(`${ALLOW_AI}  budgets:\n    - {id: cap, effect: {select_connector: "custom:mine"}}\n`) }),
     /select_connector|not_supported_yet|not supported/,
   );
-  const { gw } = await governed(t, ALLOW_AI);
-  const direct = async (extra: object) => {
-    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT };
-    const body = { schema: 'gw.action_request.v2', org_id: 'o', workload_id: 'default', credential_hint: 'k', action, ...extra };
-    const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
-    return { status: response.status, body: await response.json() };
-  };
-  t.match(await direct({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_not_verifiable'] } });
-  t.match(await direct({ credential_hint: 'cred-1' }), { status: 403, body: { reason_codes: ['credential_not_found'] } });
-  t.match(await direct({ credential_hint: undefined }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
-  t.match(await direct({ connector_hint: 'nowhere' }), { status: 400, body: { error: { details: [{ path: 'connector_hint' }] } } });
-  t.match(await direct({ connector_hint: 'provider_b' }), {
+  const { execute } = await governed(t, ALLOW_AI);
+  t.match(await execute({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_not_verifiable'] } });
+  t.match(await execute({ credential_hint: 'cred-1' }), { status: 403, body: { reason_codes: ['credential_not_found'] } });
+  t.match(await execute({ credential_hint: undefined }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
+  t.match(await execute({ connector_hint: 'nowhere' }), { status: 400, body: { error: { details: [{ path: 'connector_hint' }] } } });
+  t.match(await execute({ connector_hint: 'provider_b' }), {
     status: 200,
     body: { decision_trace: { selected_connector_id: 'anthropic', attributes: { target_host: 'api.anthropic.com' } } },
   });
 });
 
 t.test('the structured API takes each dialect’s form', async (t) => {
-  const { gw, upstream } = await governed(t, ALLOW_AI);
+  const { execute, upstream } = await governed(t, ALLOW_AI);
   const direct = async (host: string, params: object, action: object = {}) => {
-    const body = {
-      schema: 'gw.action_request.v2',
-      org_id: 'o',
-      workload_id: 'default',
-      credential_hint: 'the-key',
-      action: { type: 'ai.infer', method: 'POST', target_host: host, params, ...action },
-    };
-    const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
-    await response.text();
-    return { status: response.status, seen: upstream.requests.at(-1) };
+    const { status } = await execute({ credential_hint: 'the-key' }, { target_host: host, params, ...action });
+    return { status, seen: upstream.requests.at(-1) };
   };
   await t.test('Gemini streams by its path', async (t) => {
     const { seen } = await direct('generativelanguage.googleapis.com', { model: 'gemini-2.5-flash', contents: [], stream: true });
