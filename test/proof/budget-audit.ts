@@ -1,3 +1,5 @@
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -28,6 +30,17 @@ export interface MoneyAudit {
   readonly wrongCounters: readonly string[];
 }
 
+/** The same of the store of a gateway that runs. */
+export async function auditCopy({ root, data }: { readonly root: string; readonly data: string }): Promise<MoneyAudit> {
+  const copy = join(root, 'copy');
+  cpSync(join(data, 'store'), copy, { recursive: true });
+  try {
+    return await auditMoney(copy);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+}
+
 interface ReadRecord {
   readonly record_id: string;
   readonly record_tier: string;
@@ -44,7 +57,7 @@ interface ReadRecord {
 }
 
 /** Opens a copy of a store folder and reads what every record cost: sums are made here a second time. */
-export async function auditMoney(dir: string): Promise<MoneyAudit> {
+async function auditMoney(dir: string): Promise<MoneyAudit> {
   const store = await openEmbeddedStore({ dir, fsync: 'off', clock: systemClock, log: silentLogger });
   try {
     const charged: Charged[] = [];

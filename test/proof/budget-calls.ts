@@ -112,7 +112,8 @@ export function costOf(call: BudgetCall): bigint {
   return BigInt(call.charge.tokensIn) * input + BigInt(call.charge.tokensOut) * output;
 }
 
-function ratesOf({ model }: BudgetCall): readonly [bigint, bigint] {
+/** Of the model that policy makes of the call's, pico-dollars per token. */
+export function ratesOf({ model }: BudgetCall): readonly [bigint, bigint] {
   const rates = RATES[MUTATED[model] ?? model];
   if (rates === undefined) throw new Error(`no rates for ${model}`);
   return rates;

@@ -2,9 +2,9 @@
  * Caps under concurrency, on every door, with clients that leave, providers that fail and SIGKILL between (decisions 6.2, 6.8): no cap is passed, by more
  * than calls were estimated too low, and what a limit says was spent is what the records cost, to the last digit.
  */
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { auditMoney, type Charged, type MoneyAudit, usdOf } from './budget-audit.ts';
+import { auditCopy, type Charged, type MoneyAudit, usdOf } from './budget-audit.ts';
 import {
   type BudgetCall,
   BudgetCallers,
@@ -17,6 +17,7 @@ import {
   reservationOf,
 } from './budget-calls.ts';
 import { counts, drawPlace, type PlacedLimit, placeLimit, removeLimit, shownLimits, spentAndReserved, spentOn } from './budget-limits.ts';
+import { proveStreams } from './budget-streams.ts';
 import { type ChargingUpstream, startChargingUpstream } from './charging-upstream.ts';
 import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
 import { type Folders, ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
@@ -98,6 +99,7 @@ await prove(async (checks, cleanUp) => {
     checks.note(`       ${door}: ${found.records} records, ${found.refused} refusals, ${found.kills} kills so far`);
   }
   report(checks, found);
+  await proveStreams(checks, { seed: settings.seed, folders, env, upstream, cleanUp }, rounds);
 });
 
 /** Allows everything, caps the projects of some rounds by the month, and sends some models on as others. */
@@ -161,7 +163,7 @@ async function playRound(block: Block, number: number, killed: boolean): Promise
   const results = await play(block, round);
   const shown = await untilIdle(block, round);
   const before = block.audit.charged.length;
-  block.audit = await readStore(block);
+  block.audit = await auditCopy(block.folders);
   weigh(block, round, results, block.audit.charged.slice(before), shown);
   for (const cap of caps) await removeLimit(block.gateway, cap);
 }
@@ -251,16 +253,6 @@ async function untilIdle({ gateway, watch, found }: Block, { name }: Round): Pro
       return shown;
     }
     await sleep(20);
-  }
-}
-
-async function readStore({ folders }: Block): Promise<MoneyAudit> {
-  const copy = join(folders.root, 'copy');
-  cpSync(join(folders.data, 'store'), copy, { recursive: true });
-  try {
-    return await auditMoney(copy);
-  } finally {
-    rmSync(copy, { recursive: true });
   }
 }
 

@@ -7,6 +7,9 @@ import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../s
 import { type CleanUp, sleep } from './checks.ts';
 import { AI_HOST } from './paced-upstream.ts';
 
+/** Events that are written in one go, so that long streams run beside each other. */
+const AT_ONCE = 10;
+
 /** What becomes of a call at the provider. `truncate`: its answer breaks off; `reset`: there is none; a number: an answer of that status, without usage. */
 export type Fate = 'answer' | 'truncate' | 'reset' | 500 | 502;
 
@@ -71,7 +74,7 @@ async function answer(response: ServerResponse, charge: Charge): Promise<void> {
   if (fate === 'reset') response.destroy();
   else if (typeof fate === 'number') response.writeHead(fate, { 'Content-Type': 'application/json' }).end('{"error":{"message":"no"}}');
   else if (events === 0) answerWhole(response, charge);
-  else answerStream(response, charge);
+  else await answerStream(response, charge);
 }
 
 function answerWhole(response: ServerResponse, { fate, tokensIn, tokensOut }: Charge): void {
@@ -82,9 +85,12 @@ function answerWhole(response: ServerResponse, { fate, tokensIn, tokensOut }: Ch
   else response.write(body.slice(0, -9), () => response.destroy());
 }
 
-function answerStream(response: ServerResponse, { fate, tokensIn, tokensOut, events }: Charge): void {
+async function answerStream(response: ServerResponse, { fate, tokensIn, tokensOut, events }: Charge): Promise<void> {
   response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-  for (let at = 0; at < events; at += 1) response.write(openaiStreamEvent(at));
+  for (let at = 0; at < events && !response.destroyed; at += 1) {
+    response.write(openaiStreamEvent(at));
+    if (at % AT_ONCE === AT_ONCE - 1) await sleep(1);
+  }
   if (fate !== 'answer') {
     setImmediate(() => response.destroy());
     return;
