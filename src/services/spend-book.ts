@@ -7,7 +7,7 @@ import { ScopeLimits } from './scope-limits.ts';
 export const BUDGET_SCOPES = ['org', 'project', 'workload', 'provider'] as const;
 export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 
-/** Scopes of one kind in one org that are kept without a look at whether they still matter. */
+/** Orgs, and scopes of one kind in one org, that are kept without a look at whether they still matter. */
 const SWEEP_AT = 10_000;
 
 /** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
@@ -98,6 +98,13 @@ class OrgSpend {
     return found;
   }
 
+  /** Nothing was ever spent, nothing is set aside, and no limit is held. */
+  isUnused(): boolean {
+    if (!this.org.isIdle(Number.NEGATIVE_INFINITY)) return false;
+    for (const scopes of Object.values(this.#others)) for (const scope of scopes.values()) if (!scope.limits.isEmpty) return false;
+    return true;
+  }
+
   /** Callers name projects as they like, so those without spend are dropped; the threshold grows when most have some. All spend is the org's, too. */
   #sweep(scopes: Map<string, ScopeSpend>): void {
     const first = this.org.latest === undefined ? 0 : earliestStart(this.org.latest);
@@ -112,6 +119,7 @@ class OrgSpend {
  */
 export class SpendBook {
   readonly #orgs = new Map<string, OrgSpend>();
+  #sweepAt = SWEEP_AT;
 
   static async open(store: Store, now: number): Promise<SpendBook> {
     const book = new SpendBook();
@@ -152,9 +160,16 @@ export class SpendBook {
   #org(orgId: string): OrgSpend {
     let found = this.#orgs.get(orgId);
     if (found === undefined) {
+      if (this.#orgs.size >= this.#sweepAt) this.#sweep();
       found = new OrgSpend();
       this.#orgs.set(orgId, found);
     }
     return found;
+  }
+
+  /** Where any org may call, callers name orgs as they like, too. */
+  #sweep(): void {
+    for (const [id, org] of this.#orgs) if (org.isUnused()) this.#orgs.delete(id);
+    this.#sweepAt = Math.max(SWEEP_AT, this.#orgs.size * 2);
   }
 }

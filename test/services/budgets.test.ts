@@ -144,6 +144,16 @@ t.test('projects that callers merely name are forgotten, those of money, of an o
     ids.map((id, at) => project(id) === before[at]),
     [true, true, true, true, false],
   );
+  const org = (id: string) => book.scope(id, 'org', '');
+  book.scope('limited', 'project', 'p').limits.hold({ limit: limit('1'), capPico: usd('1'), alerted: undefined });
+  const orgs = ['o', 'limited', 'named'];
+  const made = orgs.map(org);
+  for (let at = 0; at < 10_000; at++) org(`made up ${at}`);
+  t.same(
+    orgs.map((id, at) => org(id) === made[at]),
+    [true, true, false],
+    'and so it is with orgs',
+  );
   const { budgets } = await open(await openStore(t));
   const call = reserved(budgets.reserve(SPENDER, 0n, undefined));
   t.equal(call.project.open, 1, 'also a call that costs nothing');
