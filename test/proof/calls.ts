@@ -119,6 +119,8 @@ export class CallResult {
   aborted = false;
   /** Why the answer did not come to its end. */
   failure: string | undefined;
+  /** How everything on its way stood when it was broken off because it hung. */
+  stand: readonly string[] = [];
   /** Of its connection, as the other end sees it. */
   localPort = 0;
   /** The whole request was given to the connection. */

@@ -184,7 +184,13 @@ async function wreak(chaos: Chaos, seconds: number): Promise<RoughPhase> {
   const lanes = Array.from({ length: LANES }, (_, at) => lane(at));
   const socketLanes = Array.from({ length: SOCKET_LANES }, (_, at) => socketLane(at));
   // A call that hangs is broken off, and stands out by its duration.
-  const limit = setTimeout(() => clients.close(), seconds * 1_000 + 2 * CALL_LIMIT_MS);
+  const limit = setTimeout(
+    () => {
+      for (const result of clients.open) result.stand = standOf(chaos, clients, result);
+      clients.close();
+    },
+    seconds * 1_000 + 2 * CALL_LIMIT_MS,
+  );
   await Promise.all([...lanes, ...socketLanes, standBy(chaos, over)]);
   clearTimeout(limit);
   for (const relay of relays) relay.armed = false;
@@ -210,6 +216,17 @@ async function standBy({ gateway, upstream, random, bystanders }: Chaos, over: (
   };
   await Promise.all(DOORS.map(lane));
   clients.close();
+}
+
+/** A call that hangs, from one end of its way to the other. */
+function standOf({ clientSide, upstreamSides, upstream }: Chaos, clients: Clients, result: CallResult): string[] {
+  const now = performance.now();
+  const call = upstream.calls.get(result.plan.tag);
+  return [
+    clients.standOf(result) ?? 'client: not over h2',
+    clientSide.standOf(result.localPort, now) ?? 'relay: unknown',
+    ...upstreamSides.flatMap((relay) => (call && relay.standOf(call.remotePort, call.arrivedAt)) ?? []),
+  ];
 }
 
 function strikes({ clientSide, upstreamSides }: Chaos): string {
@@ -286,7 +303,7 @@ function checkAborts(checks: Checks, chaos: Chaos, lagMs: number): void {
     .map((result) => {
       const { plan, status, sent } = result;
       const moment = upstream.calls.get(plan.tag)?.moment ?? 'unseen';
-      return `${plan.tag} (${plan.door}, ${plan.content}): status ${status}, ${sent ? 'sent' : 'not sent'}, upstream ${moment}`;
+      return `${plan.tag} (${plan.door}, ${plan.content}): status ${status}, ${sent ? 'sent' : 'not sent'}, upstream ${moment}${result.stand.map((line) => `\n           ${line}`).join('')}`;
     });
   checks.check(`every call has an end: the longest took ${(Math.max(...durations) / 1_000).toFixed(1)} s`, hung);
 }

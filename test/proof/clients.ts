@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { type ClientHttp2Session, constants } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
@@ -38,6 +38,8 @@ export class Clients {
   readonly #sessions = new Map<string, Promise<Session>>();
   /** Calls that have no end yet. */
   readonly open = new Set<CallResult>();
+  /** Of calls over h2 that have no end yet. */
+  readonly #streams = new Map<CallResult, ClientHttp2Stream>();
   /** Callers of the tunnels that were opened and have a record of their own. */
   readonly tunnels: string[] = [];
 
@@ -58,6 +60,15 @@ export class Clients {
     result.finish();
     this.open.delete(result);
     return result;
+  }
+
+  /** Where a call over h2 stands that does not come to its end: windows, queues and bytes on this side. Undefined for other calls. */
+  standOf(result: CallResult): string | undefined {
+    const stream = this.#streams.get(result);
+    const session = stream?.session;
+    if (stream === undefined || session === undefined) return undefined;
+    const { bytesRead, bytesWritten, writableLength } = session.socket;
+    return `client: ${JSON.stringify({ session: session.state, stream: stream.state, bytesRead, bytesWritten, unwritten: writableLength, unsent: stream.writableLength, flowing: stream.readableFlowing })}`;
   }
 
   /** Breaks everything that is open. */
@@ -126,6 +137,7 @@ export class Clients {
     result.bodySent = sha256(body);
     await new Promise<void>((resolve) => {
       const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
+      this.#streams.set(result, stream);
       const timer = leaveLater(result, () => stream.close(constants.NGHTTP2_CANCEL));
       stream.on('response', (head) => result.head(head[':status'] ?? 0, head));
       stream.on('data', (piece: Buffer) => result.body(piece));
@@ -138,6 +150,7 @@ export class Clients {
       });
       stream.on('close', () => {
         clearTimeout(timer);
+        this.#streams.delete(result);
         if (stream.rstCode !== 0) result.complete = false;
         if (!result.complete) result.failure ??= `stream closed with code ${stream.rstCode}`;
         resolve();

@@ -1,6 +1,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import type { CleanUp } from './checks.ts';
+import { queuesOf } from './process-state.ts';
 import type { Seeded } from './seeded.ts';
 
 /** What may befall a connection. `half-close`: the gateway sees one direction end while the other goes on. */
@@ -75,6 +76,11 @@ export class FaultyRelay {
     return Math.max(0, ...this.strikesOn(port, at).map((strike) => strike.stalledUntil));
   }
 
+  /** Where that connection stands, for whoever has to find out why nothing moves on it. */
+  standOf(port: number, at: number): string | undefined {
+    return this.#pairs.get(port)?.findLast(({ openedAt }) => openedAt <= at)?.stand;
+  }
+
   #relay(caller: Socket, targetPort: number): void {
     const target = connect({ port: targetPort, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
     const pair = new Pair(caller, target, this.#gatewaySide === 'dialling' ? caller : target);
@@ -133,6 +139,17 @@ class Pair {
 
   get over(): boolean {
     return this.#caller.destroyed && this.#target.destroyed;
+  }
+
+  get stand(): string {
+    const side = (socket: Socket): string => {
+      const { bytesRead, bytesWritten, writableLength, destroyed } = socket;
+      // The other port is one that everybody connects to.
+      const queues = queuesOf((socket === this.#caller ? socket.remotePort : socket.localPort) ?? 0);
+      return JSON.stringify({ paused: socket.isPaused(), bytesRead, bytesWritten, writableLength, destroyed, queues });
+    };
+    const strikes = this.strikes.map(({ kind, at }) => `${kind} ${(performance.now() - at).toFixed(0)} ms ago`).join(', ');
+    return `relay${this.#stalled ? ', stalled' : ''}: ${strikes || 'not struck'}; caller ${side(this.#caller)}; target ${side(this.#target)}`;
   }
 
   later(ms: number, step: () => void): void {

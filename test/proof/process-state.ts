@@ -96,3 +96,15 @@ function tcpTable(pid: number): readonly Readonly<Record<'local' | 'remote' | 's
       })),
   );
 }
+
+/** Connections of a port of this machine, from both ends: what the other end has not taken, and what its own process has not read, in bytes. */
+export function queuesOf(port: number): string[] {
+  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const decimal = (address: string): number => Number.parseInt(address.slice(-4), 16);
+  return tcpTable(process.pid)
+    .filter(({ state, local, remote }) => state !== LISTEN && (local.endsWith(end) || remote.endsWith(end)))
+    .map(({ local, remote, queues }) => {
+      const [unsent, unread] = queues.split(':').map((text) => Number.parseInt(text, 16));
+      return `${decimal(local)} to ${decimal(remote)}: ${unsent} unsent, ${unread} unread`;
+    });
+}

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import { closeIdle } from './close-idle.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
@@ -35,6 +36,7 @@ export class InnerServers {
         initialWindowSize: STREAM_WINDOW,
       },
       maxHeaderListPairs: arrivals.limits.maxHeaderFields,
+      maxSessionMemory: SESSION_MEMORY_MB,
     });
     this.h2.on('sessionError', ignore);
   }

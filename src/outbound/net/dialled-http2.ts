@@ -4,6 +4,7 @@ import type { TLSSocket } from 'node:tls';
 import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
+import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
 import type { DialledOrigin } from './dialled.ts';
@@ -44,6 +45,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
     const session = connect(`https://${bracketHost(authority.host)}:${authority.port}`, {
       createConnection: () => socket,
       settings: { enablePush: false, initialWindowSize: STREAM_WINDOW, maxHeaderListSize: MAX_HEADER_BYTES },
+      maxSessionMemory: SESSION_MEMORY_MB,
     });
     this.session = session;
     // It comes as well when the session was closed meanwhile, because the client has left.
