@@ -8,6 +8,8 @@ const LISTEN = '0A';
 export interface Descriptors {
   /** Connections, and the sockets that listen. */
   readonly tcp: number;
+  /** Sockets whose connection the kernel has dropped already: only this process still holds on to them. */
+  readonly dead: number;
   /** Paths of open files. */
   readonly files: readonly string[];
   /** Standard streams, event queues and the like. */
@@ -15,16 +17,21 @@ export interface Descriptors {
 }
 
 export function descriptors(pid: number): Descriptors {
+  // Read before the tables: what is made in between would be taken for dead.
+  const open = targets(pid);
   const tcp = new Set(tcpTable(pid).map(({ inode }) => inode));
+  const alive = otherSockets(pid);
   const files: string[] = [];
   let connections = 0;
+  let dead = 0;
   let others = 0;
-  for (const target of targets(pid)) {
+  for (const target of open) {
     if (tcp.has(target)) connections += 1;
+    else if (target.startsWith('socket:') && !alive.has(target)) dead += 1;
     else if (target.startsWith('/') && !target.startsWith('/dev/')) files.push(target);
     else others += 1;
   }
-  return { tcp: connections, files, others };
+  return { tcp: connections, dead, files, others };
 }
 
 /** Local addresses of the sockets on which the process listens, as the kernel writes them (hexadecimal). */
@@ -77,6 +84,16 @@ function targets(pid: number): string[] {
       return [];
     }
   });
+}
+
+/** Sockets of the machine that are no TCP: standard streams of child processes, look-ups. */
+function otherSockets(pid: number): ReadonlySet<string> {
+  const inodes = (table: string, column: number): readonly string[] =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'latin1')
+      .split('\n')
+      .slice(1)
+      .map((line) => `socket:[${line.trim().split(/\s+/)[column] ?? ''}]`);
+  return new Set([...inodes('unix', 6), ...inodes('udp', 9), ...inodes('udp6', 9)]);
 }
 
 /** Every TCP socket of the machine; `inode` in the form that a descriptor leads to. */

@@ -17,6 +17,7 @@ export interface Quiet {
   /** How long it took until no connection was left, milliseconds. */
   readonly quietAfter: number;
   readonly tcp: number;
+  readonly dead: number;
   /** Connections that are left. */
   readonly connections: readonly string[];
   readonly filesElsewhere: readonly string[];
@@ -32,10 +33,10 @@ export interface Quiet {
 export async function quiet(gateway: ProofGateway, listeners: number): Promise<Quiet> {
   const { pid } = gateway;
   const from = performance.now();
-  let { tcp } = descriptors(pid);
-  while (tcp > listeners && performance.now() - from < QUIET_LIMIT_MS) {
+  let { tcp, dead } = descriptors(pid);
+  while (tcp + dead > listeners && performance.now() - from < QUIET_LIMIT_MS) {
     await sleep(250);
-    ({ tcp } = descriptors(pid));
+    ({ tcp, dead } = descriptors(pid));
   }
   const quietAfter = performance.now() - from;
   await gateway.metrics();
@@ -51,6 +52,7 @@ export async function quiet(gateway: ProofGateway, listeners: number): Promise<Q
   return {
     quietAfter,
     tcp,
+    dead,
     connections: connections(pid),
     // The store's own grow with its files; the index and the journal bound them.
     filesElsewhere: files.filter((file) => !file.includes('/data/store/')).sort(),
@@ -76,6 +78,7 @@ export function checkQuiet(checks: Checks, before: Quiet, after: Quiet, listener
   checks.check('no socket but the listening ones is left open, no tunnel, no buffer', [
     ...same('after the warm-up', listeners, before.tcp),
     ...same('after the load', listeners, after.tcp),
+    ...same('dead sockets', 0, after.dead),
     ...before.connections,
     ...after.connections,
     ...same('gw_tunnels_open', 0, after.tunnels),
