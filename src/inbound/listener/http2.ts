@@ -25,6 +25,8 @@ export class Http2Connection implements Activity {
   readonly #arriving = new Map<ServerHttp2Stream, RequestBody>();
   #open = 0;
   #idleSince: number;
+  /** The `#idleSince` for which the connection was found to be there. */
+  #settledSince: number | undefined;
   /** What the client had sent when it was last looked at. */
   #bytesRead = 0;
 
@@ -49,12 +51,14 @@ export class Http2Connection implements Activity {
     const { limits } = arrivals;
     const idleMs = this.#open === 0 ? now - this.#idleSince : 0;
     const expired = idleMs > limits.keepAliveMs;
-    // A session without streams reads on, and who has sent something was there.
+    // A session without streams reads on; but it may have been broken before the last of them was over. Who has sent something was there.
+    const settled = idleMs > limits.lingerMs && this.#settledSince !== this.#idleSince;
     const { bytesRead } = link.socket;
-    if ((this.#open > 0 || expired) && bytesRead === this.#bytesRead && isBroken(link.socket)) {
+    if ((this.#open > 0 || settled || expired) && bytesRead === this.#bytesRead && isBroken(link.socket)) {
       link.socket.destroy();
       return;
     }
+    if (settled) this.#settledSince = this.#idleSince;
     this.#bytesRead = bytesRead;
     if (expired) session.close();
     // A client that reads nothing does not even take the GOAWAY.

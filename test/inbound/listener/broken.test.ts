@@ -1,11 +1,16 @@
 // A client that breaks its connection while nobody reads from it: node:net does not tell, so sweeps have to ask.
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import type { ServerHttp2Session } from 'node:http2';
 import { connect, Socket } from 'node:net';
 import t from 'tap';
 import { isBroken } from '../../../src/base/lib/broken-socket.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { Http2Connection } from '../../../src/inbound/listener/http2.ts';
+import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { Links } from '../../../src/inbound/listener/links.ts';
+import { OpenTunnels } from '../../../src/inbound/listener/open-tunnels.ts';
 import type { TunnelSummary } from '../../../src/inbound/listener/tunnel.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
 import { type HasTeardown, openTunnel, startListener, tcpServer, tlsInside } from './harness.ts';
 
 const OPTIONS = { skip: process.platform === 'win32' ? 'the system answers otherwise' : false };
@@ -116,6 +121,34 @@ t.test('so is one with a WebSocket that nobody takes from, and one that waits fo
       t.equal(await gone, true, `${accepted ? 'accepted' : 'waiting'}${secure ? ', inside TLS' : ''}`);
     }
   }
+});
+
+t.test('so is an h2 connection that broke while a stream was open, and whose session reads no more', OPTIONS, async (t) => {
+  let accepted: (socket: Socket) => void = () => undefined;
+  const accept = new Promise<Socket>((resolve) => {
+    accepted = resolve;
+  });
+  const server = await tcpServer(t, (socket) => accepted(socket));
+  const client = await plainClient(t, server.port);
+  const socket = (await accept).pause();
+  const link = new Links().open(socket, 'developer');
+  const clock = fakeClock();
+  const arrivals = { clock, limits: DEFAULT_LIMITS, tunnels: new OpenTunnels(1), onArrival: () => undefined };
+  const now = clock.monotonic();
+  const later = now + DEFAULT_LIMITS.lingerMs + 1;
+  const idle = () => {
+    const session = new EventEmitter() as unknown as ServerHttp2Session;
+    return new Http2Connection({ link, session, tunnel: { authority: { host: 'api.openai.com', port: 443 } }, arrivals });
+  };
+  idle().sweep(later);
+  t.equal(socket.destroyed, false, 'one that is there stays');
+  client.resetAndDestroy();
+  while (!isBroken(socket)) await new Promise(setImmediate);
+  const connection = idle();
+  connection.sweep(now);
+  t.equal(socket.destroyed, false, 'idle connections are not asked all the time');
+  connection.sweep(later);
+  t.equal(socket.destroyed, true);
 });
 
 t.test('the private handle that is asked is there on this Node; without it nobody is said to be broken', async (t) => {
