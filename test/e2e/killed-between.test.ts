@@ -37,13 +37,23 @@ const KILL = (moment: string, terminal: string): string =>
       };
     }
   } else {
-    const { writeSync } = fs;
+    const { write, writeSync } = fs;
+    const ends = (bytes) => has(bytes, ${JSON.stringify(`"caller_id":"${CALLER}"`)}) && has(bytes, '"stream_outcome":"complete"');
+    const begin = (ours) => ours && moment === 'before the commit' && die();
     fs.writeSync = (fd, bytes, ...rest) => {
-      const ours = has(bytes, ${JSON.stringify(`"caller_id":"${CALLER}"`)}) && has(bytes, '"stream_outcome":"complete"');
-      if (ours && moment === 'before the commit') die();
+      begin(ends(bytes));
       const written = writeSync(fd, bytes, ...rest);
-      if (ours) die();
+      if (ends(bytes)) die();
       return written;
+    };
+    // The way of the journal after a slow write.
+    fs.write = (fd, bytes, ...rest) => {
+      begin(ends(bytes));
+      const done = rest.pop();
+      write(fd, bytes, ...rest, (...result) => {
+        if (ends(bytes)) die();
+        done(...result);
+      });
     };
     syncBuiltinESMExports();
   }
