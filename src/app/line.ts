@@ -1,9 +1,6 @@
-import { canonicalConnectorId, GENERIC_HTTP, registeredConnectorId } from '../base/catalogue/connector-id.ts';
-import type { Catalogue } from '../base/catalogue/types.ts';
+import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
-import { nearestName } from '../base/lib/nearest.ts';
-import type { ActionTypeMap } from '../decide/routing/route.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import { LateRecords } from '../pipeline/late-records.ts';
@@ -103,7 +100,7 @@ function moneyRoutes(
     credentials: { ...context, service: credentials, reload: () => loadCredentialFiles(config.credentialsDir, credentials, context) },
     connectors: {
       catalogue,
-      actionTypes: actionTypesOf(config, catalogue),
+      actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -118,26 +115,12 @@ function settingsOf(config: Config, { adminToken, catalogue }: Resources): Pipel
     proxyAuth: config.proxyAuth,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
-    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => knownConnector(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),
-    actionTypes: actionTypesOf(config, catalogue),
+    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => configuredConnectorId(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),
+    actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),
     pricingCached: config.pricingCached,
     injectUsage: config.meterInjectUsage,
     stopAtCap: config.streamStopAtCap,
   };
-}
-
-function actionTypesOf({ actionTypeConnectors }: Config, catalogue: Catalogue): ActionTypeMap {
-  return new Map(Array.from(actionTypeConnectors, ([type, name]) => [type, knownConnector(catalogue, name, 'GW_ACTION_TYPE_CONNECTORS')]));
-}
-
-/** @throws Error that stops the start */
-function knownConnector(catalogue: Catalogue, name: string, variable: string): string {
-  const id = registeredConnectorId(catalogue, name);
-  if (id !== undefined) return id;
-  const ids = [...catalogue.providers.map((provider) => provider.id), GENERIC_HTTP];
-  const nearest = nearestName(name, ids);
-  const hint = nearest === undefined ? '' : `; did you mean ${nearest}?`;
-  throw new Error(`${variable}: ${JSON.stringify(name)} is no connector${hint} it takes ${ids.join(', ')}`);
 }
 
 function shadowOf({ policiesShadow: path }: Config, { clock, log, language }: Resources, events: GatewayEvents): ShadowPolicy | undefined {

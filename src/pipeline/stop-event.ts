@@ -1,7 +1,7 @@
+import { streamFraming } from '../base/catalogue/stream-types.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { directRefusal } from '../inbound/reply/refusal-body.ts';
-import { framingOf } from '../outbound/connectors/create-stream-tap.ts';
 import type { RefusalText } from '../outbound/connectors/refusal-body.ts';
 import { framedError, streamError } from '../outbound/connectors/stream-error.ts';
 import type { CapReached } from './cap-reached.ts';
@@ -37,7 +37,7 @@ export function stopMembers(record: ExecutionRecord): Readonly<Record<string, un
 export function stopEvent(exchange: Exchange, record: ExecutionRecord, mediaType: string, reached: CapReached): readonly Uint8Array[] {
   const dialect = exchange.operation?.dialect;
   if (dialect?.streaming === undefined) return [];
-  const framing = framingOf(dialect.streaming, mediaType);
+  const framing = streamFraming(dialect.streaming, mediaType);
   if (exchange.door !== 'direct') return streamError(dialect, framing, stopText(reached), stopMembers(record));
   const refusal = { status: ERROR_CODES[STOPPED].status, reason: BUDGET_EXCEEDED, reasonCodes: record.reason_codes };
   const body = directRefusal(record, refusal, { ...traceFacts(exchange), attributes: reached.attributes }) as object;

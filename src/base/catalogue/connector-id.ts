@@ -1,3 +1,4 @@
+import { nearestName } from '../lib/nearest.ts';
 import type { Catalogue } from './types.ts';
 
 /** The connector that takes any host and gives it nothing: no dialect, no credential, no streaming on the structured API. */
@@ -22,6 +23,24 @@ export function canonicalConnectorId(catalogue: Catalogue, text: string): string
 export function registeredConnectorId(catalogue: Catalogue, text: string): string | undefined {
   const id = canonicalConnectorId(catalogue, text);
   return id === GENERIC_HTTP || (id !== undefined && catalogue.provider(id) !== undefined) ? id : undefined;
+}
+
+/**
+ * The same for a name that stands in a setting.
+ * @throws RangeError that names the setting and what it takes
+ */
+export function configuredConnectorId(catalogue: Catalogue, name: string, variable: string): string {
+  const id = registeredConnectorId(catalogue, name);
+  if (id !== undefined) return id;
+  const ids = [...catalogue.providers.map((provider) => provider.id), GENERIC_HTTP];
+  const nearest = nearestName(name, ids);
+  const hint = nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  throw new RangeError(`${variable}: ${JSON.stringify(name)} is no connector${hint} it takes ${ids.join(', ')}`);
+}
+
+/** Connector ids by action type, as `GW_ACTION_TYPE_CONNECTORS` maps them. @throws RangeError for a name that no connector has */
+export function actionTypeConnectors(catalogue: Catalogue, names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map(Array.from(names, ([type, name]) => [type, configuredConnectorId(catalogue, name, 'GW_ACTION_TYPE_CONNECTORS')]));
 }
 
 /** Ids that no registry row may take. */

@@ -2,7 +2,8 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
-import { canonicalConnectorId, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
+import { actionTypeConnectors, canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
+import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
@@ -107,6 +108,16 @@ export async function loadPolicy(path: string, tier: PlanTier): Promise<Compiled
   throw new UnreadablePath(`${path} does not load: ${where}: ${first?.message ?? ''} (gw policy check ${path} shows all of it)`);
 }
 
+/** @throws UsageError */
+function actionTypesOf(catalogue: Catalogue, names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  try {
+    return actionTypeConnectors(catalogue, names);
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError(error.message, { cause: error });
+    throw error;
+  }
+}
+
 /**
  * Who serves what and at which price, as the gateway that runs with the same settings knows it.
  * @param pricing a file of rates in the place of `GW_PRICING_FILE`
@@ -117,13 +128,7 @@ export function surroundingsOf(io: CliIo, pricing: string | undefined): Surround
   const pricingFile = pricing ?? settings.pricingFile;
   try {
     const catalogue = loadCatalogue(pricingFile === undefined ? {} : { pricingFile });
-    const actionTypes = new Map<string, string>();
-    for (const [type, name] of settings.actionTypes) {
-      const id = registeredConnectorId(catalogue, name);
-      if (id === undefined) throw new UsageError(`GW_ACTION_TYPE_CONNECTORS: ${JSON.stringify(name)} is no connector`);
-      actionTypes.set(type, id);
-    }
-    return { catalogue, actionTypes };
+    return { catalogue, actionTypes: actionTypesOf(catalogue, settings.actionTypes) };
   } catch (error) {
     if (error instanceof CatalogueError) throw new UnreadablePath(error.message, { cause: error });
     throw error;

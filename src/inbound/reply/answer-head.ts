@@ -1,3 +1,4 @@
+import { isEventStream } from '../../base/catalogue/stream-types.ts';
 import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
 
 /** The head of an upstream's answer, ready to be passed on. */
@@ -16,15 +17,6 @@ export interface AnswerHead {
   readonly bodiless: boolean;
 }
 
-const EVENT_STREAMS: ReadonlySet<string> = new Set([
-  'text/event-stream',
-  'application/x-ndjson',
-  'application/ndjson',
-  'application/jsonl',
-  'application/stream+json',
-  'application/vnd.amazon.eventstream',
-]);
-
 /**
  * Reads the raw head of an answer to a request of `method`.
  * @param maybeArray the request asked for a stream that may come as one JSON array; only an answer of 200 is one
@@ -40,7 +32,7 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
     contentLength,
     mediaType,
     contentEncoding: encoding === undefined || encoding === '' || encoding === 'identity' ? undefined : encoding,
-    eventStream: !bodiless && (EVENT_STREAMS.has(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
+    eventStream: !bodiless && (isEventStream(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
     bodiless,
   };
 }

@@ -2,7 +2,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import { ELEMENT, type JsonPicker } from './json-picker.ts';
-import type { StreamWatch } from './seen-usage.ts';
+import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 
 /**
@@ -42,7 +42,8 @@ export class ArrayTap implements StreamTap {
       const first = /[^\s]/.exec(text)?.[0];
       if (first === undefined) return -1;
       this.#picker = first === '[' ? this.#events.picker([ELEMENT]) : this.#events.picker();
-      if (this.#watch) this.#picker.onElement = () => this.#mayGoOn();
+      const watch = this.#watch;
+      if (watch) this.#picker.onElement = () => this.#mayGoOn(watch);
     }
     this.#picker.push(text);
     this.stopsAt = this.#picker.stoppedAt;
@@ -52,8 +53,8 @@ export class ArrayTap implements StreamTap {
 
   end(): void {}
 
-  #mayGoOn(): boolean {
-    this.#watch?.seen.report(this.#events.usage);
-    return this.#watch?.seen.takeGrowth() !== true || !this.#watch.passes();
+  #mayGoOn(watch: StreamWatch): boolean {
+    watch.seen.report(this.#events.usage);
+    return !endsHere(watch);
   }
 }

@@ -3,7 +3,7 @@ import { latin1 } from './answer-reader.ts';
 import { type AwsFrame, AwsFrames } from './aws-frames.ts';
 import type { EventReader } from './event-reader.ts';
 import { parsed } from './json-picker.ts';
-import type { StreamWatch } from './seen-usage.ts';
+import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 import { compilePath, type Path, valueAt } from './usage.ts';
 
@@ -66,7 +66,7 @@ export class AwsEventTap implements StreamTap {
     }
     this.#events.read(payload === undefined ? '' : this.#eventOf(payload), headers.get(':event-type') ?? '');
     if (this.#events.done && this.#terminalStart === -1) this.#terminalStart = start;
-    if (this.#watch && this.#terminalStart === -1 && this.#watch.seen.takeGrowth() && this.#watch.passes()) this.#frames.stop();
+    if (this.#watch && this.#terminalStart === -1 && endsHere(this.#watch)) this.#frames.stop();
   }
 
   #eventOf(payload: Buffer): string {

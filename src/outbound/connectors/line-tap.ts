@@ -2,7 +2,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import type { JsonPicker } from './json-picker.ts';
-import type { StreamWatch } from './seen-usage.ts';
+import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
@@ -166,7 +166,7 @@ export class LineTap implements StreamTap {
       this.#events.read('', this.#eventName);
     } else if (this.#data !== undefined) this.#events.read(this.#data, this.#eventName);
     if (this.#events.done) this.#terminate();
-    if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = this.#watch.seen.takeGrowth() && this.#watch.passes();
+    if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = endsHere(this.#watch);
     this.#picker = undefined;
     this.#data = undefined;
     this.#eventName = '';

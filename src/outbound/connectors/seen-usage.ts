@@ -18,6 +18,11 @@ export interface StreamWatch {
   passes(): boolean;
 }
 
+/** Asks a watch, behind an event, whether the stream is to end there. */
+export function endsHere(watch: StreamWatch): boolean {
+  return watch.seen.takeGrowth() && watch.passes();
+}
+
 /** Stands in a path for each element of a list. */
 export const EACH = '*';
 /** Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation: providers end the output there. */

@@ -5,6 +5,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
+import { endsHere } from '../../outbound/connectors/seen-usage.ts';
 import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connectors/socket-events.ts';
 import { beginSocketCall } from '../begin.ts';
 import type { CapReached } from '../cap-reached.ts';
@@ -188,7 +189,7 @@ export class SocketCalls {
   passes({ cap, answer }: OpenCall, { data, type }: ServerEvent): boolean {
     if (cap === undefined || answer.stopped) return false;
     cap.seen.add(data, type);
-    if (cap.seen.takeGrowth() && cap.passes()) answer.stopped = cap.reached;
+    if (endsHere(cap)) answer.stopped = cap.reached;
     return answer.stopped !== undefined;
   }
 
