@@ -5,6 +5,7 @@ import {
   monthKey,
   rollUpKey,
   SPEND_DAY,
+  SPEND_PROVIDER_DAY,
   spendKey,
   USAGE_DAY,
   USAGE_HOUR,
@@ -27,10 +28,17 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
     cost_pico: picoFromUsd(metering.cost_usd),
   };
   const usage = usageOf(record, amounts);
-  // What calls without a project cost is the rest of the org's.
-  if (amounts.cost_pico === 0n || record.project_id === undefined) return usage;
-  const key = spendKey({ day: time.slice(0, 10), org, project: record.project_id });
-  return [...usage, { op: 'add', space: SPEND_DAY, key, amounts: { cost_pico: amounts.cost_pico } }];
+  if (amounts.cost_pico === 0n) return usage;
+  const { project_id: project, provider, connector_id: connector } = record;
+  const spent = (space: string, of: string): Effect => {
+    return { op: 'add', space, key: spendKey({ day: time.slice(0, 10), org, of }), amounts: { cost_pico: amounts.cost_pico } };
+  };
+  return [
+    ...usage,
+    // What calls without a project cost is the rest of the org's; what a provider's own connector costs is in the usage of the day.
+    ...(project === undefined ? [] : [spent(SPEND_DAY, project)]),
+    ...(provider === undefined || provider === connector ? [] : [spent(SPEND_PROVIDER_DAY, provider)]),
+  ];
 }
 
 interface UsageKeys {

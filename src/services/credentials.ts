@@ -12,7 +12,7 @@ export const CREDENTIALS = 'credential';
 const LISTS = 1_000;
 const ENV = 'env:';
 
-/** What is written to a credential; members that are left out of an update keep their value. */
+/** What is written to a credential. An update with a `secret_ref` replaces it; one without keeps the secret, and with it every member that is left out. */
 export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'node_ids' | 'type' | 'distribution'> & {
   readonly type?: Credential['type'];
   readonly distribution?: Credential['distribution'];
@@ -149,7 +149,9 @@ export class CredentialService {
       throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
     }
     const now = timestamp(this.#options.clock.now());
+    // What a secret that stays is bound to (its org, its hosts) must not fall away because somebody left it out.
     const credential: Credential = {
+      ...(secretRef === undefined ? before?.credential : {}),
       ...rest,
       type: change.type ?? before?.credential.type ?? 'ai_provider',
       distribution: change.distribution ?? before?.credential.distribution ?? 'org_wide',

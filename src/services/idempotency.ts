@@ -117,17 +117,21 @@ export class IdempotencyService {
     for (;;) {
       const oldest = await this.#store.list(EXPIRY, { limit: SWEPT_AT_ONCE });
       const over = oldest.filter(({ key }) => Number(key.slice(0, TIME_DIGITS)) <= this.#clock.now());
-      const effects = over.flatMap(({ key }): Effect[] => {
-        const at = key.slice(TIME_DIGITS + 1);
-        return [
-          { op: 'delete', space: EXPIRY, key },
-          { op: 'delete', space: CALLS, key: at },
-          { op: 'delete', space: RESULTS, key: at },
-        ];
-      });
+      const effects: Effect[] = [];
+      for (const { key } of over) effects.push({ op: 'delete', space: EXPIRY, key }, ...(await this.#removal(key.slice(TIME_DIGITS + 1))));
       if (effects.length > 0) await this.#store.commit(undefined, effects);
       if (over.length < SWEPT_AT_ONCE) return;
     }
+  }
+
+  /** Nothing where the key has been used again since: the answer that it has now stays for its own 24 h. */
+  async #removal(at: string): Promise<readonly Effect[]> {
+    const kept = (await this.#store.get(CALLS, at)) as KeptCall | undefined;
+    if (kept !== undefined && kept.expires_at > this.#clock.now()) return [];
+    return [
+      { op: 'delete', space: CALLS, key: at },
+      { op: 'delete', space: RESULTS, key: at },
+    ];
   }
 }
 

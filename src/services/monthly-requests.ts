@@ -2,6 +2,7 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const SPACE = 'org_month';
+const KEPT_MONTHS = 3;
 
 /** The plan of an org when no control plane sets it. */
 export interface MonthlyPlan {
@@ -18,20 +19,21 @@ export interface MonthlyPlan {
 export class MonthlyRequests {
   readonly #plan: MonthlyPlan;
   readonly #clock: Clock;
-  readonly #counts = new Map<string, number>();
-  #month: string;
+  /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
+  readonly #months = new Map<string, Map<string, number>>();
 
   private constructor(plan: MonthlyPlan, clock: Clock) {
     this.#plan = plan;
     this.#clock = clock;
-    this.#month = monthOf(clock);
   }
 
   static async open(options: { store: Store; clock: Clock; plan: MonthlyPlan }): Promise<MonthlyRequests> {
     const service = new MonthlyRequests(options.plan, options.clock);
-    const prefix = `${service.#month}|`;
+    const month = monthOf(options.clock);
+    const prefix = `${month}|`;
+    const counts = service.#countsOf(month);
     for (const { key, amounts } of await options.store.counters(SPACE, prefix)) {
-      service.#counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
+      counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
     }
     return service;
   }
@@ -40,19 +42,25 @@ export class MonthlyRequests {
   count(orgId: string): readonly Effect[] | 'over' {
     const { limit, overage } = this.#plan;
     if (limit === undefined) return [];
-    this.#turnMonth();
+    const month = monthOf(this.#clock);
+    const counts = this.#countsOf(month);
     const key = encodeURIComponent(orgId);
-    const before = this.#counts.get(key) ?? 0;
+    const before = counts.get(key) ?? 0;
     if (before >= limit && !overage) return 'over';
-    this.#counts.set(key, before + 1);
-    return [{ op: 'add', space: SPACE, key: `${this.#month}|${key}`, amounts: { requests: 1n } }];
+    counts.set(key, before + 1);
+    return [{ op: 'add', space: SPACE, key: `${month}|${key}`, amounts: { requests: 1n } }];
   }
 
-  #turnMonth(): void {
-    const month = monthOf(this.#clock);
-    if (month === this.#month) return;
-    this.#month = month;
-    this.#counts.clear();
+  #countsOf(month: string): Map<string, number> {
+    let counts = this.#months.get(month);
+    if (counts === undefined) {
+      counts = new Map();
+      this.#months.set(month, counts);
+      // Maps keep the order of insertion: the first is the one that was begun first.
+      const [oldest] = this.#months.keys();
+      if (this.#months.size > KEPT_MONTHS && oldest !== undefined) this.#months.delete(oldest);
+    }
+    return counts;
   }
 }
 

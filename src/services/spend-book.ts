@@ -1,5 +1,5 @@
 import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../decide/limits/windows.ts';
-import { parseRollUpKey, SPEND_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
+import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { ScopeLimits } from './scope-limits.ts';
 
@@ -10,13 +10,21 @@ export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 /** Orgs, and scopes of one kind in one org, that are kept without a look at whether they still matter. */
 const SWEEP_AT = 10_000;
 
+/**
+ * Days with spend that a scope remembers. A window reaches back at most 37; by number and not by date, so that a clock which was set ahead and back takes no day
+ * of the open windows along.
+ */
+const KEPT_DAYS = 64;
+
 /** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
 export interface Spender {
   readonly orgId: string;
   readonly workloadId: string;
   readonly projectId: string;
-  /** Connector id; a provider's budget holds for its own connector. */
+  /** A provider's budget holds for its own connector ... */
   readonly connectorId: string;
+  /** ... and for all that reaches its hosts through another one: `generic_http` is no way around it. Undefined for a host of no provider. */
+  readonly providerId: string | undefined;
 }
 
 /** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
@@ -58,7 +66,7 @@ export class ScopeSpend {
     this.#days.set(day, (before ?? 0n) + pico);
     if (day === this.#summedFor) for (const period of PERIODS) this.#sums[period] += pico;
     else this.#summedFor = undefined;
-    if (before === undefined) this.#forgetBefore(earliestStart(day));
+    if (before === undefined && this.#days.size > KEPT_DAYS) this.#days.delete(Math.min(...this.#days.keys()));
   }
 
   #sumUp(day: number): void {
@@ -70,10 +78,6 @@ export class ScopeSpend {
       this.#starts[period] = from;
     }
     this.#summedFor = day;
-  }
-
-  #forgetBefore(first: number): void {
-    for (const old of this.#days.keys()) if (old < first) this.#days.delete(old);
   }
 }
 
@@ -134,7 +138,8 @@ export class SpendBook {
       const [, org = '', workload = '', connector = ''] = parseRollUpKey(key);
       const pico = amounts['cost_pico'] ?? 0n;
       if (pico === 0n) continue;
-      for (const scope of this.of({ orgId: org, workloadId: workload, connectorId: connector, projectId: '' })) scope.add(day, pico);
+      const spender = { orgId: org, workloadId: workload, connectorId: connector, providerId: undefined, projectId: '' };
+      for (const scope of this.of(spender)) scope.add(day, pico);
     }
     // Only named projects have counters: what is left of the org's spend is that of calls without one.
     for (const { key, amounts } of await store.counters(SPEND_DAY, prefix)) {
@@ -143,12 +148,18 @@ export class SpendBook {
       this.scope(org, 'project', project).add(day, pico);
       this.scope(org, 'project', '').add(day, -pico);
     }
+    for (const { key, amounts } of await store.counters(SPEND_PROVIDER_DAY, prefix)) {
+      const [, org = '', provider = ''] = parseRollUpKey(key);
+      this.scope(org, 'provider', provider).add(day, amounts['cost_pico'] ?? 0n);
+    }
   }
 
-  /** The four scopes that a call's cost counts for. */
-  of({ orgId, projectId, workloadId, connectorId }: Spender): readonly ScopeSpend[] {
+  /** The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another one. */
+  of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): readonly ScopeSpend[] {
     const org = this.#org(orgId);
-    return [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
+    const scopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
+    if (providerId !== undefined && providerId !== connectorId) scopes.push(org.scope('provider', providerId));
+    return scopes;
   }
 
   /** The sums of one scope; made when nobody asked for it before. */

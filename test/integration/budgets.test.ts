@@ -4,7 +4,7 @@ import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { ALLOW_ALL, bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 /** Output of gpt-4o costs 15 USD per million tokens: a thousand cost 0.015. */
@@ -151,6 +151,24 @@ async function spentOf(gw: TestGateway, body: object): Promise<string> {
   await gw.admin('DELETE', `/v1/admin/budgets/limits/${id}`);
   return String(found?.['spent_usd']);
 }
+
+t.test("a provider's limit holds for what reaches its hosts as generic HTTP, too, also after a restart", async (t) => {
+  const first = await startGoverned(t, { handler: chargeAll, bundle: ALLOW_ALL });
+  await createLimit(first.gw, { scope: 'provider', scope_id: 'openai', limit_usd: '0.03', actions: ['cap'] });
+  await createLimit(first.gw, { scope: 'provider', scope_id: 'generic_http', limit_usd: '1' });
+  const generic = (maxTokens: number) =>
+    first.execute(
+      { connector_hint: 'generic_http', credential_hint: undefined },
+      { target_path: '/v1/chat/completions', params: params(maxTokens) },
+    );
+  t.equal((await generic(1000)).status, 200);
+  t.match(await limits(first.gw), [{ spent_usd: '0.015' }, { spent_usd: '0.015' }], 'it counts for both');
+  t.equal((await call(first, 1000)).status, 200);
+  t.match(await generic(1), { status: 403, body: { reason_codes: ['budget_limit_exceeded'] } });
+  await first.gw.gateway.stop();
+  const second = await startTestGateway(t, { env: { GW_DATA_DIR: first.gw.dataDir } });
+  t.match(await limits(second), [{ spent_usd: '0.03' }, { spent_usd: '0.015' }]);
+});
 
 t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
   const clock = fakeClock();
@@ -430,6 +448,8 @@ t.test('the monthly request limit', async (t) => {
   t.match((await governed.gw.admin('GET', '/metrics')).text, /gw_org_overage_enforced_total\{org_id="default"\} 2/);
   clock.advance(12 * 3_600_000);
   t.equal((await call(governed, 1)).status, 200, 'the first of December');
+  clock.set(Date.UTC(2026, 10, 30, 13));
+  t.equal((await call(governed, 1)).status, 403, 'a clock that is set back finds the month used up, as it was');
 
   const overage = await startGoverned(t, { handler: chargeAll, env: { GW_MONTHLY_REQUEST_LIMIT: '0', GW_OVERAGE_ENABLED: 'true' } });
   t.equal((await call(overage, 1)).status, 200);

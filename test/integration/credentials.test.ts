@@ -7,6 +7,7 @@ import t from 'tap';
 import type { Logger } from '../../src/base/lib/log.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { startRawUpstream } from '../support/raw-upstream.ts';
 import { gw as command } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { towards } from '../support/upstreams.ts';
@@ -74,6 +75,18 @@ t.test('the admin API never shows a secret', async (t) => {
   );
   await governed.execute({ credential_hint: 'cred-a' });
   t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` });
+  const bound = { credential_id: 'cred-bound', connector_id: 'azure_openai', mode: 'alias' };
+  await put({ ...bound, secret_ref: SECRET, org_id: 'acme', target_hosts: [AZURE], billing_owner: 'ops' });
+  t.match(
+    await put({ ...bound, name: 'Named' }),
+    { body: { org_id: 'acme', target_hosts: [AZURE], billing_owner: 'ops', name: 'Named' } },
+    'and leaves it bound to its org and its hosts',
+  );
+  const { body: anew } = await put({ ...bound, secret_ref: SECRET });
+  t.notOk(
+    ['org_id', 'target_hosts', 'name'].some((member) => Object.hasOwn(anew as object, member)),
+    'with a secret it is written anew',
+  );
 
   t.match(await put({ ...whole, distribution: 'node_scoped' }), { status: 400, body: { error: { code: 'INVALID_ARGUMENT' } } });
   t.match(await gw.admin('PUT', '/v1/admin/credentials/cred-a/nodes', { node_ids: ['n'] }), {
@@ -231,6 +244,28 @@ t.test('a credential goes to no host but its own', async (t) => {
   }
   t.equal((await send(chat(['X-GW-Project-ID', 'host']))).status, 200);
   t.same(sent(governed), { ...none, authorization: 'Bearer secret-mistral' });
+});
+
+t.test('a stored key never leaves in the clear', async (t) => {
+  const plain = await startRawUpstream((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  t.teardown(() => plain.close());
+  const governed = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    env: { GW_UPSTREAM_CONNECT_TO: `api.openai.com:80=127.0.0.1:${plain.port}` },
+  });
+  const { gw, execute, send } = governed;
+  await store(gw, { credential_id: 'k-openai', connector_id: 'openai', secret_ref: SECRET });
+  const target = 'http://api.openai.com/v1/chat/completions';
+  t.match(await execute({ credential_hint: undefined }, { target }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
+  t.match(
+    await execute({ credential_hint: 'k-openai' }, { target }),
+    { status: 403, body: { reason_codes: ['credential_not_allowed'] } },
+    'not when it is asked for either',
+  );
+  const proxied = await send({ ...chat([], target), headers: ['Content-Type', 'application/json'], host: 'api.openai.com' });
+  t.equal(proxied.status, 200, 'a proxied call goes without one, as its caller sent it');
+  t.match(plain.received, /^POST \/v1\/chat\/completions /);
+  t.notMatch(plain.received, /authorization|sk-/i);
 });
 
 t.test('orgs, nodes and types', async (t) => {

@@ -6,7 +6,14 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { verifyRecord } from '../../src/record/verify-record.ts';
-import { parseRollUpKey, SPEND_DAY, USAGE_DAY, USAGE_HOUR, USAGE_MONTH } from '../../src/storage/contract/counter-spaces.ts';
+import {
+  parseRollUpKey,
+  SPEND_DAY,
+  SPEND_PROVIDER_DAY,
+  USAGE_DAY,
+  USAGE_HOUR,
+  USAGE_MONTH,
+} from '../../src/storage/contract/counter-spaces.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */
@@ -160,6 +167,9 @@ t.test('roll-ups count every action and no connection, and keep only models that
     key: '2026-11-21|a%7Cb|p%7Cq',
     amounts: { cost_pico: 1_000_000n },
   });
+  const generic = { ...base, connector_id: 'generic_http', provider: 'openai' };
+  t.match(rollUp(generic)[3], { space: SPEND_PROVIDER_DAY, key: '2026-11-21|a%7Cb|openai', amounts: { cost_pico: 1_000_000n } });
+  t.equal(rollUp({ ...base, provider: 'openai' }).length, 3, 'its own connector is in the usage of the day');
   t.equal(
     rollUp({ ...base, project_id: 'p', metering: undefined } as unknown as ExecutionRecord).length,
     3,

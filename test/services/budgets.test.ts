@@ -12,7 +12,7 @@ import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-stor
 import { fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
-const SPENDER = { orgId: 'o', workloadId: 'w', projectId: 'p', connectorId: 'openai' };
+const SPENDER = { orgId: 'o', workloadId: 'w', projectId: 'p', connectorId: 'openai', providerId: 'openai' };
 const usd = picoFromUsd;
 let limits = 0;
 
@@ -127,6 +127,24 @@ t.test('a stream that costs more than was estimated sets more aside, and stops w
   t.ok(budgets.grow(first, usd('0.11')), 'what others have spent counts, also within the reservation');
   budgets.release(first);
   t.match(budgets.list(), [{ spentUsd: '0.9', reservedUsd: '0' }]);
+});
+
+t.test('a clock that is set ahead and back again loses nothing that was spent', async (t) => {
+  const { budgets, clock } = await open(await openStore(t));
+  await budgets.create(limit('1'));
+  const today = clock.now();
+  const spend = (text: string) => budgets.stored(budgets.count(SPENDER, usd(text), clock.now()) as Counted);
+  spend('0.4');
+  clock.set(Date.UTC(2027, 5, 1));
+  spend('0.2');
+  t.match(budgets.list(), [{ spentUsd: '0.2', periodStart: '2027-06-01' }]);
+  clock.set(today);
+  t.match(budgets.list(), [{ spentUsd: '0.4', periodStart: '2026-11-01' }]);
+  for (let day = 1; day <= 400; day++) {
+    clock.set(today + day * 86_400_000);
+    spend('0.001');
+  }
+  t.match(budgets.list(), [{ spentUsd: '0.023', periodStart: '2027-12-01' }], '23 December, after more days than are remembered');
 });
 
 t.test('projects that callers merely name are forgotten, those of money, of an open call or of a limit are not', async (t) => {

@@ -10,6 +10,8 @@ interface Timer {
 export interface FakeClock extends Clock {
   /** Moves time on by `ms` and runs every callback that falls due, in order of time, each at its own moment. */
   advance(ms: number): void;
+  /** Sets the time of day, as an operator or NTP does; timers and the monotonic clock do not notice. */
+  set(epochMs: number): void;
   /** Callbacks that are still waiting. */
   readonly pending: number;
 }
@@ -18,6 +20,7 @@ export interface FakeClock extends Clock {
 export function fakeClock(startMs: number = Date.UTC(2026, 10, 21, 12)): FakeClock {
   const timers = new Set<Timer>();
   let elapsed = 0;
+  let setBy = 0;
   let order = 0;
 
   function earliest(limit: number): Timer | undefined {
@@ -30,7 +33,7 @@ export function fakeClock(startMs: number = Date.UTC(2026, 10, 21, 12)): FakeClo
   }
 
   return {
-    now: () => startMs + Math.floor(elapsed),
+    now: () => startMs + setBy + Math.floor(elapsed),
     monotonic: () => elapsed,
     after(ms, callback) {
       const timer: Timer = { due: elapsed + Math.max(0, ms), order: order++, callback };
@@ -47,6 +50,9 @@ export function fakeClock(startMs: number = Date.UTC(2026, 10, 21, 12)): FakeClo
         timer.callback();
       }
       elapsed = target;
+    },
+    set(epochMs) {
+      setBy = epochMs - startMs - Math.floor(elapsed);
     },
     get pending() {
       return timers.size;

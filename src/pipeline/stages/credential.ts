@@ -9,6 +9,8 @@ import { byName } from '../flat-headers.ts';
 import { deny } from '../refusals.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
+const NONE: readonly Credential[] = [];
+
 /**
  * Settles which credential the call takes, with what policy selected once it was asked (decisions 6.9, 6.10).
  * A call that is left without one is refused when the key would be put in: what policy says of the final choice comes first.
@@ -19,7 +21,7 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
   const connectorId = exchange.connectorId ?? '';
   const select = exchange.verdict?.effects.select_credential;
   const moved = exchange.meantFor !== connectorId;
-  const candidates = forHost(credentials.usable(exchange.orgId, connectorId), exchange.host);
+  const candidates = forHost(credentials.usable(exchange.orgId, connectorId), exchange);
   const passthrough = settings.oauthPassthrough.has(connectorId) && hasAuthorization(byName(exchange.headers));
   exchange.credentialCandidates = candidates;
   exchange.credentialId = undefined;
@@ -43,8 +45,9 @@ export function takeCredential(exchange: Exchange, pipeline: Pipeline): void {
   if (answer.kind === 'stored') exchange.credentialId = answer.credentialId;
 }
 
-/** Without `target_hosts` a credential is good for every host of its connector. */
-function forHost(candidates: readonly Credential[], host: string): readonly Credential[] {
+/** Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. */
+function forHost(candidates: readonly Credential[], { host, tls }: Exchange): readonly Credential[] {
+  if (!tls) return NONE;
   const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
   return candidates.every(fits) ? candidates : candidates.filter(fits);
 }

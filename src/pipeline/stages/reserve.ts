@@ -25,8 +25,8 @@ export const reserve: Stage = {
   },
 };
 
-function spenderOf({ orgId, workloadId, attribution, connectorId }: Exchange): Spender {
-  return { orgId, workloadId, projectId: attribution.project_id ?? '', connectorId: connectorId ?? '' };
+function spenderOf({ orgId, workloadId, attribution, connectorId, provider }: Exchange): Spender {
+  return { orgId, workloadId, projectId: attribution.project_id ?? '', connectorId: connectorId ?? '', providerId: provider?.id };
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */

@@ -9,6 +9,9 @@ export const USAGE_DAY = 'usage_day';
 /** Counter space of the daily spend by project: day, org, project. Only calls that cost something and name one have a row. */
 export const SPEND_DAY = 'spend_day';
 
+/** Counter space of the daily spend at a provider by calls that reached its hosts through another connector (`generic_http`): day, org, provider. */
+export const SPEND_PROVIDER_DAY = 'spend_provider_day';
+
 /** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */
 export const USAGE_HOUR = 'usage_hour';
 
@@ -32,9 +35,9 @@ export function rollUpKey(part: {
   return [part.day, part.org, part.workload, part.connector, part.model, part.decision].map(encodePart).join('|');
 }
 
-/** Key of {@link SPEND_DAY}. */
-export function spendKey(part: { readonly day: string; readonly org: string; readonly project: string }): string {
-  return [part.day, part.org, part.project].map(encodePart).join('|');
+/** Key of {@link SPEND_DAY} and {@link SPEND_PROVIDER_DAY}; `of` is the project or the provider. */
+export function spendKey(part: { readonly day: string; readonly org: string; readonly of: string }): string {
+  return [part.day, part.org, part.of].map(encodePart).join('|');
 }
 
 /** Key of {@link USAGE_HOUR}; `hour` as in `2026-11-22T05`. */

@@ -27,7 +27,7 @@ export function credentialRoutes(options: CredentialRouteOptions): readonly Rout
       method: 'PUT',
       path: '/v1/admin/credentials',
       auth: 'admin',
-      summary: 'Creates or updates one credential; an update without `secret_ref` keeps the secret.',
+      summary: 'Creates or updates one credential; an update without `secret_ref` keeps the secret and what it leaves out.',
       handle: async (request) => ({ status: 200, json: await options.service.put(parseCredential(await request.json(), options)) }),
     },
     {
