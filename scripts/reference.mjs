@@ -213,7 +213,7 @@ function commandsPage({ COMMANDS }) {
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.
 
-${table(['Command', 'Meaning'], [[code('gw start'), 'Starts the gateway; also what `gw` alone does.'], ...rows])}`;
+${table(['Command', 'Meaning'], rows)}`;
 }
 
 function providersPage({ loadCatalogue }) {

@@ -23,7 +23,7 @@ async function start(): Promise<void> {
 }
 
 const [command = 'start', ...rest] = process.argv.slice(2);
-if (command !== 'start') {
+if (command !== 'start' || rest.length > 0) {
   process.exitCode = await runCli([command, ...rest]);
 } else {
   try {

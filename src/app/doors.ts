@@ -55,7 +55,7 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   const ownsPath = (path: string) => router.owns(path, ambient);
   if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') await router.handle(arrival);
   else if (proxyEnabled && !ambient) await runProxied(arrival, pipeline);
-  else sendError(arrival, new GatewayError('not_found', 'Redirect mode is not served here.'));
+  else sendError(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
 }
 
 function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {

@@ -1,5 +1,9 @@
+/*
+ * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
+ */
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
+import { packageVersion } from '../base/lib/package-root.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { followPolicies } from './follow-policies.ts';
 import { createLine } from './line.ts';
@@ -52,11 +56,15 @@ async function open(
   if (config.policiesWatch) closers.push(followPolicies(resources, line.pipeline.shadow));
   const { clock, log, store } = resources;
   const stopRetention = keepRetention(store, config.recordRetention, clock, log);
+  log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     stopRetention();
-    await ports.drain(config.drainTimeout);
+    log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
+    const clean = await ports.drain(config.drainTimeout);
+    if (!clean) log.warn({ timeout_ms: config.drainTimeout }, 'what had not ended within GW_DRAIN_TIMEOUT was cut');
     await closeAll();
+    log.info({}, 'stopped');
     log.flush();
   };
   return {

@@ -1,6 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
 import { type Listener, openListener } from '../inbound/listener/listener.ts';
+import { bindError } from './bind-error.ts';
 import { createDoors } from './doors.ts';
 import type { Line } from './line.ts';
 import type { Resources } from './resources.ts';
@@ -39,6 +40,8 @@ export async function openPorts(config: Config, { pipeline, router }: Line, reso
     dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
     onTunnelClosed: ({ bytesUp, bytesDown }) => pipeline.events.tunnelClosed(bytesUp, bytesDown),
     onHandshakeRejected: (event) => pipeline.events.handshakeRejected(event),
+  }).catch((error: unknown) => {
+    throw bindError(error, config);
   });
   for (const port of [listener.port, listener.ambientPort]) {
     ports.add(port);

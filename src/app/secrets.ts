@@ -1,8 +1,6 @@
-/*
- * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
- */
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
@@ -33,10 +31,21 @@ export interface AdminToken {
 
 /** The token that proves an operator to be one (`GW_ADMIN_TOKEN`, decision section 2): configured, or made on the first start. */
 export async function openAdminToken(dataDir: string, configured: string | undefined): Promise<AdminToken> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await makeDataFolder(dataDir);
   if (configured !== undefined) return { value: configured, file: undefined };
   const file = join(dataDir, 'admin-token');
   return { value: await onceMade(file, () => randomBytes(32).toString('base64url')), file };
+}
+
+async function makeDataFolder(dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new Error(`GW_DATA_DIR: the folder ${dir} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
 }
 
 /** In the data folder. */

@@ -26,6 +26,9 @@ export interface Command {
   run(args: readonly string[], io: CliIo): Promise<number>;
 }
 
+/** Wrong use of a command: one line for a person. */
+export class UsageError extends Error {}
+
 export const EXIT_OK = 0;
 export const EXIT_NO = 1;
 export const EXIT_USAGE = 2;

@@ -1,19 +1,26 @@
 import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
-import { type CliIo, type Command, EXIT_OK, EXIT_USAGE } from './command.ts';
+import { type CliIo, type Command, EXIT_OK, EXIT_USAGE, UsageError } from './command.ts';
 import { env } from './env.ts';
 import { check as policyCheck } from './policy/check.ts';
 import { diffPolicies as policyDiff } from './policy/diff.ts';
 import { explainDecision as policyExplain } from './policy/explain.ts';
 import { format as policyFormat } from './policy/fmt.ts';
-import { UsageError } from './policy/options.ts';
 import { UnreadablePath } from './policy/target.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { verify } from './verify.ts';
 
-/** Every command but `start`, which is the program itself (main.ts). */
+/** What comes here has arguments: without any the program itself starts (main.ts). */
+const start: Command = {
+  name: 'start',
+  usage: '',
+  summary: 'Starts the gateway; also what `gw` alone does.',
+  run: () => Promise.reject(new UsageError('it takes no arguments: its settings are GW_* variables')),
+};
+
 export const COMMANDS: readonly Command[] = [
+  start,
   env,
   verify,
   secretsRotate,
@@ -46,23 +53,30 @@ export async function runCli(argv: readonly string[], io: CliIo = processIo): Pr
 async function runNamed(name: string, args: readonly string[], io: CliIo): Promise<number> {
   const command = COMMANDS.find((candidate) => candidate.name === name);
   if (command === undefined) {
-    const nearest = nearestName(name, ['start', ...COMMANDS.map((candidate) => candidate.name)]);
+    const nearest = nearestName(
+      name,
+      COMMANDS.map((candidate) => candidate.name),
+    );
     io.stderr(
-      `gw: there is no command ${JSON.stringify(name)}${nearest === undefined ? '' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
+      `gw: there is no command ${JSON.stringify(name)}${nearest === undefined ? '.' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
     );
     return EXIT_USAGE;
   }
   if (args.includes('--help') || args.includes('-h')) {
-    return print(io, `usage: gw ${command.name} ${command.usage}`.trimEnd().concat(`\n${command.summary}\n`));
+    return print(io, `${usageOf(command)}\n${command.summary}\n`);
   }
   try {
     return await command.run(args, io);
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof UnreadablePath)) throw error;
     io.stderr(`gw ${command.name}: ${error.message}\n`);
-    if (error instanceof UsageError) io.stderr(`usage: gw ${command.name} ${command.usage}\n`);
+    if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
   }
+}
+
+function usageOf({ name, usage }: Command): string {
+  return `usage: gw ${name} ${usage}`.trimEnd();
 }
 
 /** The commands of one group, such as `gw policy`. */
@@ -72,8 +86,7 @@ function groupHelp(group: string): string {
 }
 
 function helpText(): string {
-  const rows = [{ name: 'start', usage: '', summary: 'Starts the gateway; also what `gw` alone does.' }, ...COMMANDS];
-  const lines = rows.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
+  const lines = COMMANDS.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
   return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
 }
 

@@ -106,12 +106,17 @@ t.test('wrong use is exit code 2 and says what is right', async (t) => {
     ['env', 'extra'],
     ['verfy'],
     ['env', '--shell'],
+    ['start', '--port', '8080'],
   ]) {
     const { code, out, err } = await gw(argv);
     t.same({ code, out }, { code: 2, out: '' }, argv.join(' '));
     t.not(err, '');
   }
   t.match(await gw(['verfy']), { err: /did you mean "verify"\?/ });
+  t.match(await gw(['quux']), { err: 'gw: there is no command "quux". "gw help" lists them.\n' });
+  t.match(await gw(['start', '--port', '8080']), {
+    err: 'gw start: it takes no arguments: its settings are GW_* variables\nusage: gw start\n',
+  });
   t.match(await gw(['env'], { env: { GW_PORT: 'x' } }), { code: 2, err: /^GW_PORT: "x" is not allowed/ });
 });
 
@@ -122,5 +127,6 @@ t.test('help lists every command', async (t) => {
     for (const name of ['start', 'env', 'verify', 'version', 'help']) t.match(out, new RegExp(`^  gw ${name}\\b`, 'm'));
   }
   t.match(await gw(['verify', '--help']), { code: 0, out: /^usage: gw verify/ });
+  t.match(await gw(['start', '--help']), { code: 0, out: /^usage: gw start\n/ });
   t.match(await gw(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ });
 });

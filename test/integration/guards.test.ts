@@ -191,8 +191,24 @@ t.test('a method that a path of ours does not have is answered with Allow', asyn
   t.match(answer, { status: 405, headers: { allow: 'POST', 'content-type': 'application/json' } });
   t.match(JSON.parse(answer.body.toString()), { error: { code: 'method_not_allowed', message: /POST/ } });
   t.match(await send({ method: 'PATCH', path: '/v1/admin/workloads' }), { status: 405, headers: { allow: 'GET, HEAD, PUT' } });
-  t.match(await send({ path: '/nowhere' }), { status: 404 });
-  t.match(JSON.parse((await send({ path: '/proxy/nobody/x' })).body.toString()), { error: { code: 'no_target_host' } });
+});
+
+t.test('a path that leads nowhere is answered with what its caller probably meant', async (t) => {
+  const { gw, send } = await startGoverned(t);
+  const table = [
+    ['/nowhere', 404, 'There is nothing at /nowhere. Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.'],
+    ['/v1/chat/completions', 404, /^There is nothing at \/v1\/chat\/completions\. Base URLs begin with/],
+    ['/v1/admin/polices', 404, 'There is nothing at /v1/admin/polices.'],
+    ['/proxy/opnai/v1/x', 400, 'There is no provider "opnai"; did you mean /proxy/openai/? A host is named by X-GW-Target-Host.'],
+    ['/proxy/nobody/x', 400, 'There is no provider "nobody". A host is named by X-GW-Target-Host.'],
+  ] as const;
+  for (const [path, status, message] of table) {
+    const answer = await send({ path });
+    t.equal(answer.status, status, path);
+    t.match(JSON.parse(answer.body.toString()), { error: { code: status === 404 ? 'not_found' : 'no_target_host', message } }, path);
+  }
+  const elsewhere = await send({ path: '/metrics', port: gw.ambientPort });
+  t.match(JSON.parse(elsewhere.body.toString()), { error: { code: 'not_found', message: '/metrics is served on GW_PORT only.' } });
 });
 
 t.test('plain HTTP through the proxy: absolute-form is governed as connect_proxy', async (t) => {

@@ -1,6 +1,7 @@
 /*
- * The gateway's settings. settings.ts is the one table of what this version honours, later-settings.ts lists what it refuses, config.ts reads both; nothing
- * else in the program reads the environment. No defaults are hidden elsewhere, and nothing here acts: it only turns text into values.
+ * The gateway's settings. settings.ts is the one table of what this version honours, later-settings.ts lists what it refuses, config.ts reads both; beside it
+ * only environment.ts reads the environment, for what stored credentials name there. No defaults are hidden elsewhere, and nothing here acts: it only turns
+ * text into values.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -98,12 +99,14 @@ export function choice<const T extends string>(values: readonly T[], later: Read
   };
 }
 
-/** An absolute path; relative ones count from the working directory. */
-export const folder: SettingType<string> = {
-  name: 'folder',
-  allowed: 'a path',
-  parse: (text) => (text.includes('\0') ? refuse() : resolve(text)),
-};
+/** An absolute path; relative ones count from the working directory. Whether anything is there is for its reader to say. */
+function path(name: string): SettingType<string> {
+  return { name, allowed: 'a path', parse: (text) => (text.includes('\0') ? refuse() : resolve(text)) };
+}
+
+export const folder = path('folder');
+export const file = path('file');
+export const folderOrFile = path('folder or file');
 
 export const certificateFile: SettingType<string> = {
   name: 'file',
@@ -140,7 +143,6 @@ export const token: SettingType<string> = {
   parse: (text) => (/^[\x21-\x7e]{1,512}$/.test(text) ? text : refuse()),
 };
 
-/** `always`, `off`, or the interval in milliseconds. */
 export const secretsKey: SettingType<Uint8Array> = {
   name: 'key',
   allowed: '32 bytes in base64, such as `openssl rand -base64 32` gives',
@@ -150,6 +152,7 @@ export const secretsKey: SettingType<Uint8Array> = {
   },
 };
 
+/** `always`, `off`, or the interval in milliseconds. */
 export const fsyncMode: SettingType<'always' | 'off' | number> = {
   name: 'choice',
   allowed: '`always`, `off` or an interval from 10ms to 1h',

@@ -81,7 +81,7 @@ export const SETTINGS = {
   ),
   policiesShadow: optional(
     'GW_POLICIES_SHADOW',
-    type.folder,
+    type.folderOrFile,
     'A second bundle, evaluated beside the active one and never enforced: a policies folder, or a file in the place of its `bundle.yaml`.',
   ),
 
@@ -107,7 +107,7 @@ export const SETTINGS = {
 
   pricingFile: optional(
     'GW_PRICING_FILE',
-    type.folder,
+    type.file,
     'YAML file of rates that are laid over the shipped price list; one that does not load stops the start.',
   ),
   pricingCached: required(

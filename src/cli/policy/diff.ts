@@ -4,9 +4,9 @@ import { PolicyComparison } from '../../policy-tools/diff.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { parseJsonMap } from './input.ts';
-import { policySettings, readOptions, UsageError } from './options.ts';
+import { policySettings, readOptions } from './options.ts';
 import { loadPolicy, UnreadablePath, unreadable } from './target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */

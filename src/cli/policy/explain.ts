@@ -8,10 +8,10 @@ import { callMeaning, factsOfRequest } from '../../policy-tools/given-request.ts
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
-import { type CliIo, type Command, EXIT_OK } from '../command.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { fetchRecord } from './gateway-client.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
-import { policySettings, readOptions, UsageError } from './options.ts';
+import { policySettings, readOptions } from './options.ts';
 import { loadSuites } from './suites.ts';
 import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './target.ts';
 

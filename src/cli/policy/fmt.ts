@@ -2,10 +2,10 @@ import { readdir, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { counted } from './check.ts';
 import { type Document, readDocument } from './input.ts';
-import { readOptions, UsageError } from './options.ts';
+import { readOptions } from './options.ts';
 import { UnreadablePath, unreadable } from './target.ts';
 
 /** Lays policy files out in the one canonical way. */

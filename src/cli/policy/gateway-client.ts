@@ -4,9 +4,8 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import { type Config, ConfigError, loadConfig } from '../../base/config/config.ts';
 import { bracketHost } from '../../base/lib/host.ts';
-import type { CliIo } from '../command.ts';
+import { type CliIo, UsageError } from '../command.ts';
 import type { Document } from './input.ts';
-import { UsageError } from './options.ts';
 import { UnreadablePath } from './target.ts';
 
 const TIMEOUT_MS = 10_000;

@@ -3,10 +3,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
-import type { CliIo } from '../command.ts';
-
-/** Wrong use of a command: one line for a person. */
-export class UsageError extends Error {}
+import { type CliIo, UsageError } from '../command.ts';
 
 type OptionTypes = Readonly<Record<string, 'boolean' | 'string'>>;
 type OptionValues<T extends OptionTypes> = { readonly [K in keyof T]?: T[K] extends 'boolean' ? boolean : string };

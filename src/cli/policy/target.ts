@@ -14,8 +14,8 @@ import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { readPolicyFolder } from '../../services/policy-folder.ts';
-import type { CliIo } from '../command.ts';
-import { policySettings, UsageError } from './options.ts';
+import { type CliIo, UsageError } from '../command.ts';
+import { policySettings } from './options.ts';
 
 /** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
 export interface PolicyTarget {

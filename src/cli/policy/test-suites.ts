@@ -6,8 +6,8 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { renderProblem } from '../../policy-tools/render-problem.ts';
 import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
 import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
-import { policySettings, readOptions, UsageError } from './options.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, UsageError } from '../command.ts';
+import { policySettings, readOptions } from './options.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
 import { policyOptions, surroundingsOf, unreadable } from './target.ts';
 

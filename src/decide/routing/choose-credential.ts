@@ -77,7 +77,10 @@ export function chooseCredential(question: CredentialQuestion): CredentialAnswer
   if (callerKey) return refused('no_credential_candidate', keyOfAnother(question));
   // A proxied call without a key is the provider's to refuse: its answer is what the client's SDK knows.
   if (door === 'proxied' || !question.needsCredential) return NONE;
-  return refused('no_credential_candidate', `The connector ${question.connectorId} needs a key: send it as credential_hint, or store one.`);
+  return refused(
+    'no_credential_candidate',
+    `The connector ${question.connectorId} needs a key: send it as credential_hint or in action.headers, or store one.`,
+  );
 }
 
 function byHint(question: CredentialQuestion, hint: string): CredentialAnswer {

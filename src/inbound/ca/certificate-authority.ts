@@ -26,6 +26,8 @@ const BACKDATED_MS = DAY_MS;
 /** A context is made anew this long before its leaf expires, for clocks that are ahead. */
 const RENEW_EARLY_MS = 7 * DAY_MS;
 const DEFAULT_MAX_CONTEXTS = 1_000;
+/** What to do about a root that cannot be used. */
+const REMEDY = 'restore both files from a backup, or move both away to have a new root made (clients must trust it anew)';
 
 export interface CertificateAuthorityOptions {
   /** `GW_CA_DIR`; made when it is not there. */
@@ -126,10 +128,10 @@ function loadRoot(dir: string, files: { certificate: string; key: string }, now:
     throw new CertificateAuthorityError(`the root in ${dir} cannot be used: ${reason}`);
   };
   if (key.asymmetricKeyType !== 'ec' || key.asymmetricKeyDetails?.namedCurve !== 'prime256v1') refuse('its key is not an EC P-256 key');
-  if (!certificate.checkPrivateKey(key)) refuse('certificate and key do not belong together');
+  if (!certificate.checkPrivateKey(key)) refuse(`certificate and key do not belong together; ${REMEDY}`);
   if (!certificate.ca) refuse('its certificate is not that of a certificate authority');
   if (parts.validity.notAfter <= now) {
-    refuse(`it expired at ${timestamp(parts.validity.notAfter)}; move both files away to have a new one made (clients must trust it anew)`);
+    refuse(`it expired at ${timestamp(parts.validity.notAfter)}; ${REMEDY}`);
   }
   if (parts.validity.notBefore > now) refuse(`it is not valid before ${timestamp(parts.validity.notBefore)}; is the clock right?`);
   const keyIdentifier = parts.keyIdentifier ?? subjectOf(createPublicKey(key)).keyIdentifier;

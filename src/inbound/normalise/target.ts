@@ -1,6 +1,7 @@
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
 import type { ConnectionType } from '../../base/model/connection.ts';
 import { canonicalPath } from './path.ts';
@@ -109,11 +110,7 @@ function redirected(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const prefix = splitPrefix(head.rawTarget, catalogue);
   const authority = namedTarget(head) ?? hostTarget(head, catalogue) ?? prefixTarget(prefix);
   if (authority === undefined) {
-    const message =
-      prefix === undefined
-        ? 'No upstream host: send X-GW-Target-Host, or use the path prefix /proxy/{provider}/.'
-        : `The provider ${prefix.provider.id} has a host per customer: send X-GW-Target-Host.`;
-    throw new GatewayError('no_target_host', message);
+    throw new GatewayError('no_target_host', whyNoHost(head.rawTarget, prefix?.provider, catalogue));
   }
   const rawPath = prefix?.rest ?? head.rawTarget;
   return targetOf(head, { connectionType: 'sdk_redirect', authority, tls: true, rawPath }, catalogue);
@@ -149,6 +146,15 @@ export function hostOf(head: ArrivalHead): string | undefined {
   if (foldedHosts.size >= MAX_FOLDED_HOSTS) foldedHosts.clear();
   foldedHosts.set(text, host);
   return host;
+}
+
+function whyNoHost(rawTarget: string, provider: Provider | undefined, { providers }: Catalogue): string {
+  if (provider !== undefined) return `The provider ${provider.id} has a host per customer: send X-GW-Target-Host.`;
+  const given = hasProxyPrefix(rawTarget) ? /^[\w-]{1,32}/.exec(rawTarget.slice(PREFIX.length))?.[0] : undefined;
+  if (given === undefined) return 'No upstream host: send X-GW-Target-Host, or use the path prefix /proxy/{provider}/.';
+  const ids = providers.filter(({ inProxyRegistry }) => inProxyRegistry).map(({ id }) => id);
+  const nearest = nearestName(given, ids);
+  return `There is no provider "${given}"${nearest === undefined ? '.' : `; did you mean /proxy/${nearest}/?`} A host is named by X-GW-Target-Host.`;
 }
 
 interface Prefix {

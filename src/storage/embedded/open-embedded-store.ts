@@ -206,7 +206,7 @@ function cannotOpen(dir: string, owner: number | undefined, cause: unknown): Sto
 }
 
 function inUseLine(dir: string, pid: number | undefined): string {
-  return `The data folder ${dir} is in use by another gateway${pid === undefined ? '' : ` (pid ${pid})`}`;
+  return `The data folder ${dir} is in use by another gateway${pid === undefined ? '' : ` (pid ${pid})`}: stop that one, or give this one a folder of its own (GW_DATA_DIR)`;
 }
 
 function indexMissing(dir: string): StoreError {

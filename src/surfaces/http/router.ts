@@ -67,8 +67,15 @@ export class Router {
     const method = head.method === 'HEAD' ? 'GET' : head.method;
     const match = matches.find(({ route }) => route.method === method);
     if (match) return match;
-    if (matches.length === 0) throw new GatewayError('not_found', `There is nothing at ${pathOf(head)}.`);
+    if (matches.length === 0) throw new GatewayError('not_found', this.#nothingAt(pathOf(head)));
     throw new MethodNotAllowed(matches.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : [route.method])));
+  }
+
+  /** Mostly a base URL without its prefix: SDKs show this text. */
+  #nothingAt(path: string): string {
+    if (this.#matches(path, false).length > 0) return `${path} is served on GW_PORT only.`;
+    const advice = path.startsWith('/v1/admin/') ? '' : ' Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.';
+    return `There is nothing at ${path}.${advice}`;
   }
 
   #matches(path: string, ambientPort: boolean): Match[] {

@@ -299,7 +299,7 @@ await t.test('a second store on the same folder is refused with one clear line, 
   const rig = new StoreRig(t);
   const store = await rig.open();
   await store.commit(makeRecord(1), []);
-  const line = `The data folder ${rig.dir} is in use by another gateway (pid ${process.pid})`;
+  const line = `The data folder ${rig.dir} is in use by another gateway (pid ${process.pid}): stop that one, or give this one a folder of its own (GW_DATA_DIR)`;
   const error = await refusal(rig.open());
   t.equal(error.code, 'in_use');
   t.equal(error.message, line);

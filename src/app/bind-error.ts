@@ -1,0 +1,25 @@
+import type { Config } from '../base/config/config.ts';
+import { bracketHost } from '../base/lib/host.ts';
+
+/** What keeps a port from being opened, in words that name the setting to change; any other error as it is. */
+export function bindError(error: unknown, { host, ambientPort }: Pick<Config, 'host' | 'ambientPort'>): unknown {
+  if (!(error instanceof Error) || !('code' in error)) return error;
+  const port = 'port' in error && typeof error.port === 'number' ? error.port : 0;
+  const setting = port === ambientPort ? 'GW_AMBIENT_PORT' : 'GW_PORT';
+  const say = (message: string) => new Error(message, { cause: error });
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return say(
+        `${setting}: port ${port} of ${bracketHost(host)} is in use, perhaps by another gateway: stop that program, or set ${setting} to another port (0 takes a free one)`,
+      );
+    case 'EACCES':
+      return say(`${setting}: this user may not open port ${port}; ports from 1024 up need no privilege`);
+    case 'EADDRNOTAVAIL':
+      return say(`GW_HOST: "${host}" is no address of this machine`);
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return say(`GW_HOST: the name "${host}" has no address (${error.code})`);
+    default:
+      return error;
+  }
+}
