@@ -64,7 +64,12 @@ export const EFFECT_SHAPES = {
       allow_overrides: { kind: 'attribution_keys', help: 'Keys that the caller may set; others take their default.' },
     },
   },
-  default_attribution: { kind: 'attribution_values', help: 'Attribution for requests whose caller and workload gave none.' },
+  default_attribution: {
+    kind: 'attribution_values',
+    help:
+      'Attribution for requests whose caller and workload gave none. What a refusing rule gives meets no requirement of another rule; one that denies or ' +
+      'quarantines gives nothing.',
+  },
   mutations: { kind: 'mutations', help: 'What is changed in the call: a list of key and value.' },
 } as const satisfies Readonly<Record<string, EffectShape>>;
 

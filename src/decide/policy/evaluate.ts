@@ -1,6 +1,6 @@
 import type { Attribution } from '../../base/model/attribution.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
-import { type AttributionKey, attributionFrom } from './attribution-keys.ts';
+import { attributionFrom } from './attribution-keys.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
 import { type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
@@ -16,6 +16,7 @@ const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
   quarantine: 'quarantined',
 };
 const NO_CREDENTIAL = 'no_credential_candidate';
+const DENY = severityOf('deny');
 
 /**
  * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8). Pure: no clock, no I/O, no state.
@@ -28,7 +29,11 @@ export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateL
 }
 
 export function contextOf(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): RunContext {
-  return { facts, defaults: collectDefaults(policy.defaultRules, facts), rateLimited, strategy: policy.strategy };
+  const { strategy, defaultRules } = policy;
+  if (defaultRules.length === 0) return { facts, defaults: undefined, supplied: undefined, rateLimited, strategy };
+  const matching = defaultRules.filter((rule) => rule.matches(facts));
+  const milder = matching.filter(({ decision }) => decision === undefined || permits(decision));
+  return { facts, defaults: collectDefaults(matching), supplied: collectDefaults(milder), rateLimited, strategy };
 }
 
 /** The combined verdict of these layers, undefined when none of them has an opinion. */
@@ -92,7 +97,7 @@ function conclude(
     effects: merged.effects,
     overridden: merged.overridden,
   };
-  return runs && merged.noCredentialLeft ? withoutCredential(verdict) : verdict;
+  return merged.noCredentialLeft && severityOf(decision) < DENY ? withoutCredential(verdict) : verdict;
 }
 
 function withoutCredential(verdict: Verdict): Verdict {
@@ -148,12 +153,6 @@ function reasonOf({ layer, decision, decider, code }: DecidedOutcome): string | 
 }
 
 /** Per key the first by order; undefined when there is none (decision 6.11). */
-function collectDefaults(rules: readonly CompiledRule[], facts: Facts): Attribution | undefined {
-  let values: (readonly [AttributionKey, string])[] | undefined;
-  for (const rule of rules) {
-    if (!rule.matches(facts)) continue;
-    values ??= [];
-    values.push(...(rule.effects.defaults ?? []));
-  }
-  return values && attributionFrom(values);
+function collectDefaults(rules: readonly CompiledRule[]): Attribution | undefined {
+  return rules.length === 0 ? undefined : attributionFrom(rules.flatMap(({ effects }) => effects.defaults ?? []));
 }

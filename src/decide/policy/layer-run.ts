@@ -13,6 +13,8 @@ export interface RunContext {
   readonly facts: Facts;
   /** Collected from all matching rules before the first layer (decision 6.11). */
   readonly defaults: Attribution | undefined;
+  /** Those of rules that do not refuse: what counts for the requirements of other rules (policy.md 2). */
+  readonly supplied: Attribution | undefined;
   readonly rateLimited: RateLimited | undefined;
   readonly strategy: MergeStrategy;
 }
@@ -115,10 +117,11 @@ function opinionOf({ rule, lacking }: Hit, { rateLimited }: RunContext): Decisio
   return decision;
 }
 
-function lackingOf(rule: CompiledRule, { facts, defaults }: RunContext): readonly string[] {
+function lackingOf(rule: CompiledRule, { facts, supplied }: RunContext): readonly string[] {
   let lacking: string[] | undefined;
   for (const key of rule.require) {
-    if ((key.get(facts.attribution) ?? key.get(defaults) ?? key.get(facts.org_attribution)) !== undefined) continue;
+    if ((key.get(facts.attribution) ?? key.get(supplied) ?? key.get(facts.org_attribution)) !== undefined) continue;
+    if (rule.effects.defaults?.some(([{ name }]) => name === key.name)) continue;
     lacking ??= [];
     lacking.push(key.name);
   }

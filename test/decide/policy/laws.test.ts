@@ -110,7 +110,7 @@ t.test('one more refusing rule never turns a refusal into an allow, but for the 
         effect: {
           decision,
           rate_limit: { requests_per_minute: 1 },
-          ...(decision === 'deny' || decision === 'quarantine' ? { default_attribution: { project_id: 'given' } } : {}),
+          default_attribution: { project_id: 'given' },
         },
       },
     }));
@@ -133,15 +133,17 @@ t.test('one more refusing rule never turns a refusal into an allow, but for the 
   t.ok(refusedBefore > 20, 'the law was tried on enough refusals');
   const lacking = {
     budgets: [{ id: 'who', effect: { enforce_attribution: { require: ['project_id'] } } }],
-    risk: [{ id: 'ok', priority: 1, effect: { decision: 'allow' } }] as unknown[],
+    risk: [{ id: 'ok', priority: 1, effect: { decision: 'allow' } }],
   };
   t.equal(decide(policyOf(bundleOf(lacking)), someFacts()).decision, 'require_attribution');
-  lacking.risk.push({ id: 'more', effect: { decision: 'deny', default_attribution: { project_id: 'given' } } });
-  t.equal(
-    decide(policyOf(bundleOf(lacking)), someFacts()).decision,
-    'require_attribution',
-    'a rule that blocks supplies nothing that another one requires',
-  );
+  for (const decision of REFUSALS) {
+    const more = { id: 'more', effect: { decision, rate_limit: { requests_per_minute: 1 }, default_attribution: { project_id: 'given' } } };
+    t.equal(
+      decide(policyOf(bundleOf({ ...lacking, risk: [...lacking.risk, more] })), someFacts()).decision,
+      'require_attribution',
+      `a rule that decides ${decision} supplies nothing that another one requires`,
+    );
+  }
   const exception = { risk: [{ id: 'ok', effect: { decision: 'allow' } }], targets: [] as unknown[] };
   t.equal(decide(policyOf(bundleOf(exception)), someFacts()).decision, 'deny');
   exception.targets.push({
