@@ -109,7 +109,8 @@ export class JournalWriter {
     segments.add(segment, createdAt);
     this.#open.push({ fd, dirty: true });
     this.#namesDirty = true;
-    this.#closeClean();
+    // A sync that is under way holds files that count as clean already; it closes them when it is over.
+    if (this.#syncing === undefined) this.#closeClean();
   }
 
   /** Forces everything that was written before the call to the medium, one call after the other. Rejects with the system's error. */

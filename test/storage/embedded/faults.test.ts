@@ -71,6 +71,28 @@ await t.test('fsync by interval: once per interval while there is something to f
   t.equal(rig.clock.timers, 0, 'an idle store has no timer');
 });
 
+await t.test('a segment that ends while it is being forced to the medium stays open until it is', async (t) => {
+  const rig = new StoreRig(t, { fsync: 1_000 });
+  const store = await rig.open();
+  let goOn: () => void = () => undefined;
+  rig.files.beforeSync = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  await store.commit(makeRecord(1), []);
+  const before = rig.files.syncs;
+  rig.clock.advance(1_000);
+  await until(() => rig.files.syncs > before);
+  await store.commit(makeRecord(2, { pad: 16_000 }), []);
+  t.equal(segmentNames(rig.dir).length, 2);
+  goOn();
+  await store.sync();
+  t.same(
+    rig.lines.filter(({ level }) => level === 'error'),
+    [],
+  );
+  t.equal(store.writable, true);
+});
+
 await t.test('fsync off: the medium is never waited for, until sync is asked', async (t) => {
   const rig = new StoreRig(t, { fsync: 'off' });
   const store = await rig.open();
@@ -249,7 +271,7 @@ await t.test('on a real full disk commits are refused, nothing is lost, and room
   t.ok(stored.length > 100);
   t.equal(store.writable, false);
   rmSync(ballast);
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   while (!store.writable && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
   t.equal(store.writable, true);
   await store.commit(makeRecord(30_000), []);

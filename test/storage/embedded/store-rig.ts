@@ -48,6 +48,8 @@ export class FaultyFiles implements Files {
   room = Number.POSITIVE_INFINITY;
   failTruncate = false;
   failSync = false;
+  /** What the disk waits for before it forces anything to the medium. */
+  beforeSync: Promise<void> | undefined;
   /** Milliseconds every write takes on the clock. */
   writeTakes = 0;
   /** Asynchronous writes are done before the event loop comes round. */
@@ -93,6 +95,7 @@ export class FaultyFiles implements Files {
   async datasync(fd: number): Promise<void> {
     this.syncs += 1;
     if (this.failSync) throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
+    await this.beforeSync;
     return systemFiles.datasync(fd);
   }
 }
@@ -158,5 +161,6 @@ export async function turns(count = 20): Promise<void> {
 
 /** Waits until `holds`, a turn of the event loop at a time. */
 export async function until(holds: () => boolean): Promise<void> {
-  for (let n = 0; n < 100_000 && !holds(); n += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (const end = performance.now() + 60_000; !holds(); await new Promise((resolve) => setImmediate(resolve)))
+    if (performance.now() > end) throw new Error(`never: ${holds}`);
 }
