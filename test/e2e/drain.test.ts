@@ -158,7 +158,7 @@ t.test('what is not over by GW_DRAIN_TIMEOUT is cut, told as such and recorded, 
   gw.child.kill('SIGTERM');
   t.match(await gw.child.ended, { code: 0, signal: null });
   const tookMs = performance.now() - started;
-  t.ok(tookMs < 15_000, `after ${Math.round(tookMs)} ms`);
+  t.ok(tookMs < 30_000, `and not only after the default:  ${Math.round(tookMs)} ms`);
   await Promise.all([upload.closed, stream.closed, tunnel.closed]);
   t.equal(upload.text(), '', 'no answer');
   t.notMatch(stream.text(), /DONE|\r\n0\r\n\r\n$/);

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { setImmediate as turn } from 'node:timers/promises';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t from 'tap';
+import { eventually } from '../support/child.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../support/openai-stream.ts';
 import { connectPlain, connectThrough, h1Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
@@ -36,17 +36,6 @@ async function redirect(t: HasTeardown, gw: TestGateway, body = JSON.stringify(C
 
 function recordOf(gw: TestGateway, response: RawResponse): Promise<Record<string, unknown>> {
   return gw.record(response.headers['x-gw-record-id'] ?? '');
-}
-
-/** Asks until the answer is there; the store is written within the same turn as the abort is noticed. */
-async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
-  const until = performance.now() + 1000;
-  while (performance.now() < until) {
-    const found = await look();
-    if (found !== undefined) return found;
-    await turn();
-  }
-  throw new Error('it did not happen within a second');
 }
 
 /** Sends a request and hands over the bytes as they come. */
@@ -117,8 +106,8 @@ eachClient('a client that leaves stops the upstream call, and the record says ab
     await stream.until('w3 ');
     const id = /x-gw-record-id: (\S+)/i.exec(stream.text())?.[1] ?? '';
     socket.destroy();
-    await eventually(async () => (upstream.aborted === 1 ? true : undefined));
-    const record = await eventually(async () => {
+    await eventually('the end of the upstream call', () => (upstream.aborted === 1 ? true : undefined));
+    const record = await eventually('the record', async () => {
       const answer = await gw.admin('GET', `/v1/records/${id}`);
       return answer.status === 200 ? (answer.body as Record<string, unknown>) : undefined;
     });
@@ -132,8 +121,8 @@ eachClient('a client that leaves stops the upstream call, and the record says ab
     const [headers] = (await once(request, 'response')) as [Record<string, string>];
     await once(request, 'data');
     request.close(8);
-    await eventually(async () => (upstream.aborted === 2 ? true : undefined));
-    const record = await eventually(async () => {
+    await eventually('the end of the upstream call', () => (upstream.aborted === 2 ? true : undefined));
+    const record = await eventually('the record', async () => {
       const answer = await gw.admin('GET', `/v1/records/${headers['x-gw-record-id'] ?? ''}`);
       return answer.status === 200 ? (answer.body as Record<string, unknown>) : undefined;
     });

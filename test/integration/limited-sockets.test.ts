@@ -78,9 +78,10 @@ t.test('the rate of a workload and the requests of a month count responses, not 
 t.test('without TLS, in absolute form and inside of a CONNECT, a socket to an AI host is metered as well', async (t) => {
   const upstream = await startSocketUpstream(t, { onSocket: openAiSocket });
   const { gw, records } = await scene(t, { env: { GW_UPSTREAM_CONNECT_TO: `${HOST}:80=127.0.0.1:${upstream.port}` } });
-  const absolute = webSocketOn(t, await connectPlain(gw.port), HOST, REALTIME, { target: `ws://${HOST}${REALTIME}` });
-  const inner = webSocketOn(t, await openTunnel(gw.port, `${HOST}:80`), HOST, REALTIME);
-  for (const socket of [absolute, inner]) {
+  const absolute = async () => webSocketOn(t, await connectPlain(gw.port), HOST, REALTIME, { target: `ws://${HOST}${REALTIME}` });
+  const inner = async () => webSocketOn(t, await openTunnel(gw.port, `${HOST}:80`), HOST, REALTIME);
+  for (const connect of [absolute, inner]) {
+    const socket = await connect();
     const client = talk(socket);
     await opened(socket);
     await client.say({ type: 'response.create' }, 'response.done');

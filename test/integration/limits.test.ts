@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
+import { cpuClock } from '../support/cpu-clock.ts';
 import { CHAT, chat, startGoverned } from '../support/governed.ts';
 import { connectPlain, connectThrough, h2Request, h2Session, openTunnel, type RawResponse, readResponse } from '../support/raw-clients.ts';
 
@@ -76,9 +77,9 @@ t.test('bodies that policy could not read are refused in their own way', async (
   const deep = await send(chat([], undefined, `{"model":"m","messages":${'['.repeat(80)}${']'.repeat(80)}}`));
   t.equal(deep.status, 400);
   t.equal(code(deep), 'body_too_deep');
-  const started = performance.now();
+  const { spent } = cpuClock();
   t.equal((await send(chat([], undefined, `{"a":[${'{},'.repeat(400_000)}{}]}`))).status, 400, 'too many tokens');
-  t.ok(performance.now() - started < 2000, 'and at once');
+  t.ok(spent() < 5_000, 'and at once');
   const wide = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', body: `${'['.repeat(100)}${']'.repeat(100)}` });
   t.match(await wide.json(), { error: { code: 'body_too_deep' } });
   for (const body of [

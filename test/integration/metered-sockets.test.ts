@@ -292,10 +292,8 @@ t.test('a socket that dies leaves aborted records, whichever side it was', async
   const second = await open(RESPONSES);
   const gone = closing(upstream.sockets[1] as WebSocket);
   await second.say({ type: 'response.create', model: 'gpt-4o-mini', input: 'hang' }, 'response.created');
-  const before = performance.now();
   second.socket.terminate();
   await gone;
-  t.ok(performance.now() - before < 1000);
   while (recorded().length < 4) await new Promise((resolve) => setImmediate(resolve));
   t.match(
     (await records()).filter(({ record_tier }) => record_tier === 'action'),

@@ -262,12 +262,12 @@ t.test('an AI host takes none that cannot be metered, and the connection ends wi
 });
 
 t.test('a stop lets an idle WebSocket go', async (t) => {
-  const { gw, socket } = await scene(t, echo, { env: { GW_DRAIN_TIMEOUT: '30s' } });
+  const { gw, socket } = await scene(t, echo, { env: { GW_DRAIN_TIMEOUT: '100s' } });
   const client = await socket();
   await opened(client);
   const told = closing(client);
   const before = performance.now();
   await gw.gateway.stop();
   await told;
-  t.ok(performance.now() - before < 10_000);
+  t.ok(performance.now() - before < 60_000);
 });

@@ -81,11 +81,14 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
   });
 }
 
+/** How long a test waits for what must come: no judgement of speed, which nobody can tell on a machine that is busy with something else. */
+const PATIENCE_MS = 60_000;
+
 /**
  * Looks again and again until there is something.
  * @throws Error when there is nothing within the limit
  */
-export async function eventually<T>(what: string, look: () => T | undefined | Promise<T | undefined>, limitMs = 10_000): Promise<T> {
+export async function eventually<T>(what: string, look: () => T | undefined | Promise<T | undefined>, limitMs = PATIENCE_MS): Promise<T> {
   const until = performance.now() + limitMs;
   for (;;) {
     const found = await look();

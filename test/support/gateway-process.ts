@@ -23,7 +23,7 @@ export interface GatewayProcess {
   /** Folders and settings, to start another one on them. */
   readonly env: Readonly<Record<string, string>>;
   admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown; text: string }>;
-  /** The stored record. @throws Error when there is none within two seconds */
+  /** The stored record, as soon as there is one. */
   record(id: string | undefined): Promise<Record<string, unknown>>;
 }
 
@@ -87,18 +87,14 @@ export async function launchGateway(
   void child.ended.then(() => {
     over = true;
   });
-  return eventually(
-    'the start of the gateway',
-    () => {
-      if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
-      const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
-      const ambient = /^ {2}ambient +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
-      const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
-      if (port === undefined || ambient === undefined || caFile === undefined) return undefined;
-      return { child, port: Number(port), ambientPort: Number(ambient), caFile };
-    },
-    60_000,
-  );
+  return eventually('the start of the gateway', () => {
+    if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
+    const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
+    const ambient = /^ {2}ambient +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
+    const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
+    if (port === undefined || ambient === undefined || caFile === undefined) return undefined;
+    return { child, port: Number(port), ambientPort: Number(ambient), caFile };
+  });
 }
 
 /** The same on folders and settings that exist already. */
@@ -127,14 +123,10 @@ export async function startGatewayWith(t: HasTeardown, env: Readonly<Record<stri
     admin,
     record: async (id) => {
       if (id === undefined) throw new Error('the answer had no X-GW-Record-ID');
-      return eventually(
-        `the record ${id}`,
-        async () => {
-          const { status, body } = await admin('GET', `/v1/records/${id}`);
-          return status === 200 ? (body as Record<string, unknown>) : undefined;
-        },
-        2000,
-      );
+      return eventually(`the record ${id}`, async () => {
+        const { status, body } = await admin('GET', `/v1/records/${id}`);
+        return status === 200 ? (body as Record<string, unknown>) : undefined;
+      });
     },
   };
 }

@@ -72,8 +72,8 @@ export function events(given: Partial<UpstreamEvents>): UpstreamEvents {
 
 /** Waits for something that another process's end of a connection decides; five seconds at most. */
 export async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; !condition(); i++) {
-    if (i === 1000) throw new Error(`never: ${condition}`);
+  for (const end = performance.now() + 60_000; !condition(); ) {
+    if (performance.now() > end) throw new Error(`never: ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

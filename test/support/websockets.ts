@@ -97,13 +97,7 @@ export function webSocketOn(t: HasTeardown, connection: Socket, host: string, pa
   };
   const socket = new WebSocket(`ws://${host}${path}`, [...(options.protocols ?? [])], more);
   socket.on('error', () => undefined);
-  t.teardown(() => socket.terminate());
-  return socket;
-}
-
-/** Resolves with the fields of the answer when the handshake is through; rejects when it was refused. */
-export function opened(socket: WebSocket): Promise<IncomingMessage['headers']> {
-  return new Promise((resolve, reject) => {
+  const opening = new Promise<IncomingMessage['headers']>((resolve, reject) => {
     let headers: IncomingMessage['headers'] = {};
     socket.once('upgrade', (answer) => {
       headers = answer.headers;
@@ -111,6 +105,20 @@ export function opened(socket: WebSocket): Promise<IncomingMessage['headers']> {
     socket.once('open', () => resolve(headers));
     socket.once('error', reject);
   });
+  opening.catch(() => undefined);
+  openings.set(socket, opening);
+  t.teardown(() => socket.terminate());
+  return socket;
+}
+
+/** How the handshakes of clients come out: watched from the start, since one may be over before a test asks. */
+const openings = new WeakMap<WebSocket, Promise<IncomingMessage['headers']>>();
+
+/** Resolves with the fields of the answer when the handshake is through; rejects when it was refused. `socket`: of {@link webSocketOn}. */
+export async function opened(socket: WebSocket): Promise<IncomingMessage['headers']> {
+  const opening = openings.get(socket);
+  if (opening === undefined) throw new Error('not a client that webSocketOn made');
+  return opening;
 }
 
 export interface SocketRefusal {

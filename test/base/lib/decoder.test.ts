@@ -6,6 +6,7 @@ import t from 'tap';
 import { createDecoder, encodingOf } from '../../../src/base/lib/decoder.ts';
 import type { DecodeOutcome } from '../../../src/base/lib/decoder-gate.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
+import { cpuClock } from '../../support/cpu-clock.ts';
 import { compressedFrame, frame, sampleNoise, sampleText, zstdPlain } from '../../support/zstd.ts';
 
 async function decode(
@@ -159,10 +160,10 @@ t.test('zstd: no change of a byte makes it throw, stall or pass its bounds', asy
       for (const flip of [0x01, 0x80, 0xff]) {
         const changed = Buffer.from(bytes);
         changed[at] = (changed[at] ?? 0) ^ flip;
-        const started = performance.now();
+        const { spent } = cpuClock();
         const { outcome, bytes: out } = await decodeBytes(changed, 200_000, 1_000_000);
         seen.add(outcome);
-        if (out.length > 200_000 || performance.now() - started > 2000) t.fail(`${name} at ${at}`);
+        if (out.length > 200_000 || spent() > 5_000) t.fail(`${name} at ${at}`);
       }
     }
   }
@@ -199,9 +200,9 @@ t.test('zstd: what makes lax decoders run for ever is refused at once', async (t
   // A tree whose weights are one symbol that takes no bits.
   const tree = [0x02 | (1 << 4), 0x80, 0x01, 4, 0x10, 0x3f, 0x00, 0x01, 0x01, 0];
   for (const content of [sequences, tree, [], [0], [3, 0, 0, 0], [0, 1, 3, 0], [0, 1, 0xfc, 0, 0, 0, 1]]) {
-    const started = performance.now();
+    const { spent } = cpuClock();
     t.equal((await decodeBytes(compressedFrame(content), 1_000_000, 1_000_000)).outcome, 'broken', JSON.stringify(content));
-    t.ok(performance.now() - started < 1000);
+    t.ok(spent() < 5_000);
   }
 });
 

@@ -2,6 +2,7 @@ import t from 'tap';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { OPERATORS } from '../../../src/decide/policy/operators.ts';
+import { cpuClock } from '../../support/cpu-clock.ts';
 import { bundleOf, policyOf, someFacts } from './policy-facts.ts';
 
 interface Row {
@@ -187,9 +188,9 @@ t.test('globs: one star stays within a segment, two cross segments, and hostile 
       ],
     }),
   );
-  const started = performance.now();
+  const { spent } = cpuClock();
   t.equal(decide(hostile, someFacts({ params: { x: `${'a'.repeat(20_000)}!` } })).decision, 'deny');
-  t.ok(performance.now() - started < 2_000, 'a backtracking matcher would need years');
+  t.ok(spent() < 5_000, 'a backtracking matcher would need years');
 });
 
 t.test('list fields: in is any, not_in is none, equals compares the joined text, contains asks for one element', async (t) => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
 import { dialTo, exchange, h2Client, openTunnel, rawClient, startListener, tcpServer, tlsInside, watch } from './harness.ts';
 
 t.test('draining refuses new connections, ends idle ones at once, and waits for nothing else', async (t) => {
@@ -84,21 +85,29 @@ t.test('an idle tunnel is ended at once, an active one when it falls silent', as
   const far = await tcpServer(t, (socket) => {
     socket.pipe(socket);
   });
+  const clock = fakeClock();
   const { listener } = await startListener(t, {
-    limits: { idleTunnelMs: 150, sweepMs: 20 },
+    clock,
+    limits: { idleTunnelMs: 5_000 },
     onTunnel: () => Promise.resolve({ kind: 'tunnel' }),
     dial: () => dialTo(far.port),
   });
   const idle = watch(await openTunnel(t, listener.port));
   const active = watch(await openTunnel(t, listener.port));
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  clock.advance(5_000);
   active.socket.write('ping');
   await active.until(/ping/);
-  const drained = listener.drain(10_000);
+  const drained = listener.drain(60_000);
   await idle.closed;
   t.equal(active.socket.destroyed, false);
   active.socket.write('pong');
   await active.until(/pong/);
+  clock.advance(4_000);
+  active.socket.write('pung');
+  await active.until(/pung/);
+  clock.advance(4_000);
+  t.equal(listener.openTunnels, 1, 'one second is left');
+  clock.advance(1_500);
   await active.closed;
   t.equal(await drained, true);
 });

@@ -319,8 +319,7 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
       await client.until(/x/);
       client.socket.destroy();
     }
-    const started = performance.now();
-    while (gone === 0 && performance.now() - started < 1_000) await new Promise(setImmediate);
+    while (gone === 0) await new Promise(setImmediate);
     t.equal(gone, 1);
     t.equal(arrival?.reply.gone, true);
     t.equal(arrival?.reply.write(Buffer.from('nobody listens')), true, 'writing on neither fails nor waits');

@@ -1,12 +1,12 @@
 // What is used of http-mitm-proxy, and that the rest of it cannot be reached.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { CA } from 'http-mitm-proxy/dist/lib/ca.js';
 import t from 'tap';
 import { type Front, openFront } from '../../../src/inbound/listener/front.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
+import { tempDir } from '../../support/temp-dir.ts';
 import { errorCode, exchange, type HasTeardown, openTunnel, rawClient, startListener } from './harness.ts';
 
 async function bareFront(t: HasTeardown, port = 0): Promise<Front> {
@@ -70,19 +70,29 @@ t.test('no request reaches the library, whatever its form', async (t) => {
 });
 
 t.test('its folder is gone once it listens, and it never makes an RSA authority', async (t) => {
-  const folders = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('gw-front-'));
+  // Other programs make such folders in the system's.
+  const temporary = tempDir(t);
+  const { TMPDIR } = process.env;
+  process.env['TMPDIR'] = temporary;
+  t.teardown(() => {
+    if (TMPDIR === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = TMPDIR;
+  });
+  let used = '';
+  const listen = MitmProxy.prototype.listen;
+  replace(t, MitmProxy.prototype, 'listen', function (this: MitmProxy, options, callback) {
+    used = String(options?.sslCaDir);
+    return listen.call(this, options, callback);
+  });
   let made = 0;
   replace(t, CA.prototype, 'generateCA', (callback) => {
     made++;
     callback(new Error('not wanted'));
   });
-  const before = folders();
   await bareFront(t);
   t.equal(made, 0);
-  t.same(
-    folders().filter((name) => !before.includes(name)),
-    [],
-  );
+  t.equal(dirname(used), temporary);
+  t.same(readdirSync(temporary), []);
   t.notOk(existsSync(join(process.cwd(), '.http-mitm-proxy')));
 });
 

@@ -102,7 +102,7 @@ async function closedInTime(t: Asserts, { listener }: Harness, clock: FakeClock)
     clock.advance(1_000);
     await turn();
   }
-  for (const end = performance.now() + 10_000; listener.openConnections > 0 && performance.now() < end; ) await turn();
+  for (const end = performance.now() + 60_000; listener.openConnections > 0 && performance.now() < end; ) await turn();
   t.equal(listener.openConnections, 0, 'closed');
 }
 

@@ -219,7 +219,7 @@ t.test('sixty clients that leave, by each way there is, leave no connection and 
     else if (i % 3 === 1) session.destroy();
     else tunnel.destroy();
   }
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + 60_000;
   while ((harness.listener.openConnections > 1 || descriptors() > before) && performance.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, 5));
   t.equal(harness.listener.openConnections, 1, 'the first one is still there');

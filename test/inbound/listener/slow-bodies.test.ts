@@ -9,7 +9,7 @@ import { h2Client, rawClient, startListener } from './harness.ts';
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 async function until(what: string, holds: () => boolean): Promise<void> {
-  for (const end = performance.now() + 10_000; !holds(); await turn()) if (performance.now() > end) throw new Error(`no ${what}`);
+  for (const end = performance.now() + 60_000; !holds(); await turn()) if (performance.now() > end) throw new Error(`no ${what}`);
 }
 
 interface SlowBody {

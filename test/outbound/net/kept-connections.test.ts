@@ -91,6 +91,7 @@ eachClient('an upstream that does not read holds its source back, and one that a
     };
     const call = { authority: at(server), method: 'POST', body: source, ...(length === undefined ? {} : { bodyLength: length }) };
     const outcome = collect(openUpstream(t), call);
+    await until(() => pulled > 0);
     let before = -1;
     // Until the buffers of both sides are full.
     while (before !== pulled) {
@@ -209,8 +210,8 @@ eachClient(
     const upstream = openUpstream(t, { clock });
     upstream.call(fill({ authority: at(server) }), events({ onHead: () => t.fail('was sent') })).abort();
     await until(() => server.open === 1);
-    // The connection is free once our side has heard of it.
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    // The connection is free once our side has heard of it: then no limit of dialling runs any more, only the look at what is kept.
+    await until(() => clock.pending === 1);
     clock.advance(31_000);
     await until(() => server.open === 0);
   },
