@@ -9,8 +9,6 @@ async function start(): Promise<void> {
   // Loaded here, so that the small commands do not wait for what they do not use.
   const [{ startGateway }, { announcement }] = await Promise.all([import('./app/gateway.ts'), import('./app/announce.ts')]);
   const gateway = await startGateway(config);
-  // A reader that has gone must not end the gateway.
-  process.stdout.on('error', () => undefined);
   process.stdout.write(announcement(gateway, config));
   let stopping = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -21,6 +19,9 @@ async function start(): Promise<void> {
     });
   }
 }
+
+// A reader that has gone (`gw env | head -1`) ends neither the gateway nor a command with a stack trace.
+process.stdout.on('error', () => undefined);
 
 const [command = 'start', ...rest] = process.argv.slice(2);
 if (command !== 'start' || rest.length > 0) {

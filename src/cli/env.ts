@@ -74,7 +74,9 @@ function printVariables(args: readonly string[], io: CliIo): number {
   const values = variableValues(config, port);
   const missing = [values.root, values.bundle].filter((file) => file !== undefined && !existsSync(file));
   if (missing.length > 0) {
-    io.stderr(`gw env: ${missing.join(' and ')} does not exist yet; the gateway writes it when it starts\n`);
+    io.stderr(
+      `gw env: there is no ${missing.join(' and no ')}: start the gateway first, and run this in its folder or with its GW_CA_DIR\n`,
+    );
     return EXIT_NO;
   }
   for (const [name, source] of VARIABLES) {

@@ -160,6 +160,11 @@ t.test('the life of a gateway', { skip: skipWithout(['curl']) }, async (t) => {
   });
 });
 
+t.test('a command whose reader has gone ends without a word', async (t) => {
+  const ended = await run(t, 'sh', ['-c', '"$0" "$1" help | true', process.execPath, MAIN]);
+  t.match(ended, { code: 0, stderr: '' });
+});
+
 function canConnect(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });

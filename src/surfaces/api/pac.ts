@@ -18,21 +18,21 @@ export function pacFile(input: PacInput): string {
   if (input.all) return `function FindProxyForURL(url, host) {\n  return "PROXY ${proxy}";\n}\n`;
   const exact = new Set<string>();
   const suffixes = new Set<string>();
-  const globs: string[] = [];
+  const globs = new Set<string>();
   for (const { hosts, hostPatterns } of input.providers) {
     for (const host of hosts) exact.add(host);
     for (const pattern of hostPatterns.filter(isSuffix)) suffixes.add(pattern.slice(2));
-    globs.push(...hostPatterns.filter((pattern) => !isSuffix(pattern)));
+    for (const pattern of hostPatterns.filter((pattern) => !isSuffix(pattern))) globs.add(pattern);
   }
   for (const { domain, match } of input.domains) {
     if (match === 'exact') exact.add(domain);
     else if (match === 'suffix') suffixes.add(domain);
-    else globs.push(domain);
+    else globs.add(domain);
   }
   const table = (names: Set<string>) => JSON.stringify(Object.fromEntries([...names].sort().map((name) => [name, 1])));
   return `var exact = ${table(exact)};
 var suffixes = ${table(suffixes)};
-var globs = ${JSON.stringify(globs)};
+var globs = ${JSON.stringify([...globs])};
 function FindProxyForURL(url, host) {
   host = host.toLowerCase().replace(/\\.$/, "");
   if (exact.hasOwnProperty(host)) return "PROXY ${proxy}";
