@@ -1,6 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { packageRoot } from '../base/lib/package-root.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
@@ -36,13 +37,10 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
   const [dir, bundleFile] = isFile ? [dirname(path), basename(path)] : [path, BUNDLE];
   const bundleText = await readText(dir, bundleFile);
   if (bundleText === undefined) {
-    throw new GatewayError(
-      'invalid_policy',
-      `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`,
-      {
-        details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
-      },
-    );
+    const missing = `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`;
+    throw new GatewayError('invalid_policy', `${missing} One to begin with is in ${join(packageRoot(), 'policies')}.`, {
+      details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
+    });
   }
   const bundle = { text: bundleText, file: bundleFile };
   const files = new Map<string, string>();
