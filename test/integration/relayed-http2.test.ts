@@ -207,6 +207,25 @@ for (const mode of ['inspect', 'govern']) {
     );
   });
 
+  t.test(`${mode}: an answer whose beginning comes while the connection is written to arrives in its order`, async (t) => {
+    const origin = await startFramedOrigin(t);
+    const { gw } = await gatewayFor(t, origin, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    const session = await h2Through(t, gw);
+    origin.answer([HEAD]);
+    const other = session.request().resume();
+    await once(other, 'response');
+    // Answering the PING of the first TLS record holds node:http2 up in the middle of the second, before the head.
+    origin.answer([PING, FILLING, BEGINNING, HEAD, DATA]);
+    const stream = session.request();
+    let text = '';
+    stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    const [head] = (await once(stream, 'response')) as [{ ':status': number }];
+    origin.goOn([[0, END_STREAM, Buffer.from(', and more')]]);
+    await once(stream, 'close');
+    t.same([head[':status'], text, stream.rstCode], [200, 'said, and more', constants.NGHTTP2_NO_ERROR]);
+    other.close();
+  });
+
   t.test(`${mode}: a tunnel ends when its h2 connection to the origin does`, async (t) => {
     const sessions: Http2Session[] = [];
     const { gw } = await scene(
@@ -311,8 +330,8 @@ async function startPump(t: HasTeardown, { down, up }: { down: (response: Server
   return { port: await listenOnFreePort(server), caPem };
 }
 
-/** Type, flags and payload (RFC 9113 §4.1) of the frames of one stream. */
-type Frames = readonly (readonly [type: number, flags: number, payload: Buffer])[];
+/** Type, flags and payload (RFC 9113 §4.1) of the frames of one stream, unless another is named. */
+type Frames = readonly (readonly [type: number, flags: number, payload: Buffer, stream?: number])[];
 
 const END_STREAM = 1;
 const END_HEADERS = 4;
@@ -330,11 +349,19 @@ const DATA = [0, 0, Buffer.from('said')] as const;
 const LAST_DATA = [0, END_STREAM, Buffer.from('said')] as const;
 /** NO_ERROR. */
 const RESET = [3, 0, Buffer.alloc(4)] as const;
+const PING = [6, 0, Buffer.alloc(8), 0] as const;
+/** What a TLS record holds at most, and what stands before a frame's payload. */
+const RECORD_BYTES = 16_384;
+const FRAME_HEAD_BYTES = 9;
+/** Fills the first record of an answer behind a PING, and begins the second: on the first stream of the connection. */
+const FILLING = [0, 0, Buffer.alloc(RECORD_BYTES - 17 - FRAME_HEAD_BYTES), 1] as const;
+const BEGINNING = [0, 0, Buffer.from('x'), 1] as const;
 
-/** An h2 origin that answers the head of a request with the frames it was given, all at once. */
+/** An h2 origin that answers the head of a request with the frames it was given, all at once, and goes on with that answer when it is told to. */
 async function startFramedOrigin(t: HasTeardown) {
   const { caPem, certPem, keyPem } = certificateOf('good', HOSTS);
   let answer: Frames = [];
+  let say: (frames: Frames) => void = () => undefined;
   const server = createServer({ cert: certPem, key: keyPem, ALPNProtocols: ['h2'] }, (socket) => {
     // The preface comes first.
     let held = Buffer.alloc(0);
@@ -350,7 +377,9 @@ async function startFramedOrigin(t: HasTeardown) {
         held = held.subarray(length);
         skip = 0;
         if (type === 4 && flags === 0) socket.write(frame(0, [4, 1, Buffer.alloc(0)]));
-        if (type === 1) socket.write(Buffer.concat(answer.map((one) => frame(stream, one))));
+        if (type !== 1) continue;
+        say = (frames) => socket.write(Buffer.concat(frames.map((one) => frame(stream, one))));
+        say(answer);
       }
     });
   });
@@ -362,11 +391,12 @@ async function startFramedOrigin(t: HasTeardown) {
     answer: (frames: Frames) => {
       answer = frames;
     },
+    goOn: (frames: Frames) => say(frames),
   };
 }
 
-function frame(stream: number, [type, flags, payload]: Frames[number]): Buffer {
-  const head = Buffer.alloc(9);
+function frame(own: number, [type, flags, payload, stream = own]: Frames[number]): Buffer {
+  const head = Buffer.alloc(FRAME_HEAD_BYTES);
   head.writeUIntBE(payload.length, 0, 3);
   head[3] = type;
   head[4] = flags;

@@ -111,12 +111,13 @@ export class Http2Call implements UpstreamHandle {
       this.#phase = 'answering';
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#events.onHead(Number(headers[':status']), fieldsOf(more[0]), () => this.#resume(), isWhole);
+      // Not before: node:http2 tells of a head in the next tick and of bytes at once, which is sooner when both are read after a write had held reading up.
+      stream.on('data', (chunk: Buffer) => this.#onData(chunk));
     });
     stream.on('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
       this.#trailers = fieldsOf(more[0]);
     });
     stream.on('wantTrailers', () => this.#sendTrailers(stream));
-    stream.on('data', (chunk: Buffer) => this.#onData(chunk));
     stream.once('end', () => this.#onEnd(stream));
     stream.once('error', () => undefined);
     stream.once('close', () => this.#onClose(stream));
