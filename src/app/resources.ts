@@ -8,6 +8,7 @@ import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
+import { via } from '../outbound/net/header-filter.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
@@ -57,7 +58,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     client: config.upstreamClient,
     connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
     ...(config.upstreamCaFile === undefined ? {} : { caFile: await readFile(config.upstreamCaFile, 'utf8') }),
-    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy }),
+    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
     egressAllow: config.egressAllow,
     headersTimeoutMs: config.upstreamHeadersTimeout,
     idleTimeoutMs: config.upstreamIdleTimeout,

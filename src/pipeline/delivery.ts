@@ -5,6 +5,7 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { type AnswerHead, readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { UsageHider } from '../outbound/connectors/usage-hider.ts';
+import { filterResponseHeaders } from '../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { CapReached } from './cap-reached.ts';
@@ -103,7 +104,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   onInfo(status: number, rawHeaders: readonly string[]): void {
-    if (this.#exchange.door === 'proxied' && !this.#reply.headSent) this.#reply.info(status, rawHeaders);
+    if (this.#exchange.door === 'proxied' && !this.#reply.headSent) this.#reply.info(status, filterResponseHeaders(rawHeaders).headers);
   }
 
   onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty = false): void {
@@ -131,7 +132,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   onEnd(trailers: readonly string[]): void {
-    this.#trailers = trailers;
+    this.#trailers = trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers;
     if (this.#decoding) void this.#decoding.then(() => this.#finish());
     else this.#finish();
   }

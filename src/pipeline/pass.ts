@@ -68,7 +68,7 @@ class Passage implements UpgradeEvents {
   }
 
   onInfo(status: number, rawHeaders: readonly string[]): void {
-    this.#arrival.reply.info(status, rawHeaders);
+    this.#arrival.reply.info(status, filterResponseHeaders(rawHeaders).headers);
   }
 
   onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty?: boolean): void {
@@ -88,7 +88,7 @@ class Passage implements UpgradeEvents {
   }
 
   onEnd(trailers: readonly string[]): void {
-    this.#arrival.reply.end(trailers);
+    this.#arrival.reply.end(trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers);
   }
 
   onError(error: GatewayError, h2Code?: number): void {

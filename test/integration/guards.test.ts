@@ -1,7 +1,7 @@
 import t from 'tap';
 import { via } from '../../src/outbound/net/header-filter.ts';
-import { CHAT, chat, startGoverned } from '../support/governed.ts';
-import { connectPlain, connectThrough, openTunnel, readResponse } from '../support/raw-clients.ts';
+import { bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
+import { connectPlain, connectThrough, h2Request, h2Session, openTunnel, readResponse } from '../support/raw-clients.ts';
 
 t.test('a forwarded request carries Via, and one that already does is refused on every door', async (t) => {
   const { gw, send, through, execute, upstream } = await startGoverned(t, { env: { GW_NODE_ID: 'n1' } });
@@ -155,6 +155,35 @@ t.test('headers of the gateway, of hops and of its secrets never leave; answers 
       error: { details: [{ path: 'action.method' }, { path: 'action.headers.Host' }, { path: 'action.headers.X-GW-Org-ID' }] },
     });
   }
+});
+
+t.test('trailers of an answer pass, but none that speaks in the name of the gateway', async (t) => {
+  const { send } = await startGoverned(t, {
+    handler: (_request, response) => {
+      response.setHeader('Trailer', 'X-Sum, X-GW-Record-Hash');
+      response.write('{}');
+      response.addTrailers({ 'X-Sum': '1', 'X-GW-Record-Hash': 'forged', 'Alt-Svc': 'h3' });
+      response.end();
+    },
+  });
+  t.same((await send(chat())).trailers, ['X-Sum', '1']);
+});
+
+t.test('a method is one method, however h2 spells it: for policy, in the record and upstream', async (t) => {
+  const bundle = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: no-delete, priority: 9, when: {field: action.method, equals: DELETE}, effect: {decision: deny}}
+`);
+  const { gw, upstream, recordOf } = await startGoverned(t, { bundle });
+  const session = h2Session(await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { alpn: ['h2'] }), 'api.openai.com');
+  t.teardown(() => session.destroy());
+  const refused = await h2Request(session, { method: 'delete', path: '/v1/files/f' });
+  t.equal(refused.status, 403);
+  t.match(await recordOf(refused), { decision: 'deny', action_method: 'DELETE' });
+  const passed = await h2Request(session, { method: 'get', path: '/v1/models' });
+  t.equal(passed.status, 200);
+  t.equal(upstream.requests.at(-1)?.method, 'GET');
+  t.match(await recordOf(passed), { action_method: 'GET' });
 });
 
 t.test('TRACE is no method of a proxied call', async (t) => {

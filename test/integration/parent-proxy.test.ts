@@ -69,6 +69,8 @@ t.test('every door goes out through the parent proxy, whose credentials end ther
     new Set(proxy.requests.map(({ method, target }) => `${method} ${target}`)),
     new Set(['CONNECT api.openai.com:443', 'POST http://api.openai.com/v1/chat/completions', 'CONNECT www.example.com:443']),
   );
+  for (const { method, rawHeaders } of proxy.requests)
+    t.match(rawHeaders[rawHeaders.indexOf('Via') + 1], /^1\.1 gw-/, `${method} says who sends it`);
   t.equal(upstream.connections, 2, 'the four calls share one connection');
   for (const seen of [...upstream.requests, ...plain.requests]) t.notMatch(JSON.stringify(seen.rawHeaders), /proxy-auth|Basic/i);
   const told = [JSON.stringify(answers), (await gw.admin('GET', '/metrics')).text, lines.join('\n'), stored(gw.dataDir)].join('\n');

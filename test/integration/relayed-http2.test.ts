@@ -111,10 +111,14 @@ for (const mode of ['inspect', 'govern']) {
         bundle: ALLOW_ALL,
         handler: (request, response, body) =>
           void body.then((bytes) => {
-            response.writeEarlyHints({ link: '</a.css>; rel=preload' });
+            response.writeEarlyHints({ link: '</a.css>; rel=preload', 'x-gw-decision': 'deny', 'alt-svc': 'h3' });
             response.setHeader('Trailer', 'x-sum');
             response.write(bytes);
-            response.addTrailers({ 'x-sum': String(bytes.length), 'x-asked': String(request.trailers['x-after']) });
+            response.addTrailers({
+              'x-sum': String(bytes.length),
+              'x-asked': String(request.trailers['x-after']),
+              'x-gw-record-id': 'forged',
+            });
             response.end();
           }),
       },
@@ -123,12 +127,17 @@ for (const mode of ['inspect', 'govern']) {
     const stream = session.request({ ':method': 'POST', te: 'trailers', 'x-gw-secret': 'no' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers({ 'x-after': 'yes', 'x-token': 'gwk_never' }));
     const infos: unknown[] = [];
-    stream.on('headers', (head) => infos.push(head[':status']));
-    const trailers = once(stream, 'trailers');
+    stream.on('headers', (head) => infos.push(Object.entries(head)));
+    const trailers = once(stream, 'trailers') as Promise<[object]>;
     stream.end('12345');
     stream.resume();
-    t.match((await trailers)[0], { 'x-sum': '5', 'x-asked': 'yes' });
-    t.same(infos, [103]);
+    t.same(Object.keys((await trailers)[0]), ['x-sum', 'x-asked'], 'nobody speaks in our name');
+    t.same(infos, [
+      [
+        [':status', 103],
+        ['link', '</a.css>; rel=preload'],
+      ],
+    ]);
     const seen = upstream.requests[0];
     t.equal(seen?.headers['te'], 'trailers');
     t.same([seen?.headers['x-gw-secret'], seen?.headers['x-token']], [undefined, undefined]);
@@ -168,6 +177,26 @@ for (const mode of ['inspect', 'govern']) {
       t.notOk(session.closed, 'other streams of the tunnel go on');
     },
   );
+
+  t.test(`${mode}: interim answers without an end are 502, and the tunnel goes on`, async (t) => {
+    const { gw } = await scene(
+      t,
+      { GW_PROXY_NON_AI: mode },
+      {
+        h2: true,
+        bundle: ALLOW_ALL,
+        handler: (request, response) => {
+          for (let i = 0; request.url === '/endless' && i < 1_000; i++) response.writeEarlyHints({ link: '</a.css>; rel=preload' });
+          response.end('ok');
+        },
+      },
+    );
+    const session = await h2Through(t, gw);
+    const flooded = await h2Request(session, { path: '/endless' });
+    t.match([flooded.status, flooded.body.toString()], [502, /upstream_protocol/]);
+    t.equal(flooded.infos.length, 32);
+    t.equal((await h2Request(session, { path: '/' })).body.toString(), 'ok');
+  });
 
   t.test(`${mode}: only END_STREAM completes an answer, and a reset behind it takes nothing away`, async (t) => {
     const origin = await startFramedOrigin(t);

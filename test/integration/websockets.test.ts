@@ -93,6 +93,22 @@ t.test('a refusal of the upstream is passed on with status, headers and body', a
   t.match(await refused(client), { status: 401, body: 'log in', headers: { 'www-authenticate': 'Bearer realm="chat"' } });
 });
 
+t.test('what is neither a WebSocket nor a clear refusal is 502', async (t) => {
+  const switched = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n';
+  const answers: Readonly<Record<string, string>> = {
+    'another protocol': `${switched}Upgrade: h2c\r\n\r\n`,
+    'no protocol': 'HTTP/1.1 101 Switching Protocols\r\n\r\n',
+    'no protocol that Connection names': 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n',
+    'an unknown coding': 'HTTP/1.1 403 No\r\nTransfer-Encoding: gzip\r\n\r\nx',
+    'interim answers without an end': 'HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n'.repeat(1_000),
+  };
+  for (const [name, bytes] of Object.entries(answers)) {
+    const { socket } = await scene(t, { refuse: (_request, connection) => connection.write(bytes) || true });
+    const client = await socket();
+    t.match(await refused(client), { status: 502, body: /upstream_protocol/ }, name);
+  }
+});
+
 t.test('a large refusal arrives whole', async (t) => {
   const body = 'x'.repeat(3_000_000);
   const { socket } = await scene(t, {

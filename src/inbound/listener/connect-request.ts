@@ -28,7 +28,7 @@ export interface ConnectRequest {
  */
 export function readConnect(request: IncomingMessage, link: Link): ConnectRequest | GatewayError {
   // By the rules of 1.0: clients leave out Host here, which says nothing that the target does not, and chunks have no place.
-  const framing = framingOf(request.rawHeaders, '1.0');
+  const framing = framingOf(request.rawHeaders, request.httpVersion === '1.1' ? '1.0' : request.httpVersion);
   if (framing instanceof GatewayError) return framing;
   if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'A CONNECT has no body.');
   const authority = parseAuthority(request.url ?? '');

@@ -11,7 +11,7 @@ const EMPTY: Framing = { declaredLength: 0 };
 
 /**
  * Judges the framing of an HTTP/1 request from its raw fields, since the parser accepts some that two readers could take differently (decision 3.16):
- * duplicate Host, several or unknown Transfer-Encoding values, Transfer-Encoding with Content-Length or on HTTP/1.0, repeated Content-Length.
+ * another version than 1.0 and 1.1, duplicate Host, several or unknown Transfer-Encoding values, Transfer-Encoding with Content-Length or on HTTP/1.0, repeated Content-Length.
  * @returns GatewayError `bad_framing` for what is refused
  */
 export function framingOf(rawHeaders: readonly string[], httpVersion: string): Framing | GatewayError {
@@ -37,6 +37,8 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
         break;
     }
   }
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    return refused(`The request says HTTP/${httpVersion}; HTTP/1.1 and 1.0 are read here.`);
   if (hosts > 1) return refused('The request has more than one Host field.');
   if (hosts === 0 && httpVersion === '1.1') return refused('The request has no Host field.');
   if (encodings > 0) return chunked(encodings, encoding, lengths, httpVersion);

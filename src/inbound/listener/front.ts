@@ -91,6 +91,8 @@ function prepare(server: Server, options: FrontOptions): Server {
   server.on('connection', (socket) => options.onConnection(socket));
   server.on('clientError', (error, socket) => options.onClientError(error, socket));
   server.on('checkContinue', (request, response) => options.onRequest(request, response, true));
+  // Without it node:http answers 417 by itself. Any other expectation may be ignored (RFC 9110 §10.1.1), as on h2, and goes no further.
+  server.on('checkExpectation', (request, response) => options.onRequest(request, response, false));
   return server;
 }
 

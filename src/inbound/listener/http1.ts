@@ -148,17 +148,27 @@ export class Http1Connection implements Activity, Http1Owner {
     else sendError(reply, refusal);
   }
 
-  /** Ends the connection over what was no request: answered with `message`, unless that would land in the middle of another answer. */
+  /**
+   * Ends the connection over what was no request, or no body: answered with `message`, unless that would land in the middle of another answer. Requests that
+   * came whole before it are answered first, and are then the last ones.
+   */
   refuse(message: string | undefined): void {
     const { transport } = this.#options;
     if (this.#lingers) return;
     const answers = [...this.#open];
+    const [only] = answers;
     if (answers.length > 0 && answers.every((reply) => reply.ended)) {
       this.#closing = true;
-    } else if (answers.length > 0 || message === undefined || !transport.writable || this.#arriving?.isArriving === true) {
+    } else if (message === undefined || !transport.writable) {
+      transport.destroy();
+    } else if (this.#arriving?.isArriving !== true && only !== undefined) {
+      this.#closing = true;
+      this.#lost = true;
+    } else if (answers.length > 1 || only?.headSent === true || (only === undefined && this.#arriving?.isArriving === true)) {
       // The last case: a request that was answered before its body came. Another answer would be taken for that of the next request.
       transport.destroy();
     } else {
+      only?.connectionClosed();
       this.#lingers = true;
       this.#lost = true;
       transport.write(message);

@@ -100,6 +100,10 @@ export class InnerServers {
     server.on('checkContinue', (request, response) => {
       this.#connections.get(request.socket)?.accept(request, response, true);
     });
+    // As on the ports.
+    server.on('checkExpectation', (request, response) => {
+      this.#connections.get(request.socket)?.accept(request, response, false);
+    });
     server.on('upgrade', (request, socket, head) => {
       const connection = this.#connections.get(socket);
       if (connection === undefined) socket.destroy();

@@ -1,8 +1,9 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import { MAX_INTERIM } from './lane.ts';
 import { type ParentProxy, parentRefusal } from './parent-proxy.ts';
 import { RequestBody } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { type CallPhase, callError } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM } from './upstream-error.ts';
 
 /** Counts up slowly; a call remembers the count at each sign of life. */
 export interface SlowCounter {
@@ -38,6 +39,7 @@ export class Call implements UpstreamHandle {
   #done = false;
   #paused = false;
   #resumedEarly = false;
+  #interims = 0;
 
   /** @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the origin itself */
   constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, parent: ParentProxy | undefined) {
@@ -89,7 +91,8 @@ export class Call implements UpstreamHandle {
   informed(status: number, rawHeaders: readonly string[]): void {
     if (this.#done) return;
     this.seenAt = this.#counter.tick;
-    this.#events.onInfo?.(status, rawHeaders);
+    if (++this.#interims > MAX_INTERIM) this.fail(answerError(this.request.authority, ENDLESS_INTERIM));
+    else this.#events.onInfo?.(status, rawHeaders);
   }
 
   headed(status: number, rawHeaders: readonly string[]): void {

@@ -30,6 +30,8 @@ export interface UpstreamOptions {
   readonly connectTo?: readonly ConnectTo[];
   /** `GW_UPSTREAM_PROXY`: stands before every host that `connectTo` does not name. */
   readonly parentProxy?: ParentProxy;
+  /** Our own entry of `Via`, for CONNECTs to the parent; that of requests is among their headers. */
+  readonly via?: string;
   /** PEM text of `GW_UPSTREAM_CA_FILE`, trusted beside the runtime's roots. */
   readonly caFile?: string;
   /** `GW_EGRESS_ALLOW`: CIDR ranges and hosts. */
@@ -89,7 +91,14 @@ class UpstreamDoor implements Upstream, SlowCounter {
       ...(options.lookup ? { lookup: options.lookup } : {}),
     });
     const guard = new EgressGuard({ egressAllow: options.egressAllow, ownAddresses: options.ownAddresses ?? (() => []) });
-    this.#dialer = new Dialer({ clock, resolver, guard, connectTo: options.connectTo ?? [], parent: options.parentProxy });
+    this.#dialer = new Dialer({
+      clock,
+      resolver,
+      guard,
+      connectTo: options.connectTo ?? [],
+      parent: options.parentProxy,
+      via: options.via,
+    });
     this.#tls = new TlsClient(clock, options.caFile);
     this.#maxConnections = options.maxConnections ?? 512;
     this.#maxOrigins = options.maxOrigins ?? 256;

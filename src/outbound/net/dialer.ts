@@ -22,6 +22,8 @@ export interface DialerOptions {
   readonly connectTo: readonly ConnectTo[];
   /** Stands between the gateway and every host that the connect-to table does not name. */
   readonly parent?: ParentProxy | undefined;
+  /** Our own entry of `Via`, for each CONNECT to the parent. */
+  readonly via?: string | undefined;
 }
 
 /** Each of TCP, a parent proxy's answer and TLS. */
@@ -40,6 +42,7 @@ export class Dialer {
   readonly #guard: EgressGuard;
   readonly #connectTo: ReadonlyMap<string, Authority>;
   readonly #parent: ParentProxy | undefined;
+  readonly #via: string | undefined;
 
   constructor(options: DialerOptions) {
     this.#clock = options.clock;
@@ -47,6 +50,7 @@ export class Dialer {
     this.#guard = options.guard;
     this.#connectTo = new Map(options.connectTo.map((row) => [formatAuthority(row), { host: row.toHost, port: row.toPort }]));
     this.#parent = options.parent;
+    this.#via = options.via;
   }
 
   /** The parent proxy on the way to `authority`, if there is one. */
@@ -63,7 +67,7 @@ export class Dialer {
     const parent = this.parentOf(authority);
     if (parent === undefined) return this.#dialDirect(authority, operatorOwn);
     const socket = await this.#dialParent(parent, authority, operatorOwn);
-    return openThroughParent(socket, parent, authority, this.#clock, CONNECT_TIMEOUT_MS);
+    return openThroughParent(socket, { ...parent, via: this.#via }, authority, this.#clock, CONNECT_TIMEOUT_MS);
   }
 
   /** A connection for plain HTTP requests to `authority`: the parent proxy takes them in absolute form, without a tunnel. Throws as `dial` does. */

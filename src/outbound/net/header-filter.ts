@@ -171,7 +171,7 @@ function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined
 /** True for a token of this gateway: bare, behind a scheme, or as user name or password of a Basic credential. */
 function holdsOwnSecret(lowerName: string, value: string, adminToken: string | undefined): boolean {
   if (isOwnSecret(value, adminToken) || (lowerName === 'sec-websocket-protocol' && offersOwnSecret(value, adminToken))) return true;
-  const space = value.indexOf(' ');
+  const space = firstBlank(value);
   if (space === -1) return false;
   const rest = value.slice(space + 1).trimStart();
   if (isOwnSecret(rest, adminToken)) return true;
@@ -179,6 +179,13 @@ function holdsOwnSecret(lowerName: string, value: string, adminToken: string | u
   const pair = Buffer.from(rest, 'base64').toString('utf8');
   const colon = pair.indexOf(':');
   return isOwnSecret(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || isOwnSecret(pair.slice(colon + 1), adminToken);
+}
+
+/** Where a scheme ends: most servers take a tab there for the space that RFC 9110 §11.4 has. */
+function firstBlank(value: string): number {
+  const space = value.indexOf(' ');
+  const tab = value.indexOf('\t');
+  return tab !== -1 && (space === -1 || tab < space) ? tab : space;
 }
 
 /** Browsers can send a key in no header but this one, as a subprotocol behind a prefix such as `openai-insecure-api-key.`. */

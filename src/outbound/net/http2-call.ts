@@ -4,9 +4,10 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
+import { MAX_INTERIM } from './lane.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { type CallPhase, callError } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM } from './upstream-error.ts';
 
 /** The connection that serves a call. */
 export interface Http2Lane {
@@ -33,6 +34,7 @@ export class Http2Call implements UpstreamHandle {
   #done = false;
   #paused = false;
   #resumedEarly = false;
+  #interims = 0;
 
   constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, lane: Http2Lane) {
     const { body, bodyLength } = request;
@@ -101,9 +103,11 @@ export class Http2Call implements UpstreamHandle {
   #listen(stream: ClientHttp2Stream): void {
     // The types leave out the last argument, which is the raw field list.
     stream.on('headers', (headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
+      if (this.#done) return;
       const status = Number(headers[':status']);
+      if (++this.#interims > MAX_INTERIM) this.fail(answerError(this.#request.authority, ENDLESS_INTERIM));
       // A 100 was for us to wait for, and we did not.
-      if (!this.#done && status > 101) this.#events.onInfo?.(status, fieldsOf(more[0]));
+      else if (status > 101) this.#events.onInfo?.(status, fieldsOf(more[0]));
     });
     stream.on('response', (headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]) => {
       if (this.#done) return;

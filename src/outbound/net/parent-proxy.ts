@@ -10,6 +10,12 @@ export interface ParentProxy extends Authority {
   readonly authorization: string | undefined;
 }
 
+/** What the gateway says in each CONNECT to its parent. */
+export interface ParentGreeting extends ParentProxy {
+  /** Our own entry of `Via`: by it a ring of proxies is noticed, since no request can be seen inside of a tunnel (decision 3.13). */
+  readonly via: string | undefined;
+}
+
 /** Of the parent's answer to CONNECT. */
 const MAX_HEAD_BYTES = 16_384;
 const HEAD_END = '\r\n\r\n';
@@ -23,6 +29,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   502: 'it could not reach the destination',
   503: 'it is not available',
   504: 'the destination did not answer it in time',
+  508: 'it leads in a circle',
 };
 
 /** The parent said no: `upstream_unreachable`. */
@@ -55,7 +62,7 @@ export function absoluteForm(authority: Authority, path: string): string {
  */
 export function openThroughParent(
   socket: Socket,
-  parent: ParentProxy,
+  parent: ParentGreeting,
   authority: Authority,
   clock: Clock,
   limitMs: number,
@@ -98,7 +105,8 @@ export function openThroughParent(
     socket.once('close', gone);
     socket.once('end', gone);
     const credentials = parent.authorization === undefined ? '' : `Proxy-Authorization: ${parent.authorization}\r\n`;
-    socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${credentials}\r\n`, 'latin1');
+    const via = parent.via === undefined ? '' : `Via: ${parent.via}\r\n`;
+    socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${credentials}${via}\r\n`, 'latin1');
     read();
   });
 }

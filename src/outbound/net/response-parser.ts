@@ -4,13 +4,11 @@
  * chunked.
  */
 import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
-import { MAX_HEADER_BYTES } from './lane.ts';
+import { MAX_HEADER_BYTES, MAX_INTERIM } from './lane.ts';
 import { type Framing, framingOfAnswer } from './response-framing.ts';
 import type { ResponseSink } from './response-sink.ts';
 
 const MAX_FIELDS = 1_000;
-/** A final answer follows at some time. */
-const MAX_INTERIM = 32;
 /** Of a chunk's size with its extensions. */
 const MAX_CHUNK_LINE = 4_096;
 

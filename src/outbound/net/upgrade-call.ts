@@ -4,10 +4,11 @@ import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
-import { MAX_HEADER_BYTES } from './lane.ts';
+import { MAX_HEADER_BYTES, MAX_INTERIM } from './lane.ts';
 import { hostHeader } from './request-head.ts';
+import { framingOfAnswer } from './response-framing.ts';
 import type { UpgradeEvents, Upstream, UpstreamHandle } from './upstream.ts';
-import { type CallPhase, callError, timeoutError } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, NOT_HTTP, SWITCHED, timeoutError } from './upstream-error.ts';
 
 export interface UpgradeCallOptions {
   readonly call: Parameters<Upstream['upgrade']>[0];
@@ -24,6 +25,7 @@ export class UpgradeCall implements UpstreamHandle {
   #phase: CallPhase = 'connecting';
   #done = false;
   #socket: Socket | undefined;
+  #interims = 0;
   readonly #cancelTimeout: () => void;
 
   constructor(options: UpgradeCallOptions) {
@@ -72,10 +74,17 @@ export class UpgradeCall implements UpstreamHandle {
     const { events } = this.#options;
     sent.on('error', (error) => this.#fail(error));
     sent.on('information', ({ statusCode, rawHeaders }) => {
-      if (!this.#done) events.onInfo?.(statusCode, rawHeaders);
+      if (this.#done) return;
+      if (++this.#interims > MAX_INTERIM) this.#refuse(ENDLESS_INTERIM);
+      else events.onInfo?.(statusCode, rawHeaders);
     });
     sent.on('upgrade', (answer, _socket, head) => {
       if (this.#done) return;
+      // node:http takes any protocol for what was asked for.
+      if (answer.headers.upgrade?.toLowerCase() !== 'websocket') {
+        this.#refuse(SWITCHED);
+        return;
+      }
       this.#finish();
       if (head.length > 0) socket.unshift(head);
       // node:http has taken its listener off, and whoever opens the channel listens a moment later.
@@ -88,6 +97,13 @@ export class UpgradeCall implements UpstreamHandle {
   #answer(answer: IncomingMessage): void {
     if (this.#done) return;
     const { events } = this.#options;
+    const { statusCode: status = 0, rawHeaders, httpVersionMinor } = answer;
+    const framing = framingOfAnswer(rawHeaders, status, httpVersionMinor, false);
+    // A 101 that names no protocol comes as an answer.
+    if (status < 200 || typeof framing === 'string') {
+      this.#refuse(status < 200 ? SWITCHED : NOT_HTTP, framing);
+      return;
+    }
     this.#phase = 'answering';
     answer.on('error', (error) => this.#fail(error));
     answer.on('data', (chunk: Uint8Array) => {
@@ -98,7 +114,12 @@ export class UpgradeCall implements UpstreamHandle {
       this.#finish();
       events.onEnd(answer.rawTrailers);
     });
-    events.onHead(answer.statusCode ?? 0, answer.rawHeaders, () => answer.resume());
+    events.onHead(status, rawHeaders, () => answer.resume());
+  }
+
+  /** @param what completes "host:port …" */
+  #refuse(what: string, detail?: unknown): void {
+    this.#fail(answerError(this.#options.call.authority, what, typeof detail === 'string' ? new Error(detail) : undefined));
   }
 
   #fail(error: unknown): void {

@@ -39,8 +39,10 @@ function takeTunnel(exchange: Exchange): void {
 
 function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
   const { head } = exchange;
-  if (actionMethod(head.method) === undefined)
-    throw new GatewayError('invalid_request', `${head.method.slice(0, 32)} is not a method that is forwarded.`);
+  // Upper case on every door, so that no rule about a method is passed by another spelling: h2 takes any.
+  const method = actionMethod(head.method);
+  if (method === undefined) throw new GatewayError('invalid_request', `${head.method.slice(0, 32)} is not a method that is forwarded.`);
+  exchange.method = method;
   const target = resolveTarget(head, catalogue);
   exchange.host = target.host;
   exchange.port = target.port;
@@ -49,7 +51,7 @@ function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
   exchange.provider = target.provider;
   if (target.provider) {
     const upgrade = exchange.reply?.switchProtocols !== undefined;
-    exchange.operation = catalogue.operation(target.provider, head.method, pathOnly(target.path), upgrade);
+    exchange.operation = catalogue.operation(target.provider, method, pathOnly(target.path), upgrade);
     exchange.actionType = exchange.operation.actionType;
     if (exchange.door === 'proxied') admitWebSocket(exchange, upgrade);
   }

@@ -50,6 +50,14 @@ t.test('a CONNECT with a body or with two Hosts is 400', async (t) => {
   }
 });
 
+t.test('a CONNECT of another version than HTTP/1.0 and 1.1 is 400', async (t) => {
+  const harness = await startListener(t);
+  for (const version of [' HTTP/2.0', '']) {
+    const text = await exchange(t, harness.listener.port, `CONNECT a.example:443${version}\r\nHost: a.example:443\r\n\r\n`);
+    t.equal(errorCode(text), 'bad_framing', version);
+  }
+});
+
 t.test('a port that is not in the list is 403, before anybody decides', async (t) => {
   let asked = 0;
   const { listener } = await startListener(t, {

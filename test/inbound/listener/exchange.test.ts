@@ -34,6 +34,8 @@ const BAD_FRAMING: Readonly<Record<string, string>> = {
   'a signed Content-Length': 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello',
   'Transfer-Encoding on HTTP/1.0': 'POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
   'a folded field': 'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n',
+  'HTTP/2.0 in words': 'GET / HTTP/2.0\r\nHost: a\r\n\r\n',
+  'HTTP/0.9': 'GET /\r\n\r\n',
 };
 
 t.test('every byte of an answer arrives as it is, whole or in pieces, small or large', async (t) => {
@@ -520,6 +522,51 @@ t.test('a request that was answered before its body broke off gets no second ans
     t.match(text, /^HTTP\/1\.1 403 [\s\S]*no$/, rest);
     t.equal(text.split('HTTP/1.1').length, 2, rest);
   }
+});
+
+t.test('a body that is no body is refused in words, once, and whoever was to answer learns that its client is gone', async (t) => {
+  const gone: boolean[] = [];
+  const harness = await startListener(t, {
+    onArrival: ({ body, reply }) => {
+      reply.onGone(() => gone.push(true));
+      body.readAll(1_000).catch(() => undefined);
+    },
+  });
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const bodies = ['-1\r\nx\r\n0\r\n\r\n', '0x1\r\nx\r\n0\r\n\r\n', '1\nx\r\n0\r\n\r\n', `1\r\nx\r\n0\r\nContent-Length: 3\r\n\r\n`];
+  for (const body of bodies) {
+    const text = await exchange(t, harness.listener.port, `${head}${body}GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n`);
+    t.match(text, /^HTTP\/1\.1 400 /, body);
+    t.equal(errorCode(text), 'bad_framing', body);
+    t.equal(text.match(/^HTTP/gm)?.length, 1, body);
+  }
+  t.equal(gone.length, bodies.length);
+  t.equal(harness.arrivals.length, bodies.length, 'nothing behind it is read as a request');
+});
+
+t.test('what came whole before a malformed request is answered, and is the last thing that is', async (t) => {
+  const held: Arrival[] = [];
+  const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
+  const client = await rawClient(t, listener.port);
+  client.socket.write('GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\n Host: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\n\r\n');
+  while (held.length < 1) await new Promise(setImmediate);
+  // What came with it has been looked at when the turn is over.
+  await new Promise(setImmediate);
+  t.equal(held[0]?.reply.gone, false);
+  held[0]?.reply.sendWhole(200, [], Buffer.from('first'));
+  const { text } = await client.closed;
+  t.match(text, /^HTTP\/1\.1 200 [\s\S]*first$/);
+  t.match(text, /connection: close/i);
+  t.equal(held.length, 1);
+});
+
+t.test('an expectation other than 100-continue is no reason to refuse', async (t) => {
+  const harness = await startListener(t);
+  const request = 'GET / HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\nConnection: close\r\n\r\n';
+  t.match(await exchange(t, harness.listener.port, request), /^HTTP\/1\.1 200 /);
+  const secure = watch(await tlsInside(t, harness, await openTunnel(t, harness.listener.port)));
+  secure.socket.write(request);
+  t.match((await secure.closed).text, /^HTTP\/1\.1 200 /);
 });
 
 t.test('a body counts only when all of it came', async (t) => {

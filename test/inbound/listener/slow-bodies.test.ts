@@ -106,6 +106,8 @@ t.test('framing is judged by itself, whatever the parser before it lets through'
     [['Host', 'a', 'transfer-encoding', 'Chunked'], '1.1', { declaredLength: undefined }],
     [[], '1.0', { declaredLength: 0 }],
     [[], '1.1', { code: 'bad_framing' }],
+    [['Host', 'a'], '2.0', { code: 'bad_framing' }],
+    [[], '0.9', { code: 'bad_framing' }],
     [['Host', 'a', 'host', 'a'], '1.1', { code: 'bad_framing' }],
     [['Host', 'a', 'Content-Length', '5', 'Content-Length', '5'], '1.1', { code: 'bad_framing' }],
     [['Host', 'a', 'Content-Length', '0x5'], '1.1', { code: 'bad_framing' }],

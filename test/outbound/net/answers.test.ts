@@ -136,7 +136,6 @@ const STRICTER: readonly Case[] = [
   { name: 'chunks in HTTP/1.0', bytes: 'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n' },
   { name: 'HTTP/2.0', bytes: 'HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n' },
   { name: 'an empty line before the answer', bytes: `\r\n${OK}Content-Length: 0\r\n\r\n` },
-  { name: 'interim answers without an end', bytes: 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(40) },
 ];
 
 /** The answer in one piece, or byte for byte. */
@@ -183,3 +182,12 @@ for (const pace of PACES) {
     }
   });
 }
+
+eachClient('interim answers without an end are 502, and few of them are passed on', async (t, openUpstream) => {
+  const server = await startRawUpstream((socket) => void socket.write(`HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n`.repeat(1_000)));
+  t.teardown(() => server.close());
+  const outcome = await collect(openUpstream(t), { authority: at(server) });
+  t.match(outcome.error, { code: 'upstream_protocol' });
+  t.equal(outcome.infos.length, 32);
+  await until(() => server.open === 0);
+});

@@ -73,7 +73,7 @@ t.test('a Connection field further down still nominates what stands before it', 
 t.test('a token of this gateway never leaves, in whatever field and behind whatever scheme', async (t) => {
   const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
   for (const value of [
-    ...['gwk_1', 'gwt_1', 'mgk_1', 'mcpk_1', 'Bearer gwk_1', 'bearer  gwt_1', 'Token mcpk_1', 'adm1n', 'Bearer adm1n'],
+    ...['gwk_1', 'gwt_1', 'mgk_1', 'mcpk_1', 'Bearer gwk_1', 'Bearer\tgwk_1', 'bearer  gwt_1', 'Token mcpk_1', 'adm1n', 'Bearer adm1n'],
     ...[basic('ci:gwt_1'), basic('gwk_1:'), basic('gwk_1'), basic('x:adm1n'), `basic ${Buffer.from('x:gwk_2').toString('base64')}`],
   ]) {
     t.same(filterRequestHeaders(['X-Any', value, 'A', 'b'], { adminToken: 'adm1n' }), ['A', 'b'], value);

@@ -79,6 +79,17 @@ eachClient('without credentials none are sent', async (t, openUpstream) => {
 });
 
 eachClient(
+  'CONNECT says who sends it, so that a ring of proxies is noticed, and the other end of the ring says so',
+  async (t, openUpstream) => {
+    const proxy = await parent(t, { onConnect: (socket) => socket.end(refusal(508)) });
+    const upstream = behind(openUpstream, t, proxy, 'u:p@', { via: '1.1 gw-n1' });
+    const { error } = await collect(upstream, { authority: TLS, tls: true, ...GUARDED });
+    t.match(error, { code: 'upstream_unreachable', message: /with 508: it leads in a circle/ });
+    t.same(proxy.requests[0]?.rawHeaders.slice(-2), ['Via', '1.1 gw-n1']);
+  },
+);
+
+eachClient(
   'plain HTTP goes in absolute form over kept connections, its credentials end at the parent, bodies stream both ways',
   async (t, openUpstream) => {
     const origin = await startPlainUpstream((_request, response, body) => void body.then((bytes) => response.end(`got ${bytes.length}`)));
