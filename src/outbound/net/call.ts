@@ -1,9 +1,8 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { MAX_INTERIM } from './lane.ts';
 import { type ParentProxy, parentRefusal } from './parent-proxy.ts';
 import { RequestBody } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM } from './upstream-error.ts';
 
 /** Counts up slowly; a call remembers the count at each sign of life. */
 export interface SlowCounter {

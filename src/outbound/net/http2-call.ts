@@ -4,10 +4,9 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
-import { MAX_INTERIM } from './lane.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM } from './upstream-error.ts';
 
 /** The connection that serves a call. */
 export interface Http2Lane {

@@ -39,5 +39,3 @@ export const KEEP_ALIVE_MAX_MS = 60_000;
 export const KEEP_ALIVE_MARGIN_MS = 1_000;
 /** Of an answer's head. */
 export const MAX_HEADER_BYTES = 65_536;
-/** Interim answers before a final one: they pass at once, whether or not the client reads, so their number is bounded. */
-export const MAX_INTERIM = 32;

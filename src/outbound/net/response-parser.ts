@@ -4,9 +4,10 @@
  * chunked.
  */
 import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
-import { MAX_HEADER_BYTES, MAX_INTERIM } from './lane.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
 import { type Framing, framingOfAnswer } from './response-framing.ts';
 import type { ResponseSink } from './response-sink.ts';
+import { MAX_INTERIM } from './upstream-error.ts';
 
 const MAX_FIELDS = 1_000;
 /** Of a chunk's size with its extensions. */

@@ -4,11 +4,20 @@ import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
-import { MAX_HEADER_BYTES, MAX_INTERIM } from './lane.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
 import { hostHeader } from './request-head.ts';
 import { framingOfAnswer } from './response-framing.ts';
 import type { UpgradeEvents, Upstream, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM, NOT_HTTP, SWITCHED, timeoutError } from './upstream-error.ts';
+import {
+  answerError,
+  type CallPhase,
+  callError,
+  ENDLESS_INTERIM,
+  MAX_INTERIM,
+  NOT_HTTP,
+  SWITCHED,
+  timeoutError,
+} from './upstream-error.ts';
 
 export interface UpgradeCallOptions {
   readonly call: Parameters<Upstream['upgrade']>[0];

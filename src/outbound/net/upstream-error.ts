@@ -7,6 +7,8 @@ export type CallPhase = 'connecting' | 'sent' | 'answering';
 
 export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
 export const SWITCHED = 'switched to a protocol that nobody asked for';
+/** Interim answers before a final one: they pass at once, whether or not the client reads, so their number is bounded. */
+export const MAX_INTERIM = 32;
 export const ENDLESS_INTERIM = 'sent interim answers without an end';
 export const TOO_LARGE = 'sent a head that is too large';
 const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none (GW_PROXY_BYPASS passes the host on unopened)';
