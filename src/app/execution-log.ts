@@ -27,6 +27,22 @@ export function executionLog(log: Logger): Partial<GatewayEvents> {
         'request',
       );
     },
+    usageSettled: ({ record, outcome }) =>
+      log.info(
+        {
+          record_id: record.record_id,
+          settles_record_id: record.settles_record_id,
+          org_id: record.org_id,
+          workload_id: record.workload_id,
+          provider: record.provider,
+          model: record.metering?.model,
+          tokens_in: record.metering?.tokens_in,
+          tokens_out: record.metering?.tokens_out,
+          cost_usd: record.metering?.cost_usd,
+          outcome,
+        },
+        'what a response cost that was made after the answer to its call',
+      ),
     budgetAlert: ({ limit, level, periodStart, spentUsd }) =>
       log.warn(
         {

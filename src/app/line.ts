@@ -24,7 +24,7 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, budgets, store, discovery } = resources;
+  const { clock, log, catalogue, policies, workloads, budgets, deferred, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
@@ -33,6 +33,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     openTunnels,
     bufferedBytes: () => buffers.used,
     discoveredDomains: () => discovery?.size ?? 0,
+    deferredResponses: () => deferred.size,
   });
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });
@@ -40,6 +41,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
   budgets.raiseMissed();
   policies.reportTo(events);
+  deferred.reportTo(events);
   const shadow = shadowOf(config, resources, events);
   const pipeline: Pipeline = {
     settings: settingsOf(config, resources),
@@ -56,6 +58,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     idempotency: resources.idempotency,
     store,
     lateRecords: new LateRecords({ store, clock, budgets, events, log }),
+    deferred,
     upstream: resources.upstream,
     buffers,
     events,

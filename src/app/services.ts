@@ -6,6 +6,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { BudgetAlert } from '../base/model/budget-limit.ts';
+import { DeferredUsage } from '../pipeline/deferred-usage.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import { BudgetService } from '../services/budgets.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -40,6 +41,7 @@ export interface Services {
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
+  readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
   /** Called for each budget that reaches a threshold. */
   readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
@@ -68,11 +70,25 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     for (const listener of budgetAlerts) listener(reached);
   };
   const budgets = await BudgetService.open({ store, clock, alert });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, log, cachedRates: config.pricingCached });
+  closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const idempotency = new IdempotencyService({ store, clock, log, box });
   closers.push(() => idempotency.close());
-  return { policies, language, workloads, rateLimits, credentials, monthlyRequests, budgets, budgetAlerts, idempotency, discovery };
+  return {
+    policies,
+    language,
+    workloads,
+    rateLimits,
+    credentials,
+    monthlyRequests,
+    budgets,
+    deferred,
+    budgetAlerts,
+    idempotency,
+    discovery,
+  };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

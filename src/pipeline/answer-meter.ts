@@ -4,9 +4,11 @@ import type { Usage } from '../base/model/usage.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { type AnswerReader, createAnswerReader } from '../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../outbound/connectors/create-stream-tap.ts';
+import { ResponseState } from '../outbound/connectors/response-state.ts';
 import type { SeenUsage, StreamWatch } from '../outbound/connectors/seen-usage.ts';
 import type { StreamTap } from '../outbound/connectors/stream-tap.ts';
 import { usageOfHeaders } from '../outbound/connectors/usage.ts';
+import { tellsOfResponse } from './deferred-call.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Watches an answer go by, decoded if it must be, and knows in the end what it used. */
@@ -25,6 +27,8 @@ export interface AnswerMeter {
   readonly stopsAt: number;
   /** What a watched stream has said so far. */
   readonly seen: SeenUsage | undefined;
+  /** The response that the answer tells of, where that may go on behind it. */
+  readonly state: ResponseState | undefined;
 }
 
 /** An answer that decodes to more is not looked at any further (decision 3.22). */
@@ -36,11 +40,12 @@ const MAX_DECODED_BYTES = 64 * 1024 * 1024;
  */
 export function createAnswerMeter(exchange: Exchange, head: AnswerHead, watch?: StreamWatch): AnswerMeter | undefined {
   const dialect = exchange.operation?.dialect;
-  if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream)) return undefined;
+  const state = dialect?.deferred && tellsOfResponse(exchange) ? new ResponseState(dialect.deferred) : undefined;
+  if (head.bodiless || (exchange.actionType === 'http.request' && !head.eventStream && !state)) return undefined;
   const watcher = head.eventStream
-    ? createStreamTap(dialect, head.mediaType, watch)
-    : new WholeAnswer(createAnswerReader(dialect), usageOfHeaders(dialect?.usage, head.headers));
-  return new Meter(watcher, head.contentEncoding, head.eventStream ? watch?.seen : undefined);
+    ? createStreamTap(dialect, head.mediaType, watch, state)
+    : new WholeAnswer(createAnswerReader(dialect, state), usageOfHeaders(dialect?.usage, head.headers));
+  return new Meter(watcher, head.contentEncoding, head.eventStream ? watch?.seen : undefined, state);
 }
 
 /** An answer that is no stream, seen as one: it has no terminal event. */
@@ -77,10 +82,12 @@ class Meter implements AnswerMeter {
   readonly #blind: boolean;
   #terminal = false;
   readonly seen: SeenUsage | undefined;
+  readonly state: ResponseState | undefined;
 
-  constructor(watcher: StreamTap, contentEncoding: string | undefined, seen: SeenUsage | undefined) {
+  constructor(watcher: StreamTap, contentEncoding: string | undefined, seen: SeenUsage | undefined, state: ResponseState | undefined) {
     this.#watcher = watcher;
     this.seen = seen;
+    this.state = state;
     this.#decoder =
       contentEncoding === undefined
         ? undefined

@@ -9,6 +9,7 @@ import { filterResponseHeaders } from '../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { CapReached } from './cap-reached.ts';
+import { asksDeferred } from './deferred-call.ts';
 import type { Delivered, Exchange } from './exchange.ts';
 import { markOf, sendEnvelope } from './send.ts';
 import type { Pipeline } from './stage.ts';
@@ -100,7 +101,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** Gives the handle that stops the call. */
   attach(handle: UpstreamHandle): void {
     this.#handle = handle;
-    if (this.clientGone) handle.abort();
+    if (this.clientGone && !this.#outlivesClient()) handle.abort();
   }
 
   onInfo(status: number, rawHeaders: readonly string[]): void {
@@ -122,6 +123,12 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
+    const more = this.#take(chunk);
+    if (this.clientGone && !this.#outlivesClient()) this.#endCall();
+    return more;
+  }
+
+  #take(chunk: Uint8Array): boolean {
     const meter = this.#meter;
     if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
     this.#note(chunk);
@@ -317,8 +324,19 @@ export class Delivery implements UpstreamEvents, Delivered {
   #clientLeft(): void {
     if (this.#finished) return;
     this.clientGone = true;
+    if (this.#outlivesClient()) this.#resume();
+    else this.#endCall();
+  }
+
+  #endCall(): void {
     this.#handle?.abort();
     this.#finish();
+  }
+
+  /** A response that is made after its answer goes on without its client. What it costs could never be known without its name, so that is waited for. */
+  #outlivesClient(): boolean {
+    if (this.#head && (this.#head.status >= 300 || this.#meter?.state?.id !== undefined)) return false;
+    return asksDeferred(this.#exchange);
   }
 
   #finish(): void {

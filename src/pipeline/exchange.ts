@@ -26,6 +26,7 @@ import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import type { Change } from '../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import type { ResponseState } from '../outbound/connectors/response-state.ts';
 import type { SeenUsage } from '../outbound/connectors/seen-usage.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Counted, Reservation } from '../services/budgets.ts';
@@ -33,6 +34,7 @@ import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
 import type { CapReached } from './cap-reached.ts';
+import type { DeferredCall, EndedResponse } from './deferred-response.ts';
 import type { StreamedBody, StreamedForm } from './passing-body.ts';
 
 /**
@@ -68,7 +70,12 @@ export interface Delivered {
   /** The client has the head: from then on only a reset can tell it of a failure. */
   readonly started: boolean;
   readonly meter:
-    | { readonly usage: Usage | undefined; readonly model: string | undefined; readonly seen: SeenUsage | undefined }
+    | {
+        readonly usage: Usage | undefined;
+        readonly model: string | undefined;
+        readonly seen: SeenUsage | undefined;
+        readonly state: ResponseState | undefined;
+      }
     | undefined;
   /** The stream was ended at this cap. */
   readonly stopped: CapReached | undefined;
@@ -214,6 +221,10 @@ export class Exchange {
   /** Some of it is the gateway's own count, because the provider's never came. */
   usageApproximated = false;
   answeredModel: string | undefined;
+  /** The response that the call has begun, when its usage is not known yet. */
+  deferred: DeferredCall | undefined;
+  /** The response that was asked for, when it has ended. */
+  ended: EndedResponse | undefined;
   /** Why a tunnel that was already let through is ended. */
   imposed: Refusal | undefined;
   refusal: Refusal | undefined;

@@ -1,13 +1,12 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { usdFromPico } from '../base/lib/money.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { dropIntent, INTENTS as SPACE } from './drop-intent.ts';
 import type { Exchange } from './exchange.ts';
+import { estimatedMetering } from './metering-of.ts';
 import { recordOf } from './record-of.ts';
 import type { Pipeline } from './stage.ts';
 
@@ -29,29 +28,12 @@ export function removeIntent(recordId: string, { store, log }: Pipeline): void {
 }
 
 function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {
-  const { estimate, price, sendModel } = exchange;
-  if (!estimate || !price) throw new GatewayError('internal', 'A call without an estimate has nothing to set aside.');
-  const metering: UnhashedRecord['metering'] = {
-    tokens_in: estimate.tokensIn,
-    tokens_out: estimate.tokensOutMax,
-    cost_usd: usdFromPico(estimate.reservePico),
-    cached_tokens_in: undefined,
-    cache_write_tokens_in: undefined,
-    reasoning_tokens_out: undefined,
-    model: sendModel?.toWellFormed(),
-    usage_reported: false,
-    rate_in: price.in,
-    rate_out: price.out,
-    rate_cached_in: undefined,
-    rate_cache_write: undefined,
-    rate_source: price.source,
-  };
   return {
     ...record,
     decision: 'error',
     reason: MESSAGE,
     reason_codes: ['gateway_restarted'],
-    metering,
+    metering: estimatedMetering(exchange),
     error: { code: 'gateway_restarted', message: MESSAGE },
   };
 }

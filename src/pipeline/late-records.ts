@@ -1,15 +1,14 @@
 import type { GatewayEvents } from '../base/events/execution-event.ts';
-import { type Clock, timestamp } from '../base/lib/clock.ts';
+import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
-import { rollUp } from '../record/roll-up.ts';
+import type { UnhashedRecord } from '../record/canonical-record.ts';
 import type { BudgetService, Reservation } from '../services/budgets.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { countCost } from './cost-of.ts';
 import { dropIntent } from './drop-intent.ts';
+import { storeCost } from './store-cost.ts';
 
 const CODE = 'record_store_unavailable';
 const MESSAGE =
@@ -18,6 +17,14 @@ const MESSAGE =
 const RETRY_MS = 1_000;
 /** Records that no intent stands for may wait up to this number: each is a few kilobytes. Under a cap there are no more than calls whose intent could be stored. */
 const MAX_WITHOUT_INTENT = 1_000;
+
+interface Ground {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly budgets: BudgetService;
+  readonly events: GatewayEvents;
+  readonly log: Logger;
+}
 
 interface Late {
   readonly record: UnhashedRecord;
@@ -31,20 +38,12 @@ interface Late {
  * exactly one of them does this: the commit here, or the next start. A call without a cap has no intent: its record waits in memory alone.
  */
 export class LateRecords {
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #budgets: BudgetService;
-  readonly #events: GatewayEvents;
-  readonly #log: Logger;
+  readonly #ground: Ground;
   readonly #waiting: Late[] = [];
   #armed = false;
 
-  constructor(ground: { store: Store; clock: Clock; budgets: BudgetService; events: GatewayEvents; log: Logger }) {
-    this.#store = ground.store;
-    this.#clock = ground.clock;
-    this.#budgets = ground.budgets;
-    this.#events = ground.events;
-    this.#log = ground.log;
+  constructor(ground: Ground) {
+    this.#ground = ground;
   }
 
   /**
@@ -53,18 +52,21 @@ export class LateRecords {
    */
   keep(record: ExecutionRecord, reservation: Reservation | undefined, started: boolean): void {
     if (reservation === undefined && this.#waiting.length >= MAX_WITHOUT_INTENT) {
-      this.#log.error({ record_id: record.record_id }, 'the record of an answered call is lost: too many wait until they can be written');
+      this.#ground.log.error(
+        { record_id: record.record_id },
+        'the record of an answered call is lost: too many wait until they can be written',
+      );
       return;
     }
     this.#waiting.push({ record: asFailed(record, started), reservation });
-    this.#log.warn({ record_id: record.record_id }, 'the record of a call could not be written; it is tried again');
+    this.#ground.log.warn({ record_id: record.record_id }, 'the record of a call could not be written; it is tried again');
     this.#retry();
   }
 
   #retry(): void {
     if (this.#armed) return;
     this.#armed = true;
-    this.#clock.after(RETRY_MS, () => {
+    this.#ground.clock.after(RETRY_MS, () => {
       this.#armed = false;
       void this.#storeAll();
     });
@@ -72,34 +74,23 @@ export class LateRecords {
 
   async #storeAll(): Promise<void> {
     for (const late of this.#waiting.splice(0)) {
-      const again = !this.#store.writable || (await this.#commit(late)) === 'later';
+      const again = !this.#ground.store.writable || (await this.#commit(late)) === 'later';
       if (again) this.#waiting.push(late);
     }
     if (this.#waiting.length > 0) this.#retry();
   }
 
   async #commit({ record: unhashed, reservation }: Late): Promise<'later' | undefined> {
-    const now = this.#clock.now();
-    const completed = { ...unhashed, completed_at: timestamp(now) };
-    const { text, hash } = canonicalRecord(completed);
-    const record = { ...completed, record_hash: hash } as ExecutionRecord;
-    const counted = countCost(record, this.#budgets, now);
-    if (reservation) this.#budgets.release(reservation);
-    const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: now };
     try {
-      await this.#store.commit(commit, [...rollUp(record), ...(reservation ? [dropIntent(record.record_id)] : [])]);
+      const record = await storeCost(this.#ground, unhashed, reservation, reservation ? [dropIntent(unhashed.record_id)] : []);
+      this.#ground.events.execution({ record, durationMs: record.latency_ms });
     } catch (error) {
-      if (counted) this.#budgets.uncount(counted);
-      if (reservation) this.#budgets.restore(reservation);
       if (error instanceof GatewayError && error.code === CODE) return 'later';
-      this.#log.error(
-        { err: error, record_id: record.record_id },
+      this.#ground.log.error(
+        { err: error, record_id: unhashed.record_id },
         'a late record is refused; if a cap holds its call, the next start charges what was set aside',
       );
-      return undefined;
     }
-    if (counted) this.#budgets.stored(counted);
-    this.#events.execution({ record, durationMs: record.latency_ms });
     return undefined;
   }
 }

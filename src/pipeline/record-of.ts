@@ -1,15 +1,14 @@
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import { timestamp } from '../base/lib/clock.ts';
-import { usdFromPico } from '../base/lib/money.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../base/model/execution-record.ts';
 import { observe } from '../decide/policy/observe.ts';
 import type { MatchedRule } from '../decide/policy/verdict.ts';
-import { meter } from '../decide/pricing/meter.ts';
 import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
 import type { RecordDraft } from '../record/canonical-record.ts';
 import type { Exchange } from './exchange.ts';
+import { meteringFrom } from './metering-of.ts';
 import type { Pipeline } from './stage.ts';
 import { BUDGET_EXCEEDED, STOPPED, stopMessage } from './stop-event.ts';
 
@@ -44,6 +43,8 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     api_key_id: undefined,
     provider: provider?.id,
     model: exchange.sendModel?.toWellFormed(),
+    usage_record_id: exchange.deferred?.usageRecordId,
+    settles_record_id: undefined,
     idempotency_key: request?.idempotency_key,
     customer_id: attribution.customer_id,
     account_id: attribution.account_id,
@@ -132,24 +133,13 @@ function meteringOf(exchange: Exchange, cachedRates: boolean): RecordDraft['mete
   const { price, usage, delivery, operation } = exchange;
   if (exchange.opensSocket || !price || !delivery || delivery.status === undefined || !operation || operation.actionType === 'http.request')
     return undefined;
-  // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
-  const model = (exchange.answeredModel ?? exchange.sendModel)?.toWellFormed();
-  const metered = meter(usage, price, cachedRates);
-  return {
-    tokens_in: usage?.tokens_in ?? 0,
-    tokens_out: usage?.tokens_out ?? 0,
-    cost_usd: usdFromPico(metered.costPico),
-    cached_tokens_in: usage?.cached_tokens_in,
-    cache_write_tokens_in: usage?.cache_write_tokens_in,
-    reasoning_tokens_out: usage?.reasoning_tokens_out,
-    model,
-    usage_reported: usage !== undefined && !exchange.usageApproximated,
-    rate_in: metered.rateIn,
-    rate_out: metered.rateOut,
-    rate_cached_in: metered.rateCachedIn,
-    rate_cache_write: metered.rateCacheWrite,
-    rate_source: metered.rateSource,
-  };
+  return meteringFrom({
+    usage,
+    reported: !exchange.usageApproximated,
+    price,
+    model: exchange.answeredModel ?? exchange.sendModel,
+    cachedRates,
+  });
 }
 
 /** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */

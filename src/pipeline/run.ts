@@ -67,7 +67,9 @@ async function walk(exchange: Exchange, pipeline: Pipeline): Promise<StageResult
 
 /** Everything after the stages, for a request that leaves a record. */
 async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
-  const { clock, store, events } = pipeline;
+  const { clock, store, events, deferred } = pipeline;
+  // Before its own record: who has been told that a response has ended may never ask again.
+  if (exchange.ended) await deferred.end(exchange.ended);
   const completedAt = clock.now();
   exchange.completedAt = completedAt;
   const draft = recordOf(exchange, pipeline, completedAt);

@@ -4,25 +4,28 @@ import { countCost } from './cost-of.ts';
 import { dropIntent } from './drop-intent.ts';
 import type { Exchange } from './exchange.ts';
 import { removeIntent } from './intent.ts';
+import { estimatedMetering } from './metering-of.ts';
 import type { Pipeline } from './stage.ts';
 
 /**
  * What is committed with a record: the effects of its settlements, and those of its cost. Spend is counted from the record itself, like the roll-ups, whether or not
  * anything was set aside, so that the two can never disagree (decision 6.2).
  */
-export function settle(exchange: Exchange, record: ExecutionRecord, { budgets }: Pipeline): readonly Effect[] {
+export function settle(exchange: Exchange, record: ExecutionRecord, { budgets, deferred }: Pipeline): readonly Effect[] {
   const effects: Effect[] = [];
   for (let at = exchange.settlements.length - 1; at >= 0; at -= 1) effects.push(...(exchange.settlements[at]?.(record) ?? []));
   exchange.counted = countCost(record, budgets, exchange.completedAt);
   const { reservation } = exchange;
+  if (exchange.deferred) effects.push(deferred.effect(exchange, record, exchange.deferred));
   // In one turn with the count: what the call cost stands in the place of what was set aside for it.
-  if (reservation) budgets.release(reservation);
+  else if (reservation) budgets.release(reservation);
   if (reservation?.capped) effects.push(dropIntent(record.record_id));
   return effects;
 }
 
 /** The record is stored, and what {@link settle} counted is spent. */
-export function settled(exchange: Exchange, { budgets }: Pipeline): void {
+export function settled(exchange: Exchange, { budgets, deferred }: Pipeline): void {
+  if (exchange.deferred && exchange.reservation) deferred.hold(exchange.deferred, exchange.reservation, exchange.completedAt);
   exchange.reservation = undefined;
   if (exchange.counted) budgets.stored(exchange.counted);
 }
@@ -31,7 +34,7 @@ export function settled(exchange: Exchange, { budgets }: Pipeline): void {
 export function unsettle(exchange: Exchange, { budgets, idempotency }: Pipeline): void {
   if (exchange.keptKey !== undefined) idempotency.forget(exchange.orgId, exchange.keptKey);
   if (exchange.counted) budgets.uncount(exchange.counted);
-  if (exchange.reservation) budgets.restore(exchange.reservation);
+  if (exchange.reservation && !exchange.deferred) budgets.restore(exchange.reservation);
 }
 
 /**
@@ -40,8 +43,9 @@ export function unsettle(exchange: Exchange, { budgets, idempotency }: Pipeline)
  * does (decision 6.8).
  */
 export function giveBack(exchange: Exchange, pipeline: Pipeline): void {
-  const { reservation, delivery, recordId, unstored } = exchange;
+  const { reservation, delivery, recordId } = exchange;
   if (reservation === undefined) return;
+  const unstored = withoutDeferral(exchange);
   exchange.reservation = undefined;
   const { capped } = reservation;
   const answered = delivery?.status !== undefined;
@@ -54,4 +58,12 @@ export function giveBack(exchange: Exchange, pipeline: Pipeline): void {
       'an answered call has no record; what was set aside stays so until the next start charges it',
     );
   else if (capped) removeIntent(recordId, pipeline);
+}
+
+/** The client was never told of the response that its call has begun, or not to its end: it is charged now, at its estimate. */
+function withoutDeferral(exchange: Exchange): ExecutionRecord | undefined {
+  const { unstored, deferred } = exchange;
+  if (unstored === undefined || deferred === undefined) return unstored;
+  const { usage_record_id: _, ...record } = unstored;
+  return { ...record, metering: estimatedMetering(exchange) } as ExecutionRecord;
 }

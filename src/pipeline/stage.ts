@@ -15,6 +15,7 @@ import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { BufferBudget } from './buffer-budget.ts';
+import type { DeferredUsage } from './deferred-usage.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 import type { LateRecords } from './late-records.ts';
 
@@ -55,6 +56,7 @@ export interface Pipeline {
   readonly idempotency: IdempotencyService;
   readonly store: Store;
   readonly lateRecords: LateRecords;
+  readonly deferred: DeferredUsage;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: GatewayEvents;

@@ -90,6 +90,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     risk_score: record.risk_score,
     risk_signals: record.risk_signals,
     schema: record.schema,
+    settles_record_id: record.settles_record_id,
     status_code: record.status_code,
     stream: record.stream,
     stream_outcome: record.stream_outcome,
@@ -99,6 +100,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     traffic_class: record.traffic_class,
     upstream_latency_ms: record.upstream_latency_ms,
     upstream_status: record.upstream_status,
+    usage_record_id: record.usage_record_id,
     workload_id: record.workload_id,
   };
 }

@@ -22,7 +22,8 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
   const { completed_at: time, org_id: org, metering } = record;
   if (!metering) return usageOf(record, { requests: 1n });
   const amounts = {
-    requests: 1n,
+    // The call that it tells the cost of has been counted.
+    requests: record.record_tier === 'usage' ? 0n : 1n,
     tokens_in: BigInt(metering.tokens_in),
     tokens_out: BigInt(metering.tokens_out),
     cost_pico: picoFromUsd(metering.cost_usd),

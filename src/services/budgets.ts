@@ -125,6 +125,14 @@ export class BudgetService {
     return reservation;
   }
 
+  /** Sets aside what was so before the process began, whatever caps say by now. */
+  hold(spender: Spender, pico: bigint): Reservation {
+    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
+    const reservation: Reservation = { scopes: this.#book.of(spender), pico, capped: false, project, monthlyCapPico: undefined };
+    this.restore(reservation);
+    return reservation;
+  }
+
   /**
    * A running call has cost `pico` so far: sets aside what that is more than its reservation, so that streams at the same time cannot pass a cap together.
    * @returns the cap that it has passed; then nothing is changed

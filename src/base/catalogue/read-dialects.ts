@@ -2,6 +2,7 @@ import type { YamlNode } from '../lib/yaml.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type {
   CountRule,
+  DeferredRule,
   DeltaRule,
   Dialect,
   ErrorShape,
@@ -25,6 +26,7 @@ const MEMBERS = [
   'streaming',
   'deltas',
   'stream_error',
+  'deferred',
   'socket',
   'error_shape',
   'version_header',
@@ -61,6 +63,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     usageOnRequest: row.flag('usage_on_request', parent?.usageOnRequest ?? false),
     modelEcho: row.text('model_echo') ?? parent?.modelEcho,
     ...readStreaming(row, parent),
+    deferred: readDeferredRule(row) ?? parent?.deferred,
     socket: readSocketRule(row, earlier) ?? parent?.socket,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
@@ -184,6 +187,19 @@ function readDeltaRule(row: Row): DeltaRule | undefined {
 function readStreamErrorRule(row: Row): StreamErrorRule | undefined {
   const rule = row.row('stream_error', ['event', 'data', 'also_bare']);
   return rule && { event: rule.text('event'), data: jsonObject(rule, 'data'), alsoBare: rule.flag('also_bare', false) };
+}
+
+function readDeferredRule(row: Row): DeferredRule | undefined {
+  const rule = row.row('deferred', ['switch', 'id', 'status', 'open', 'in_event']);
+  return (
+    rule && {
+      switch: rule.need('switch'),
+      id: rule.need('id'),
+      status: rule.need('status'),
+      open: rule.texts('open'),
+      inEvent: rule.need('in_event'),
+    }
+  );
 }
 
 function jsonObject(row: Row, name: string): Readonly<Record<string, unknown>> {

@@ -67,6 +67,19 @@ export interface DeltaRule {
   readonly except: readonly string[];
 }
 
+/** How a call of this format asks for a response that is made after its answer, and how the provider tells of such a response. */
+export interface DeferredRule {
+  /** Member of the body that asks for it. */
+  readonly switch: string;
+  /** Dotted paths in a response object of its id and its status. */
+  readonly id: string;
+  readonly status: string;
+  /** Values of the status while the response is being made; with any other it has ended. */
+  readonly open: readonly string[];
+  /** Member of a stream's events that holds the response object. */
+  readonly inEvent: string;
+}
+
 /** How a stream of this format tells an error in place of its end. */
 export interface StreamErrorRule {
   /** Name of the event; undefined: it has none. */
@@ -116,6 +129,8 @@ export interface Dialect {
   /** Undefined: the output of its streams cannot be followed. */
   readonly deltas: DeltaRule | undefined;
   readonly streamError: StreamErrorRule | undefined;
+  /** Set where a response may be made after the answer to its call, and its usage be told when somebody asks for it. */
+  readonly deferred: DeferredRule | undefined;
   /** Set where calls of this format may come by WebSocket and can be metered. */
   readonly socket: SocketRule | undefined;
   /** Whose error body a refusal imitates, so that the provider's SDK shows it (decision 8.2). */

@@ -13,6 +13,16 @@ export interface ExecutionEvent {
   readonly durationMs: number;
 }
 
+/** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */
+export type UsageOutcome = 'reported' | 'unreported' | 'assumed';
+
+/** What such a response cost is recorded. */
+export interface UsageSettledEvent {
+  /** Of tier `usage`. */
+  readonly record: ExecutionRecord;
+  readonly outcome: UsageOutcome;
+}
+
 /** Authentication failed before policy (specification, "Authentication" 3). */
 export interface AuthFailureEvent {
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
@@ -40,6 +50,7 @@ export interface PolicyLoadEvent {
 
 export interface GatewayEvents {
   execution(event: ExecutionEvent): void;
+  usageSettled(event: UsageSettledEvent): void;
   /** An earlier answer was given again for an idempotency key. */
   replayed(orgId: string): void;
   budgetAlert(event: BudgetAlert): void;
@@ -70,6 +81,9 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
   return {
     execution(event) {
       for (const listener of listeners) listener.execution?.(event);
+    },
+    usageSettled(event) {
+      for (const listener of listeners) listener.usageSettled?.(event);
     },
     replayed(orgId) {
       for (const listener of listeners) listener.replayed?.(orgId);

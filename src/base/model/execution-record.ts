@@ -25,6 +25,12 @@ export interface Metering {
   readonly rate_source: 'catalogue' | 'override' | 'default';
 }
 
+/**
+ * `action`: a call that policy was asked about; `connection`: a tunnel that was only seen as a host (decision 7.7). `usage`: what the response to an earlier call cost
+ * that was made after the answer to it; no call by itself.
+ */
+export type RecordTier = 'action' | 'connection' | 'usage';
+
 /** What a second bundle would have decided (`GW_POLICIES_SHADOW`), from the facts of the same request. It was not enforced. */
 export interface ShadowTrace {
   readonly bundle_id: string;
@@ -82,13 +88,17 @@ export interface ExecutionRecord {
   readonly target_path: string;
   readonly connection_type: ConnectionType;
   readonly traffic_class: TrafficClass;
-  readonly record_tier: 'action' | 'connection';
+  readonly record_tier: RecordTier;
   readonly connector_id?: string;
   readonly connector_version?: string;
   readonly credential_id?: string;
   readonly api_key_id?: string;
   readonly provider?: string;
   readonly model?: string;
+  /** The record, of tier `usage`, that will say what this call cost: its response is made after its answer. */
+  readonly usage_record_id?: string;
+  /** The call whose cost this record says; tier `usage` only. */
+  readonly settles_record_id?: string;
   readonly idempotency_key?: string;
   readonly customer_id?: string;
   readonly account_id?: string;

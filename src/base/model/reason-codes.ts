@@ -87,6 +87,15 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'Policy let the call through and it was answered, but its record could not be written then; it is charged what it cost.',
   },
+  usage_settled: {
+    decision: 'allow',
+    meaning:
+      'No call: the response to an earlier one was made after its answer and has ended; the record says what it cost (`record_tier: usage`).',
+  },
+  usage_assumed: {
+    decision: 'allow',
+    meaning: 'The same, of a response that nobody asked for within 24 hours: it is charged at what was set aside for it.',
+  },
   upstream_unreachable: {
     decision: 'error',
     meaning: 'Policy let the call through; the upstream could not be reached or broke the connection.',

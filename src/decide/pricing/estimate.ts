@@ -18,8 +18,9 @@ export interface Estimate {
    * takes nothing from the other, and every input token as if it were written to a cache when that is dearer and priced apart.
    */
   readonly reservePico: bigint;
-  /** Input of that reservation. */
+  /** Input and output of that reservation. */
   readonly reservedIn: number;
+  readonly reservedOut: number;
   /** The maximum of output that the call itself sets, for all answers together; undefined: none. */
   readonly statedOut: number | undefined;
 }
@@ -59,8 +60,9 @@ export function estimate(
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
   const reservedIn = Math.max(tokensIn, ownIn);
-  const reservePico = dearestCost(reservedIn, Math.max(tokensOutMax, ownOut), price, cachedRates);
-  return { tokensIn, tokensOutMax, costPico, reservePico, reservedIn, statedOut };
+  const reservedOut = Math.max(tokensOutMax, ownOut);
+  const reservePico = dearestCost(reservedIn, reservedOut, price, cachedRates);
+  return { tokensIn, tokensOutMax, costPico, reservePico, reservedIn, reservedOut, statedOut };
 }
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {

@@ -1,5 +1,6 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { JsonPicker } from './json-picker.ts';
+import type { ResponseState } from './response-state.ts';
 import { type AnswerFacts, compilePath, modelName, type Path, type UsageReader, usageReader } from './usage.ts';
 
 /** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
@@ -33,15 +34,20 @@ function planOf(dialect: Dialect): Plan {
   return plan;
 }
 
-/** A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work when the answer is large. */
-export function createAnswerReader(dialect: Dialect | undefined): AnswerReader {
+/**
+ * A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work when the answer is large.
+ * @param state is told which response the answer is, and whether it has ended
+ */
+export function createAnswerReader(dialect: Dialect | undefined, state?: ResponseState): AnswerReader {
   if (dialect === undefined || (dialect.usage === undefined && dialect.modelEcho === undefined)) return NOTHING;
   const { reader, paths, modelAt } = planOf(dialect);
   let usage: unknown;
   const members: Record<string, unknown> = {};
   let model: string | undefined;
-  const picker = new JsonPicker(paths, (path, value) => {
-    if (path === modelAt) model = modelName(value);
+  const stateAt = paths.length;
+  const picker = new JsonPicker(state ? [...paths, ...state.paths] : paths, (path, value) => {
+    if (path >= stateAt) state?.take(path === stateAt ? 0 : 1, value);
+    else if (path === modelAt) model = modelName(value);
     else if (reader?.root.length === 0) members[reader.members[path] ?? ''] = value;
     else usage = value;
   });

@@ -1,6 +1,7 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { ELEMENT, JsonPicker, parsed } from './json-picker.ts';
+import type { ResponseState } from './response-state.ts';
 import { EACH, type SeenUsage } from './seen-usage.ts';
 import { compilePath, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
 import { utf8Text, utf8Value } from './utf8-text.ts';
@@ -76,9 +77,12 @@ export class EventReader {
   #broken = 0;
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
+  /** Set when the response may go on behind the stream. */
+  readonly #state: ResponseState | undefined;
 
-  constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage) {
+  constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage, state?: ResponseState) {
     this.#seen = seen;
+    this.#state = state;
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
     this.#rule = compileRule(rule, this.#usageReader);
   }
@@ -160,6 +164,7 @@ export class EventReader {
     for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
     for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
     for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
+    this.#state?.takeEvent(value);
   }
 
   /**
@@ -182,6 +187,8 @@ export class EventReader {
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
     add(TYPE_PATHS, (value) => this.#name(value));
+    const state = this.#state;
+    if (state) for (const which of [0, 1] as const) add([state.eventPaths[which]], (value) => state.take(which, value));
     const seen = this.#seen;
     if (seen) add(seen.paths.map(ofElements), (value) => seen.addValue(utf8Value(value)));
     return new JsonPicker(paths, (path, value) => uses[path]?.(value));
@@ -218,6 +225,7 @@ export class EventReader {
   #worthParsing(data: string, typeUnknown: boolean): boolean {
     const rule = this.#rule;
     for (const needle of rule.memberNeedles) if (hasMember(data, needle)) return true;
+    if (this.#state !== undefined && hasMember(data, this.#state.needle)) return true;
     if (this.#model === undefined) for (const needle of rule.modelNeedles) if (hasMember(data, needle)) return true;
     if (!typeUnknown) return false;
     return rule.doneNeedles.some((needle) => data.includes(needle)) || rule.errorNeedles.some((needle) => data.includes(needle));

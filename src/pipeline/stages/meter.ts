@@ -1,4 +1,5 @@
 import type { SeenUsage } from '../../outbound/connectors/seen-usage.ts';
+import { takeResponse } from '../deferred-call.ts';
 import type { Delivered, Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 import { tellOfClientCertificate } from '../tunnel-call.ts';
@@ -11,6 +12,7 @@ export const meter: Stage = {
     exchange.usage = delivery?.meter?.usage;
     exchange.answeredModel = delivery?.meter?.model;
     takeSeen(exchange, delivery?.meter?.seen);
+    if (delivery) takeResponse(exchange, delivery, pipeline);
     if (delivery?.failure) refuseFailed(delivery, exchange.host, pipeline);
     return undefined;
   },

@@ -23,6 +23,7 @@ export interface MetricsOptions {
   openTunnels(): number;
   bufferedBytes(): number;
   discoveredDomains(): number;
+  deferredResponses(): number;
 }
 
 export interface Metrics {
@@ -176,12 +177,15 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
+  gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
+  const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
   const actionType = (type: string) => (ACTION_TYPES.has(type) || options.knownActionType(type) ? type : OTHER);
 
   const events: Partial<GatewayEvents> = {
     execution: executionListener(registry, org, provider, actionType),
+    usageSettled: ({ record, outcome }) => deferredSettled(org(record.org_id), outcome).inc(),
     replayed: (orgId) => replays(org(orgId)).inc(),
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),

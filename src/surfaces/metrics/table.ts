@@ -58,6 +58,18 @@ export const METRICS = {
     labels: ['provider'],
     help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
   },
+  deferredOpen: {
+    name: 'gw_deferred_responses_open',
+    type: 'gauge',
+    labels: [],
+    help: 'Responses that are made after the answer to their calls (`background`) and whose end nobody has asked for yet; what was set aside for them stays so.',
+  },
+  deferredSettled: {
+    name: 'gw_deferred_responses_total',
+    type: 'counter',
+    labels: ['org_id', 'outcome'],
+    help: 'Such responses by how they were charged: `reported` by their usage, `unreported` nothing, because the provider reports none (cancelled, failed), `assumed` what was set aside, because nobody asked for a day.',
+  },
   replays: {
     name: 'gw_idempotent_replays_total',
     type: 'counter',

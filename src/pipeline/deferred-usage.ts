@@ -1,0 +1,224 @@
+import type { Price } from '../base/catalogue/types.ts';
+import type { GatewayEvents, UsageOutcome } from '../base/events/execution-event.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { Lru } from '../base/lib/lru.ts';
+import { picoFromUsd } from '../base/lib/money.ts';
+import { uuidv7 } from '../base/lib/uuidv7.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { UnhashedRecord } from '../record/canonical-record.ts';
+import type { BudgetService, Reservation } from '../services/budgets.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import { spenderOfRecord } from './cost-of.ts';
+import type { DeferredCall, EndedResponse } from './deferred-response.ts';
+import type { Exchange } from './exchange.ts';
+import { estimatedMetering, meteringFrom } from './metering-of.ts';
+import { storeCost } from './store-cost.ts';
+
+const SPACE = 'deferred_usage';
+/** How long the end of a response is waited for. */
+const KEEP_MS = 24 * 3_600_000;
+const SWEEP_EVERY_MS = 10 * 60_000;
+/** Responses that are waited for; beyond it the oldest is charged what was set aside for it. */
+const MAX_OPEN = 10_000;
+/** Ends that are remembered: no response is charged twice, and none nothing that ended before the stream of its call did. */
+const MAX_ENDED = 10_000;
+
+const REASONS = {
+  reported: { code: 'usage_settled', text: 'The response to an earlier call ended after its answer; this is what it cost.' },
+  assumed: {
+    code: 'usage_assumed',
+    text: 'Nobody asked for the response to an earlier call; it is charged at what was set aside for it.',
+  },
+} as const;
+
+/** The entity that stands for a response until it has ended. */
+interface Kept {
+  /** The record that it will have if nothing is ever heard of it. */
+  readonly record: UnhashedRecord;
+  /** In force when the call came. */
+  readonly price: Price;
+  readonly expires_at: number;
+}
+
+interface Open {
+  readonly reservation: Reservation;
+  readonly expiresAt: number;
+}
+
+interface Ground {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly budgets: BudgetService;
+  readonly log: Logger;
+  /** `GW_PRICING_CACHED` */
+  readonly cachedRates: boolean;
+}
+
+/**
+ * Responses that a provider makes after it has answered their calls (`background`). What was set aside for such a call stays so until the response has ended; then a
+ * record of its own, of tier `usage`, says what it cost, to whoever made the call, and takes the place of reservation and entity in one commit. That happens once,
+ * however often and by whomever the response is asked for. One that nobody asks for is charged what was set aside, after a day.
+ */
+export class DeferredUsage {
+  readonly #ground: Ground;
+  readonly #open = new Map<string, Open>();
+  /** By the same key; null when it is charged. */
+  readonly #ended = new Lru<string, { readonly end: EndedResponse | null }>({ max: MAX_ENDED });
+  #events: Pick<GatewayEvents, 'usageSettled'> | undefined;
+  #cancelSweep: () => void = () => undefined;
+
+  private constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /** Sets aside again what stands for the responses that are waited for. */
+  static async open(ground: Ground): Promise<DeferredUsage> {
+    const service = new DeferredUsage(ground);
+    for (const { key, value } of await ground.store.list(SPACE)) {
+      const { record, expires_at: expiresAt } = value as Kept;
+      const reservation = ground.budgets.hold(spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
+      service.#open.set(key, { reservation, expiresAt });
+    }
+    service.#sweepLater();
+    return service;
+  }
+
+  reportTo(events: Pick<GatewayEvents, 'usageSettled'>): void {
+    this.#events = events;
+  }
+
+  /** Responses that are waited for. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** A call has begun this response; undefined when another call has, as one that was sent twice: its provider charges it once. */
+  begin({ createdAt }: Exchange, provider: string, responseId: string): DeferredCall | undefined {
+    const key = keyOf(provider, responseId);
+    if (this.#open.has(key) || this.#ended.peek(key)?.end === null) return undefined;
+    return { key, usageRecordId: uuidv7(createdAt) };
+  }
+
+  /** What is committed with the record of the call. */
+  effect(exchange: Exchange, record: ExecutionRecord, { key, usageRecordId }: DeferredCall): Effect {
+    if (exchange.price === undefined) throw new TypeError('a call that has begun a response has a price');
+    const assumed = usageRecord(record, usageRecordId, estimatedMetering(exchange));
+    const value: Kept = { record: assumed, price: exchange.price, expires_at: exchange.completedAt + KEEP_MS };
+    return { op: 'put', space: SPACE, key, value };
+  }
+
+  /** The record of the call is stored. */
+  hold({ key }: DeferredCall, reservation: Reservation, completedAt: number): void {
+    // Two calls that came at the same time and were answered with one response: it is charged once.
+    if (this.#open.has(key)) {
+      this.#ground.budgets.release(reservation);
+      return;
+    }
+    this.#open.set(key, { reservation, expiresAt: completedAt + KEEP_MS });
+    const before = this.#ended.peek(key)?.end;
+    if (before) this.#settleLater(key, before);
+    const [oldest] = this.#open.keys();
+    if (this.#open.size > MAX_OPEN && oldest !== undefined) this.#settleLater(oldest, undefined);
+  }
+
+  /**
+   * Somebody was told that this response has ended. Resolves when it is charged; nothing happens for one that nobody waits for.
+   * @throws GatewayError `record_store_unavailable`; it is waited for as before
+   */
+  async end(ended: EndedResponse): Promise<void> {
+    const key = keyOf(ended.provider, ended.responseId);
+    if (this.#open.has(key)) await this.#settle(key, ended);
+    else if (!this.#ended.has(key)) this.#ended.set(key, { end: ended });
+  }
+
+  /** Charges those that nobody asked for in time. */
+  async sweep(): Promise<void> {
+    const now = this.#ground.clock.now();
+    for (const [key, { expiresAt }] of this.#open) if (expiresAt <= now) await this.#settle(key, undefined);
+  }
+
+  close(): Promise<void> {
+    this.#cancelSweep();
+    return Promise.resolve();
+  }
+
+  #settleLater(key: string, ended: EndedResponse | undefined): void {
+    this.#settle(key, ended).catch((error: unknown) => this.#failed(error));
+  }
+
+  async #settle(key: string, ended: EndedResponse | undefined): Promise<void> {
+    const open = this.#open.get(key);
+    if (open === undefined) return;
+    // Whoever comes next finds nothing to charge.
+    this.#open.delete(key);
+    try {
+      const kept = (await this.#ground.store.get(SPACE, key)) as Kept | undefined;
+      if (kept === undefined) throw new TypeError('a response that is waited for has no entity');
+      const record = await storeCost(this.#ground, this.#settled(kept, ended), open.reservation, [{ op: 'delete', space: SPACE, key }]);
+      this.#ended.set(key, { end: null });
+      this.#events?.usageSettled({ record, outcome: outcomeOf(ended) });
+    } catch (error) {
+      this.#open.set(key, open);
+      throw error;
+    }
+  }
+
+  #settled({ record, price }: Kept, ended: EndedResponse | undefined): UnhashedRecord {
+    const { code, text } = ended ? REASONS.reported : REASONS.assumed;
+    const latency = Math.max(0, this.#ground.clock.now() - Date.parse(record.created_at));
+    const settled = { ...record, latency_ms: latency, reason: text, reason_codes: [code] };
+    if (ended === undefined) return settled;
+    const { usage } = ended;
+    const model = ended.model ?? record.metering?.model;
+    return { ...settled, metering: meteringFrom({ usage, reported: true, price, model, cachedRates: this.#ground.cachedRates }) };
+  }
+
+  #sweepLater(): void {
+    this.#cancelSweep = this.#ground.clock.after(SWEEP_EVERY_MS, () => {
+      this.sweep()
+        .catch((error: unknown) => this.#failed(error))
+        .finally(() => this.#sweepLater());
+    });
+  }
+
+  #failed(error: unknown): void {
+    this.#ground.log.warn({ err: error }, 'what a response cost that ended after its call could not be recorded; it is tried again');
+  }
+}
+
+function outcomeOf(ended: EndedResponse | undefined): UsageOutcome {
+  if (ended === undefined) return 'assumed';
+  return ended.usage === undefined ? 'unreported' : 'reported';
+}
+
+/** Who made the call and where it went, without what its decision, body and answer were: the call's own record has that. */
+function usageRecord(
+  { record_hash: _, ...record }: ExecutionRecord,
+  usageRecordId: string,
+  metering: UnhashedRecord['metering'],
+): UnhashedRecord {
+  return {
+    ...(record as UnhashedRecord),
+    record_id: usageRecordId,
+    record_tier: 'usage',
+    settles_record_id: record.record_id,
+    usage_record_id: undefined,
+    metering,
+    policy_trace: undefined,
+    error: undefined,
+    idempotency_key: undefined,
+    stream: false,
+    stream_outcome: undefined,
+    upstream_latency_ms: undefined,
+    request_sha256: undefined,
+    request_bytes: 0,
+    response_sha256: undefined,
+    response_bytes: 0,
+  };
+}
+
+/** Ids are texts of the provider; encoded, so that the separator only ever separates. */
+function keyOf(provider: string, responseId: string): string {
+  return `${provider}|${encodeURIComponent(responseId)}`;
+}

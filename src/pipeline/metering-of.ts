@@ -1,0 +1,63 @@
+import type { Price } from '../base/catalogue/types.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { usdFromPico } from '../base/lib/money.ts';
+import type { Usage } from '../base/model/usage.ts';
+import { meter } from '../decide/pricing/meter.ts';
+import type { UnhashedRecord } from '../record/canonical-record.ts';
+import type { Exchange } from './exchange.ts';
+
+type Metering = NonNullable<UnhashedRecord['metering']>;
+
+/** What a record says of tokens and cost. */
+export interface Metered {
+  /** Undefined: the provider reported none. */
+  readonly usage: Usage | undefined;
+  /** All of it is the provider's own count. */
+  readonly reported: boolean;
+  readonly price: Price;
+  readonly model: string | undefined;
+  /** `GW_PRICING_CACHED` */
+  readonly cachedRates: boolean;
+}
+
+/** Tokens, cost and rates from the counts of a call (decision 7.5). */
+export function meteringFrom({ usage, reported, price, model, cachedRates }: Metered): Metering {
+  const metered = meter(usage, price, cachedRates);
+  return {
+    tokens_in: usage?.tokens_in ?? 0,
+    tokens_out: usage?.tokens_out ?? 0,
+    cost_usd: usdFromPico(metered.costPico),
+    cached_tokens_in: usage?.cached_tokens_in,
+    cache_write_tokens_in: usage?.cache_write_tokens_in,
+    reasoning_tokens_out: usage?.reasoning_tokens_out,
+    // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
+    model: model?.toWellFormed(),
+    usage_reported: reported && usage !== undefined,
+    rate_in: metered.rateIn,
+    rate_out: metered.rateOut,
+    rate_cached_in: metered.rateCachedIn,
+    rate_cache_write: metered.rateCacheWrite,
+    rate_source: metered.rateSource,
+  };
+}
+
+/** What a call is charged whose usage will not be known: what was set aside for it. */
+export function estimatedMetering(exchange: Exchange): Metering {
+  const { estimate, price, sendModel, reservation } = exchange;
+  if (!estimate || !price) throw new GatewayError('internal', 'A call without an estimate has nothing to set aside.');
+  return {
+    tokens_in: estimate.tokensIn,
+    tokens_out: estimate.tokensOutMax,
+    cost_usd: usdFromPico(reservation?.pico ?? estimate.reservePico),
+    cached_tokens_in: undefined,
+    cache_write_tokens_in: undefined,
+    reasoning_tokens_out: undefined,
+    model: sendModel?.toWellFormed(),
+    usage_reported: false,
+    rate_in: price.in,
+    rate_out: price.out,
+    rate_cached_in: undefined,
+    rate_cache_write: undefined,
+    rate_source: price.source,
+  };
+}
