@@ -334,6 +334,37 @@ t.test('when the store fails, nothing is charged twice and nothing is lost', asy
   t.strictSame(await spend(gw), { spent: '0', reserved: '0.015' }, 'as it was');
   t.equal((await send(get(`/proxy/openai/v1/responses/${made}`))).status, 200);
   t.strictSame(await spend(gw), { spent: '0.0015', reserved: '0' });
+
+  let open: () => void = () => undefined;
+  provider.hold = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const call = send(post('/proxy/openai/v1/responses', ASK));
+  await provider.arrived(2);
+  fails = true;
+  open();
+  t.equal((await call).status, 503);
+  t.strictSame(await spend(gw), { spent: '0.0015', reserved: '0.015' });
+  fails = false;
+  clock.advance(1_000);
+  while ((await spend(gw)).reserved !== '0') await new Promise((resolve) => setImmediate(resolve));
+  t.strictSame(await spend(gw), { spent: '0.0165', reserved: '0' }, 'nobody was told its name: charged at the estimate');
+});
+
+t.test('a stream that is ended at its cap is charged what its response cost in the end', async (t) => {
+  const { gw, provider, sdk, limit } = await place(t, { env: { GW_STREAM_STOP_AT_CAP: 'true' } });
+  // Room for the estimate of one token, not for the three that the first words make.
+  await limit('0.000015');
+  const stream = await sdk().responses.create({ ...ASK, max_output_tokens: 1, stream: true });
+  const types: string[] = [];
+  await (async () => {
+    for await (const event of stream) types.push(event.type);
+  })().catch(() => undefined);
+  t.notOk(types.includes('response.completed'));
+  t.equal(await text(gw, 'gw_deferred_responses_open'), '1');
+  provider.finish(provider.ids[0] ?? '', { in: 0, out: 9 });
+  await sdk().responses.retrieve(provider.ids[0] ?? '');
+  t.strictSame(await spend(gw), { spent: '0.000135', reserved: '0' }, 'the provider bills it, so it is spent');
 });
 
 t.test('sums are exact whatever happens at the same time', async (t) => {
