@@ -25,7 +25,7 @@ export interface AnswerMeter {
   readonly model: string | undefined;
   /** Offset in the last chunk behind which the stream is to end (see StreamTap); for encoded bytes anything but -1 says that it is. */
   readonly stopsAt: number;
-  /** What a watched stream has said so far. */
+  /** What a followed stream has said so far. */
   readonly seen: SeenUsage | undefined;
   /** The response that the answer tells of, where that may go on behind it. */
   readonly state: ResponseState | undefined;

@@ -14,7 +14,7 @@ import type { Delivered, Exchange } from './exchange.ts';
 import { markOf, sendEnvelope } from './send.ts';
 import type { Pipeline } from './stage.ts';
 import { stopEvent } from './stop-event.ts';
-import { type StreamCap, streamCapOf } from './stream-cap.ts';
+import { type FollowedStream, followStream } from './stream-cap.ts';
 
 /** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
 const HOLD_BYTES = 64 * 1024;
@@ -39,8 +39,8 @@ export class Delivery implements UpstreamEvents, Delivered {
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
   #meter: AnswerMeter | undefined;
-  /** Set for a stream that ends where it would pass a cap. */
-  #cap: StreamCap | undefined;
+  /** Set for a stream of which is known what it costs while it runs. */
+  #followed: FollowedStream | undefined;
   /** Set for a stream whose usage the client did not ask for. */
   #hider: UsageHider | undefined;
   #streaming = false;
@@ -115,8 +115,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     const { method, stream, operation } = this.#exchange;
     const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
     this.#head = head;
-    this.#cap = head.eventStream ? streamCapOf(this.#exchange, this.#pipeline) : undefined;
-    this.#meter = createAnswerMeter(this.#exchange, head, this.#cap);
+    this.#followed = head.eventStream ? followStream(this.#exchange, this.#pipeline) : undefined;
+    this.#meter = createAnswerMeter(this.#exchange, head, this.#followed);
     this.#empty = empty;
     if (!empty && (head.eventStream || this.#passesAtOnce(head))) this.#startStreaming();
   }
@@ -257,7 +257,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
   #stop(): void {
-    this.stopped = this.#cap?.reached;
+    this.stopped = this.#followed?.reached;
     this.#handle?.abort();
     this.#finish();
   }

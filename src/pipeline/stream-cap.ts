@@ -8,26 +8,31 @@ import type { CapReached } from './cap-reached.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
 
-/** `GW_STREAM_STOP_AT_CAP`: follows what one call costs while it streams, against every cap that holds it. */
-export class StreamCap implements StreamWatch {
+/**
+ * Follows what one call costs while it streams, so that one which does not come to its end is charged what was seen of it (decision 6.4). With
+ * `GW_STREAM_STOP_AT_CAP` it is held against every cap, too, and ended where it would pass one.
+ */
+export class FollowedStream implements StreamWatch {
   readonly seen: SeenUsage;
   /** Set when the stream is to end. */
   reached: CapReached | undefined;
   readonly #exchange: Exchange;
   readonly #pipeline: Pipeline;
   readonly #ofRequest: bigint | undefined;
+  readonly #mayStop: boolean;
 
   constructor(exchange: Exchange, pipeline: Pipeline, rule: DeltaRule) {
-    const { estimate, verdict } = exchange;
+    const { estimate, verdict, reservation } = exchange;
     this.#exchange = exchange;
     this.#pipeline = pipeline;
     this.#ofRequest = verdict?.effects.usd_max === undefined ? undefined : parseUsd(verdict.effects.usd_max);
+    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
     this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
   }
 
   passes(): boolean {
     const { price, reservation } = this.#exchange;
-    if (price === undefined) return false;
+    if (!this.#mayStop || price === undefined) return false;
     const { settings, budgets } = this.#pipeline;
     const cost = meter(this.seen.usage, price, settings.pricingCached).costPico;
     if (this.#ofRequest !== undefined && cost > this.#ofRequest) this.reached = ofRequest(cost, this.#ofRequest);
@@ -44,13 +49,11 @@ export class StreamCap implements StreamWatch {
   }
 }
 
-/** Undefined where nothing is to be watched: the setting is off, no cap holds the call, or its format does not show what it says. */
-export function streamCapOf(exchange: Exchange, pipeline: Pipeline): StreamCap | undefined {
-  if (!pipeline.settings.stopAtCap) return undefined;
-  const { operation, price, reservation, verdict } = exchange;
+/** Undefined where nothing is to be followed: the call costs nothing, or its format does not show what it says. */
+export function followStream(exchange: Exchange, pipeline: Pipeline): FollowedStream | undefined {
+  const { operation, price } = exchange;
   const rule = operation?.dialect?.deltas;
-  const holds = verdict?.effects.usd_max !== undefined || reservation?.capped === true;
-  return holds && rule !== undefined && price !== undefined ? new StreamCap(exchange, pipeline, rule) : undefined;
+  return rule !== undefined && price !== undefined ? new FollowedStream(exchange, pipeline, rule) : undefined;
 }
 
 /** What the record, the log and a decision trace say of a cap of budgets. */

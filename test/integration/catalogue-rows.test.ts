@@ -143,7 +143,7 @@ const ROWS: readonly Row[] = [
     body: claude,
     type: EVENTS,
     answer: CLAUDE_STREAM.slice(0, 2).map(awsChunk),
-    want: { stream_outcome: 'aborted', metering: counted(8, 1, '0.000026', { cached_tokens_in: 3 }) },
+    want: { stream_outcome: 'aborted', metering: counted(8, 3, '0.000046', { cached_tokens_in: 3, usage_reported: false }) },
   },
   {
     name: 'Bedrock, another vendor: counts in the head',

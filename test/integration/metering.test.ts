@@ -115,11 +115,11 @@ interface Broken {
 
 const BROKEN: readonly Broken[] = [
   {
-    name: 'OpenAI chat, which reports at the end: nothing was seen',
+    name: 'OpenAI chat, which reports at the end: the prompt and what was said, approximated',
     path: OPENAI,
     body: { ...CHAT, stream: true, stream_options: { include_usage: true } },
     pieces: [data({ model: 'gpt-4o', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null })],
-    metering: NOTHING,
+    metering: { tokens_in: 7, tokens_out: 2, cost_usd: '0.000065', usage_reported: false },
   },
   {
     name: 'OpenAI chat, after its usage and before its end',
@@ -133,7 +133,7 @@ const BROKEN: readonly Broken[] = [
     metering: { tokens_in: 1000, tokens_out: 100, cost_usd: '0.0065', usage_reported: true },
   },
   {
-    name: 'Anthropic: its prompt, cached parts too, and the first token',
+    name: 'Anthropic: its prompt, cached parts too, and behind the first token what was said',
     path: '/anthropic/v1/messages',
     body: { model: 'claude-3-5-sonnet-20241022', max_tokens: 100, messages: MESSAGES, stream: true },
     pieces: [
@@ -142,7 +142,7 @@ const BROKEN: readonly Broken[] = [
       }),
       named('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Once' } }),
     ],
-    metering: { tokens_in: 1000, tokens_out: 1, cached_tokens_in: 600, cost_usd: '0.003015', usage_reported: true },
+    metering: { tokens_in: 1000, tokens_out: 3, cached_tokens_in: 600, cost_usd: '0.003045', usage_reported: false },
   },
   {
     name: 'Gemini: what the last whole chunk said',
@@ -159,7 +159,7 @@ const BROKEN: readonly Broken[] = [
       named('response.created', { response: { model: 'gpt-4o', usage: null } }),
       named('response.output_text.delta', { delta: '{"usage":{"input_tokens":9}}' }),
     ],
-    metering: NOTHING,
+    metering: { tokens_in: 2, tokens_out: 10, usage_reported: false },
   },
   {
     name: 'Mistral, after its usage',
@@ -173,6 +173,13 @@ const BROKEN: readonly Broken[] = [
     path: '/cohere/v2/chat',
     body: { model: 'command-r7b-12-2024', messages: MESSAGES, stream: true },
     pieces: [named('content-delta', { delta: { message: { content: { text: 'x' } } } })],
+    metering: { tokens_in: 7, tokens_out: 1, usage_reported: false },
+  },
+  {
+    name: 'OpenAI chat, before anything was said',
+    path: OPENAI,
+    body: { ...CHAT, stream: true },
+    pieces: [data({ model: 'gpt-4o', choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] })],
     metering: NOTHING,
   },
 ];
@@ -270,6 +277,19 @@ t.test('an error inside a stream with status 200', async (t) => {
   const claude = { model: 'claude-3-5-haiku-20241022', max_tokens: 9, messages: MESSAGES, stream: true };
   const later = await call(governed, '/anthropic/v1/messages', claude, { type: SSE, pieces: [start, overloaded] });
   t.match(later.record, { stream_outcome: 'error', metering: { tokens_in: 5, tokens_out: 1, usage_reported: true } });
+});
+
+t.test('reports of a stream that say less than those before take nothing back', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler });
+  const report = (prompt_tokens: unknown, completion_tokens: unknown) => data({ choices: [], usage: { prompt_tokens, completion_tokens } });
+  for (const last of [report(0, 0), report('5', -1), report(1e20, 2.5), report({}, []), report(null, null), data({ usage: 7 })]) {
+    const pieces = [report(10, 4), report(10, 20), last, 'data: [DONE]\n\n'];
+    const { record } = await call(governed, OPENAI, { ...CHAT, stream: true }, { type: SSE, pieces });
+    t.match(record, { metering: { tokens_in: 10, tokens_out: 20, usage_reported: true } }, last.trim());
+  }
+  const less = [report(10, 20), report(8, 19), 'data: [DONE]\n\n'];
+  const { record } = await call(governed, OPENAI, { ...CHAT, stream: true }, { type: SSE, pieces: less });
+  t.match(record, { metering: { tokens_in: 8, tokens_out: 19 } }, 'a count that is put right is the last one');
 });
 
 t.test('what was charged for broken answers is what budgets and bills know', async (t) => {

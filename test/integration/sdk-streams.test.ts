@@ -25,9 +25,10 @@ t.test('a program that stops a stream pays for what it saw', async (t) => {
       return status === 200 ? (body as Record<string, unknown>) : undefined;
     });
     const metering = record['metering'] as Record<string, unknown>;
-    // Anthropic's mock reports everything at the beginning, the others report at the end, which never came.
-    const seen = sdk.provider === 'anthropic' ? { usage_reported: true, tokens_in: USAGE.in } : { usage_reported: false, cost_usd: '0' };
-    t.match(record, { stream_outcome: 'aborted', decision: 'allow', metering: seen });
+    // Anthropic's mock reports its input at the beginning, the others report at the end, which never came: what they said is approximated.
+    const tokensIn = sdk.provider === 'anthropic' ? USAGE.in : Number;
+    t.match(record, { stream_outcome: 'aborted', decision: 'allow', metering: { usage_reported: false, tokens_in: tokensIn } });
+    t.ok(Number(metering['tokens_in']) > 0 && Number(metering['tokens_out']) > 0);
     t.equal(metering['cost_usd'], usdFromPico(costByHand(metering)));
     spent += picoFromUsd(String(metering['cost_usd']));
   });
@@ -153,8 +154,7 @@ t.test('a provider that stops in the middle of its stream is an error in every S
     });
     await t.rejects(call, Error);
     t.ok(text.length < MOCK_TEXT.length * 10);
-    const metering =
-      sdk.provider === 'anthropic' ? { usage_reported: true, tokens_in: USAGE.in } : { usage_reported: false, cost_usd: '0' };
+    const metering = { usage_reported: false, tokens_in: sdk.provider === 'anthropic' ? USAGE.in : Number, cost_usd: /[1-9]/ };
     t.match(await recordOf(t, place), { stream_outcome: 'error', decision: 'allow', metering });
   });
 });

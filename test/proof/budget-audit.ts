@@ -17,6 +17,8 @@ export interface Charged {
   readonly completedAt: string;
   readonly pico: bigint;
   readonly metered: boolean;
+  /** The provider did not come to report it: it costs what was seen. */
+  readonly approximated: boolean;
   /** It reached the provider, or was under way when the process died. */
   readonly forwarded: boolean;
   readonly reasonCodes: readonly string[];
@@ -53,7 +55,7 @@ interface ReadRecord {
   readonly completed_at: string;
   readonly upstream_status?: number;
   readonly reason_codes: readonly string[];
-  readonly metering?: { readonly cost_usd: string };
+  readonly metering?: { readonly cost_usd: string; readonly usage_reported: boolean };
 }
 
 /** Opens a copy of a store folder and reads what every record cost: sums are made here a second time. */
@@ -105,6 +107,7 @@ function chargedOf(record: ReadRecord, recount: Map<string, bigint>): Charged {
     completedAt,
     pico,
     metered: record.metering !== undefined,
+    approximated: record.metering?.usage_reported === false && pico > 0n && !record.reason_codes.includes('gateway_restarted'),
     forwarded: record.upstream_status !== undefined || record.reason_codes.includes('gateway_restarted'),
     reasonCodes: record.reason_codes,
   };

@@ -17,6 +17,8 @@ const RATES: Readonly<Record<string, readonly [input: bigint, output: bigint]>> 
   'gpt-4o': [5_000_000n, 15_000_000n],
   'a-model-without-a-price': [10_000_000n, 30_000_000n],
 };
+/** More than the events of one stream are approximated to: a provider heeds the maximum that a call states. */
+const STREAMED_TOKENS = 20;
 /** Policy sends these on as another model: the first is cheaper than what it becomes, the second dearer. */
 export const MUTATED: Readonly<Record<string, string>> = { 'gpt-4o-mini-2024-07-18': 'gpt-4o', 'too-good-for-this': 'gpt-4o-mini' };
 const MODELS = [...Object.keys(RATES), ...Object.keys(MUTATED)];
@@ -85,7 +87,7 @@ export function drawBudgetCall(random: Seeded, { exact, ...who }: Circumstances)
     tokensIn: exact ? (random.chance(0.5) ? boundIn : random.between(0, boundIn)) : random.between(0, boundIn * 4 + 1_000),
     tokensOut: embeds ? 0 : random.chance(0.7) ? maxTokens * answers : random.between(0, maxTokens * answers),
     delay: random.between(0, 25),
-    events: !embeds && random.chance(0.4) ? random.between(1, 6) : 0,
+    events: !embeds && maxTokens >= STREAMED_TOKENS && random.chance(0.4) ? random.between(1, 6) : 0,
   };
   return { ...drawn, estimates, charge };
 }

@@ -53,6 +53,8 @@ class Findings {
   caps = 0;
   reached = 0;
   inexactPassed = 0;
+  /** Streams that broke off before their usage. */
+  approximated = 0;
   /** Largest amount by which a cap of an inexact round was passed, and what the law allowed there. */
   furthest: { by: bigint; allowed: bigint } = { by: 0n, allowed: 0n };
 }
@@ -323,7 +325,10 @@ function tooLow({ tag, pico }: Charged, calls: ReadonlyMap<string, BudgetCall>):
   return pico > reserved ? pico - reserved : 0n;
 }
 
-/** Each record is that of a call, and costs what the provider charged; one that the kill left behind costs what was set aside. */
+/**
+ * Each record is that of a call, and costs what the provider charged; one that the kill left behind costs what was set aside, and a stream that broke off before its
+ * usage what was seen of it, which is no more.
+ */
 function weighCalls(
   found: Findings,
   { name, exact }: Round,
@@ -345,6 +350,10 @@ function weighCalls(
       found.struck += 1;
       if (record.pico !== reservationOf(call))
         found.recovered.push(`${name}: ${record.tag} costs ${usdOf(record.pico)}, ${usdOf(reservationOf(call))} was set aside`);
+    } else if (record.approximated) {
+      found.approximated += 1;
+      if (tooLow(record, calls) > 0n)
+        found.costs.push(`${name}: ${record.tag} broke off and costs more than was set aside: ${usdOf(record.pico)}`);
     } else if (record.pico !== 0n && record.pico !== costOf(call)) {
       found.costs.push(`${name}: ${record.tag} costs ${usdOf(record.pico)}, the provider charged ${usdOf(costOf(call))}`);
     }
@@ -375,7 +384,7 @@ function describe({ scope, scopeId, period, capPico }: PlacedLimit): string {
 }
 
 function report(checks: Checks, found: Findings): void {
-  const { forwarded, refused, records, kills, struck, caps, reached, inexactPassed, furthest } = found;
+  const { forwarded, refused, records, kills, struck, caps, reached, inexactPassed, furthest, approximated } = found;
   const vacuous = reached * 2 < caps || refused === 0 ? [`only ${reached} of ${caps} caps were reached`] : [];
   checks.check(
     `no cap is ever passed when every call states a maximum and no input is estimated too low: ${reached} of ${caps} caps were reached`,
@@ -390,7 +399,7 @@ function report(checks: Checks, found: Findings): void {
   checks.check('nothing stays set aside when nobody calls', found.reserved);
   checks.check('no intent stays open', found.intents);
   checks.check(
-    `each record costs what the provider charged: ${records} records, ${forwarded} calls forwarded, ${refused} refused for money`,
+    `each record costs what the provider charged, or what was seen of a stream that broke off: ${records} records, ${forwarded} calls forwarded, ${refused} refused for money, ${approximated} streams broken off`,
     found.costs,
   );
   checks.check(`${kills} kills left ${struck} calls under way, each charged at what was set aside for it`, [

@@ -68,7 +68,7 @@ function lastNames(paths: readonly Path[]): readonly string[] {
 export class EventReader {
   readonly #rule: CompiledRule;
   readonly #usageReader: UsageReader | undefined;
-  /** Members of all usage objects so far; later values win, null says nothing (the counts are cumulative). */
+  /** Members of all usage objects so far; later values win, see {@link saysMore}. */
   readonly #members = new Map<string, unknown>();
   #usage: Usage | undefined;
   #model: string | undefined;
@@ -233,12 +233,12 @@ export class EventReader {
 
   #addUsage(value: unknown): void {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
-    for (const [name, member] of Object.entries(value)) if (member !== null) this.#members.set(name, member);
+    for (const [name, member] of Object.entries(value)) if (saysMore(member, this.#members.get(name))) this.#members.set(name, member);
     this.#usage = undefined;
   }
 
   #addCount(name: string, value: unknown): void {
-    if (typeof value !== 'number') return;
+    if (typeof value !== 'number' || !saysMore(value, this.#members.get(name))) return;
     this.#members.set(name, value);
     this.#usage = undefined;
   }
@@ -254,6 +254,12 @@ export class EventReader {
   #addModel(value: unknown): void {
     this.#model ??= modelName(value);
   }
+}
+
+/** Null, a zero and what is no count say nothing once a count was reported: counts are cumulative, and some providers end a stream with zeros. */
+function saysMore(member: unknown, before: unknown): boolean {
+  if (typeof before !== 'number' || before === 0) return member !== null;
+  return typeof member === 'number' && Number.isSafeInteger(member) && member > 0;
 }
 
 /** A member that is there to say something. */

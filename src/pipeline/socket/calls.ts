@@ -15,7 +15,7 @@ import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
 import { takeSeen } from '../stages/meter.ts';
 import { stopMembers, stopText } from '../stop-event.ts';
-import { type StreamCap, streamCapOf } from '../stream-cap.ts';
+import { type FollowedStream, followStream } from '../stream-cap.ts';
 import { SocketAnswer } from './socket-answer.ts';
 
 /** One call on the socket, from its judgement to its record. */
@@ -33,8 +33,8 @@ export interface OpenCall {
   readonly allowed: boolean;
   /** Why it ends without a record. */
   readonly failure: GatewayError | undefined;
-  /** Set when it ends where it would pass a cap. */
-  readonly cap: StreamCap | undefined;
+  /** What it costs while it runs. */
+  readonly followed: FollowedStream | undefined;
 }
 
 /** Why calls end that are not over. */
@@ -161,13 +161,13 @@ export class SocketCalls {
     exchange.usage = end.usage;
     exchange.answeredModel = end.model;
     answer.streamOutcome = answer.stopped ? 'aborted' : end.outcome;
-    call.cap?.seen.report(end.usage);
+    call.followed?.seen.report(end.usage);
     return this.close(call);
   }
 
   /** Ends the call, whatever became of it. */
   close(call: OpenCall): Promise<RunResult> {
-    takeSeen(call.exchange, call.cap?.seen);
+    takeSeen(call.exchange, call.followed?.seen);
     for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
     this.#pipeline.buffers.give(call.held);
     return closeExchange(call.exchange, this.#pipeline, call.failure);
@@ -186,10 +186,10 @@ export class SocketCalls {
   }
 
   /** Whether the call is to end behind this event, because it would pass a cap. */
-  passes({ cap, answer }: OpenCall, { data, type }: ServerEvent): boolean {
-    if (cap === undefined || answer.stopped) return false;
-    cap.seen.add(data, type);
-    if (endsHere(cap)) answer.stopped = cap.reached;
+  passes({ followed, answer }: OpenCall, { data, type }: ServerEvent): boolean {
+    if (followed === undefined || answer.stopped) return false;
+    followed.seen.add(data, type);
+    if (endsHere(followed)) answer.stopped = followed.reached;
     return answer.stopped !== undefined;
   }
 
@@ -255,7 +255,7 @@ export class SocketCalls {
       held: room ? held : 0,
       allowed,
       failure,
-      cap: allowed ? streamCapOf(exchange, this.#pipeline) : undefined,
+      followed: allowed ? followStream(exchange, this.#pipeline) : undefined,
     };
   }
 

@@ -18,7 +18,7 @@ export const meter: Stage = {
   },
 };
 
-/** A watched stream that did not come to its end has cost what was seen of it, whether or not the provider came to report it (decision 6.4). */
+/** A followed stream that did not come to its end has cost what was seen of it, whether or not the provider came to report it (decision 6.4). */
 export function takeSeen(exchange: Exchange, seen: SeenUsage | undefined): void {
   if (seen?.approximated !== true || exchange.delivery?.streamOutcome === 'complete') return;
   exchange.usage = seen.usage;
