@@ -11,9 +11,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { forTests } from './child-environment.mjs';
 import { filesBelow, projectRoot, setUp } from './setup.mjs';
 import { TapCounter } from './tap-count.mjs';
+import { failuresIn } from './tap-failures.mjs';
 
-/** tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the second. */
-const TAP_TIMEOUT_S = 120;
+/**
+ * tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the second. Far more than any file needs
+ * on a machine that is its own: a busy one is no reason to fail.
+ */
+const TAP_TIMEOUT_S = 240;
 const KILL_AFTER_S = 300;
 /** What a test's own child processes may take to go after the test has ended. */
 const LEFTOVER_GRACE_MS = 3000;
@@ -125,7 +129,10 @@ function report(file, { passed, failed, skipped, optional, reasons, output, ms }
   );
   let text = `${failed > 0 ? 'FAILED' : 'ok    '} ${nameOf(file)}: ${counts}, ${(ms / 1000).toFixed(1)} s\n`;
   for (const reason of reasons) text += `       ${nameOf(file)}: ${reason}\n`;
-  if (failed > 0) text += `${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}\n`;
+  if (failed > 0) {
+    for (const line of failuresIn(output)) text += `       ${line}\n`;
+    text += `all that it said:\n${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}\n`;
+  }
   process.stdout.write(text);
 }
 

@@ -31,21 +31,21 @@ interface Upload {
 
 const UPLOADS: readonly Upload[] = [
   {
-    what: 'a file of 300 MB',
+    what: 'a file of 250 MB',
     path: '/v1/files',
     contentType: 'application/octet-stream',
     before: '',
-    megabytes: 300,
+    megabytes: 250,
     after: '',
     record: { action_type: 'http.request' },
   },
   {
-    what: 'a form of 600 MB whose fields policy reads',
+    what: 'a form of 300 MB whose fields policy reads',
     path: '/v1/audio/transcriptions',
     contentType: 'multipart/form-data; boundary=BB',
     before:
       '--BB\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--BB\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n',
-    megabytes: 600,
+    megabytes: 300,
     after: '\r\n--BB--\r\n',
     record: { action_type: 'ai.infer', model: 'whisper-1' },
   },

@@ -23,7 +23,7 @@ export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly input?: string;
-  /** A child that still runs then is killed. Default 60 s. */
+  /** A child that still runs then is killed. Default two minutes. */
   readonly timeoutMs?: number;
 }
 
@@ -46,7 +46,7 @@ export function launch(t: HasTeardown, command: string, args: readonly string[],
   });
   child.stdin.on('error', () => undefined);
   child.stdin.end(options.input ?? '');
-  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 60_000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 120_000);
   const ended = endOf(child).then(({ code, signal, error }) => {
     clearTimeout(timer);
     if (error !== undefined) stderr += `${error}\n`;

@@ -7,8 +7,9 @@ import { StoreRig } from './store-rig.ts';
 const CHILD = fileURLToPath(new URL('./committing-child.js', import.meta.url));
 /** `npm run proof` asks for 50. */
 const KILLS = Number(process.env['PROOF_KILLS'] ?? 5);
+const TIMEOUT_MS = 140_000 + KILLS * 20_000;
 
-t.setTimeout(60_000 + KILLS * 10_000);
+t.setTimeout(TIMEOUT_MS);
 
 /** Lets a child commit, kills it after so many acknowledgements, and returns their numbers. */
 async function commitUntilKilled(
@@ -37,7 +38,7 @@ async function commitUntilKilled(
 
 await t.test(
   `after SIGKILL in the middle of committing, ${KILLS} times, every acknowledged commit is there, once`,
-  { timeout: 60_000 + KILLS * 10_000 },
+  { timeout: TIMEOUT_MS },
   async (t) => {
     const rig = new StoreRig(t);
     let first = 1;

@@ -24,7 +24,7 @@ import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig, turns } from './store-rig.ts';
 
 // Many stores are opened here; a busy machine needs more than the usual half minute.
-t.setTimeout(120_000);
+t.setTimeout(240_000);
 
 async function findings(dir: string): Promise<JournalFinding[]> {
   const found: JournalFinding[] = [];
