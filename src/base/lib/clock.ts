@@ -33,3 +33,16 @@ export function timestamp(epochMs: number): string {
   const rest = ms - at * 1000;
   return `${secondText}${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}Z`;
 }
+
+let dateSecond = Number.NaN;
+let dateText = '';
+
+/** IMF-fixdate of RFC 9110 §5.6.7, as the field `Date` has it. */
+export function httpDate(epochMs: number): string {
+  const at = Math.floor(epochMs / 1000);
+  if (at !== dateSecond) {
+    dateText = new Date(at * 1000).toUTCString();
+    dateSecond = at;
+  }
+  return dateText;
+}

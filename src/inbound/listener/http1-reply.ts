@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
@@ -7,6 +8,7 @@ import type { ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { http1Fields, isBodiless, trailerPairs } from './reply-fields.ts';
 import { switchingHead } from './upgrade.ts';
+import { canWriteWhole, writeWhole } from './whole-answer.ts';
 
 /** The connection as its replies see it. */
 export interface Http1Owner {
@@ -25,6 +27,7 @@ export interface Http1ReplyOptions {
   readonly link: Link;
   readonly owner: Http1Owner;
   readonly limits: ListenerLimits;
+  readonly clock: Clock;
   /** Sends the head that accepts a WebSocket and hands over the connection; only where the client asked for one. */
   readonly takeOver?: (head: string) => ByteChannel;
 }
@@ -38,6 +41,8 @@ export class Http1Reply implements ReplySink {
   #gone = false;
   #close = false;
   #closes = false;
+  /** It was written past `response`. */
+  #whole = false;
   #bodiless = false;
   #length: number | undefined;
   #written = 0;
@@ -97,8 +102,10 @@ export class Http1Reply implements ReplySink {
   }
 
   head(status: number, rawHeaders: readonly string[], length?: number): void {
-    this.#writeHead(status, rawHeaders, length);
-    if (this.#gone || this.#bodiless || length === 0) return;
+    const fields = this.#fieldsOf(status, rawHeaders, length);
+    if (fields === undefined) return;
+    this.#writeHead(status, fields, length);
+    if (this.#bodiless || length === 0) return;
     // With the first bytes when they are there in this turn; alone when they are not, since clients act on the head of a stream.
     setImmediate(() => {
       if (this.#written === 0 && !this.#ended && !this.#gone) this.#options.response.flushHeaders();
@@ -134,14 +141,29 @@ export class Http1Reply implements ReplySink {
   }
 
   sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void {
-    this.#writeHead(status, rawHeaders, body.length);
-    if (this.#gone) return;
+    const { response, clock, limits } = this.#options;
+    const fields = this.#fieldsOf(status, rawHeaders, body.length);
+    if (fields === undefined) return;
+    if (this.#closes || this.#bodiless || !canWriteWhole(response, body)) {
+      this.#writeHead(status, fields, body.length);
+      this.#ended = true;
+      this.#finish(this.#bodiless || body.length === 0 ? undefined : body);
+      return;
+    }
+    const answer = { status, fields, body, now: clock.now(), keepAliveMs: limits.keepAliveMs };
+    try {
+      writeWhole(response, answer);
+    } catch (error) {
+      throw notHttp(error);
+    }
+    this.#whole = true;
+    this.#headSent = true;
     this.#ended = true;
-    this.#finish(this.#bodiless || body.length === 0 ? undefined : body);
   }
 
   reset(): void {
-    if (this.#options.response.writableFinished) return;
+    const { response } = this.#options;
+    if (response.writableFinished || (this.#whole && response.writableLength === 0)) return;
     this.#options.link.reset();
   }
 
@@ -158,19 +180,22 @@ export class Http1Reply implements ReplySink {
     return takeOver(head);
   }
 
-  #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined): void {
+  /** The fields of the answer, and what follows from them for body and connection; undefined when the client has left. */
+  #fieldsOf(status: number, rawHeaders: readonly string[], length: number | undefined): string[] | undefined {
     if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
-    if (this.#gone) return;
+    if (this.#gone) return undefined;
     const { request, response, body, limits, owner } = this.#options;
     this.#bodiless = isBodiless(request.method ?? '', status);
     const stuck = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);
     this.#closes = stuck || this.#close || owner.closing || !response.shouldKeepAlive;
-    const fields = http1Fields(rawHeaders, status, length, this.#bodiless, this.#closes);
+    return http1Fields(rawHeaders, status, length, this.#bodiless, this.#closes);
+  }
+
+  #writeHead(status: number, fields: string[], length: number | undefined): void {
     try {
-      response.writeHead(status, fields);
+      this.#options.response.writeHead(status, fields);
     } catch (error) {
-      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
-      throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
+      throw notHttp(error);
     }
     this.#length = length;
     this.#headSent = true;
@@ -180,14 +205,10 @@ export class Http1Reply implements ReplySink {
   #finish(last: Uint8Array | undefined): void {
     const { request, response, body, owner, limits } = this.#options;
     if (body.isUnread && (this.#closes || !body.isSkippable(limits.maxDiscardedBytes))) owner.linger(request);
-    endWith(response, last);
+    response.end(last);
   }
 }
 
-/** As one text with its head a small body leaves by a plain write, which costs 2 µs less than one that gathers. */
-const MAX_ONE_TEXT = 16 * 1024;
-
-function endWith(response: ServerResponse, last: Uint8Array | undefined): void {
-  if (last === undefined || last.length > MAX_ONE_TEXT) response.end(last);
-  else response.end(Buffer.from(last.buffer, last.byteOffset, last.length).toString('latin1'), 'latin1');
+function notHttp(cause: unknown): GatewayError {
+  return new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause });
 }

@@ -99,7 +99,7 @@ export class Http1Connection implements Activity, Http1Owner {
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     this.#arriving = body;
-    const reply = new Http1Reply({ request, response, body, link, owner: this, limits });
+    const reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock });
     this.#open.add(reply);
     if (refused) {
       this.#lost = true;
@@ -135,7 +135,7 @@ export class Http1Connection implements Activity, Http1Owner {
     transport.on('drain', () => response.emit('drain'));
     const body = new RequestBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
-    const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, takeOver });
+    const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock, takeOver });
     this.#open.add(reply);
     response.once('finish', () => {
       if (tunnel === undefined) tunnels.leave(link);

@@ -660,6 +660,53 @@ t.test('more than 32 unanswered pipelined requests end the connection', async (t
   t.ok(held.every(({ reply }) => reply.gone));
 });
 
+t.test(
+  'on a connection that stays, a whole answer is written once it is valid, dated once, and the next request is answered',
+  async (t) => {
+    const faults: unknown[] = [];
+    const answers: Record<string, [status: number, raw: string[]]> = {
+      '/plain': [200, ['X-A', '\u00e9']],
+      '/dated': [200, ['date', 'Sun, 22 Nov 2026 10:00:00 GMT']],
+      '/upgrade': [426, ['Upgrade', 'websocket']],
+      '/split': [200, ['x', 'a\r\nb: c']],
+      '/name': [200, ['Date', 'x', 'bad name', 'x']],
+      '/wide': [200, ['x', 'smile \u{1f600}']],
+      '/status': [1000, []],
+    };
+    const harness = await startListener(t, {
+      limits: { keepAliveMs: 42_000 },
+      onArrival: ({ head, reply }) => {
+        const [status, raw] = answers[head.rawTarget] ?? [500, []];
+        try {
+          reply.sendWhole(status, raw, Buffer.from('hello'));
+        } catch (error) {
+          faults.push(error instanceof GatewayError ? error.code : error, reply.headSent);
+          reply.sendWhole(502, [], Buffer.from('sorry'));
+        }
+      },
+    });
+    const client = await rawClient(t, harness.listener.port);
+    let seen = 0;
+    const ask = async (path: string): Promise<string> => {
+      client.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const all = await client.until(new RegExp(`^[^]{${seen}}[^]*\r\n\r\n(hello|sorry)$`));
+      const answer = all.slice(seen);
+      seen = all.length;
+      return answer;
+    };
+    t.match(
+      await ask('/plain'),
+      /^HTTP\/1.1 200 OK\r\nX-A: \u00e9\r\nContent-Length: 5\r\nDate: \w{3}, [^\r]+ GMT\r\nConnection: keep-alive\r\nKeep-Alive: timeout=42\r\n\r\nhello$/,
+    );
+    t.same((await ask('/dated')).match(/date: .*/gi), ['date: Sun, 22 Nov 2026 10:00:00 GMT']);
+    t.same((await ask('/upgrade')).match(/connection: .*|keep-alive: .*/gi), ['Connection: upgrade']);
+    for (const path of ['/split', '/name', '/wide', '/status']) t.match(await ask(path), /^HTTP\/1.1 502 Bad Gateway\r\n/, path);
+    t.same(faults, Array.from({ length: 4 }, () => ['upstream_protocol', false]).flat());
+    client.socket.end('GET /plain HTTP/1.1\r\nHost: a\r\n\r\n');
+    t.match((await client.closed).text.slice(seen), /^HTTP\/1.1 200 OK\r\n/, 'a client that has said all gets its answer');
+  },
+);
+
 t.test('pipelined requests are answered in their order', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
