@@ -4,12 +4,13 @@ import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { connectPlain, connectThrough, h2Session, openTunnel } from '../support/raw-clients.ts';
+import { destroyWhenBroken } from './broken-connection.ts';
 import { type CallPlan, CallResult, type Door, isOther, type Sending, wireCall } from './calls.ts';
 import { sleep } from './checks.ts';
 import { H1Answer } from './h1-answer.ts';
 import { TUNNEL_TAG } from './store-audit.ts';
 
-const H2_PING_MS = 1_000;
+const H2_CHECK_MS = 1_000;
 /** Half of the time after which the upstream, or the gateway, closes what is idle: who uses a connection in the moment of its end loses a request. */
 const KEEP_OTHER_MS = 1_000;
 const KEEP_MS = 37_500;
@@ -144,6 +145,8 @@ export class Clients {
       // A session that breaks ends its streams without an error, and then `end` does not come.
       stream.on('end', () => {
         result.complete = stream.rstCode === 0 && !stream.aborted && result.status !== 0;
+        // Of an upload that was answered and stopped at once node:http2 keeps what it cannot send any more, and the stream with it.
+        if (stream.closed) stream.destroy();
       });
       stream.on('error', (error) => {
         result.failure = error.message;
@@ -181,9 +184,7 @@ export class Clients {
     const tunnel = isOther(door) ? this.#throughToOther(host, alpn) : connectThrough(port, `${host}:443`, caPem, { alpn });
     const socket = this.#track(await tunnel);
     const session = h2Session(socket, host);
-    // Of a connection that is broken node:http2 hears only when it writes.
-    const ping = setInterval(() => session.destroyed || session.ping(() => undefined), H2_PING_MS);
-    session.once('close', () => clearInterval(ping));
+    destroyWhenBroken(socket, H2_CHECK_MS);
     return { session, localPort: socket.localPort ?? 0 };
   }
 

@@ -3,6 +3,7 @@ import { createServer as createPlainServer, type IncomingMessage, type Server } 
 import { createSecureServer, type Http2SecureServer, type Http2ServerRequest } from 'node:http2';
 import type { Writable } from 'node:stream';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
+import { destroyWhenBroken } from './broken-connection.ts';
 import type { CleanUp } from './checks.ts';
 import { type Pace, readPace, streamEvents, wholeAnswer } from './paced-answer.ts';
 import { acceptSockets, type SeenSocket } from './sockets.ts';
@@ -13,8 +14,8 @@ export const BYSTANDER_HOST = 'api.mistral.ai';
 export const OTHER_HOST = 'stub.example';
 export const KNOWN_HOST = 'chat.deepseek.com';
 
-/** Of a connection that is broken node:http2 hears only when it writes. */
-const H2_PING_MS = 200;
+/** Less than the second within which a call that broke off is to be over. */
+const CHECK_MS = 200;
 
 /** How far the upstream got with a call. `terminal`: the event that applications act on is written; `ended`: the body's end is. */
 export type Moment = 'received' | 'answering' | 'terminal' | 'ended';
@@ -62,10 +63,7 @@ export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstrea
   };
   const take = (request: Request, response: Response): void => void serve(request, response, calls, mark);
   const secure = createSecureServer({ cert: certPem, key: keyPem, allowHTTP1: true });
-  secure.on('session', (session) => {
-    const ping = setInterval(() => session.destroyed || session.ping(() => undefined), H2_PING_MS);
-    session.once('close', () => clearInterval(ping));
-  });
+  secure.on('secureConnection', (socket) => destroyWhenBroken(socket, CHECK_MS));
   acceptSockets(secure, sockets);
   const ports = {
     tls: await open(secure, take, cleanUp),
