@@ -199,15 +199,25 @@ export class Delivery implements UpstreamEvents, Delivered {
     return contentLength === undefined ? this.#exchange.provider === undefined : contentLength > HOLD_BYTES;
   }
 
-  #startStreaming(): void {
+  /** @returns false when the head cannot be written: the call ends then, as 502 with a record (decision 3.22), and whoever reads the upstream goes on */
+  #startStreaming(): boolean {
     const head = this.#head;
-    if (!head) return;
+    if (!head) return false;
+    const headers = governedHeaders(markOf(this.#exchange, undefined), head.headers);
+    try {
+      this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
+    } catch (error) {
+      this.#handle?.abort();
+      this.onError(
+        error instanceof GatewayError ? error : new GatewayError('internal', 'The answer could not be begun.', { cause: error }),
+      );
+      return false;
+    }
     this.#streaming = true;
     this.#hash = new Sha256();
     for (const held of this.#held) this.#hash.update(held);
     if (this.#exchange.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();
-    const headers = governedHeaders(markOf(this.#exchange, undefined), head.headers);
-    this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
+    return true;
   }
 
   #hold(chunk: Uint8Array): boolean {
@@ -217,7 +227,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     else this.#meter?.push(chunk);
     if (this.#heldBytes <= HOLD_BYTES) return true;
     if (this.#exchange.door === 'direct') return this.#holdLarge(chunk.length);
-    this.#startStreaming();
+    if (!this.#startStreaming()) return true;
     let more = true;
     for (const held of this.#held) more = this.#reply.write(held);
     this.#held = [];

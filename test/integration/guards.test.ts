@@ -1,7 +1,10 @@
 import t from 'tap';
 import { via } from '../../src/outbound/net/header-filter.ts';
+import { startTestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
-import { connectPlain, connectThrough, h2Request, h2Session, openTunnel, readResponse } from '../support/raw-clients.ts';
+import { connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunnel, readResponse } from '../support/raw-clients.ts';
+import { startRawUpstream } from '../support/raw-upstream.ts';
+import { towards } from '../support/upstreams.ts';
 
 t.test('a forwarded request carries Via, and one that already does is refused on every door', async (t) => {
   const { gw, send, through, execute, upstream } = await startGoverned(t, { env: { GW_NODE_ID: 'n1' } });
@@ -167,6 +170,29 @@ t.test('trailers of an answer pass, but none that speaks in the name of the gate
     },
   });
   t.same((await send(chat())).trailers, ['X-Sum', '1']);
+});
+
+t.test('an answer that cannot be written is 502 with a record on both protocols, and the gateway lives', async (t) => {
+  const upstream = await startRawUpstream(
+    (socket, text) => {
+      const type = text.includes('/stream') ? 'text/event-stream' : 'application/json';
+      socket.write(`HTTP/1.1 999 What\r\nContent-Type: ${type}\r\nContent-Length: 6\r\n\r\ndata:\n`);
+    },
+    ['api.openai.com'],
+  );
+  t.teardown(() => upstream.close());
+  const gw = await startTestGateway(t, { env: towards(t, upstream, ['api.openai.com']) });
+  const tunnel = (alpn: string) => connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { alpn: [alpn] });
+  const session = h2Session(await tunnel('h2'), 'api.openai.com');
+  t.teardown(() => session.destroy());
+  const socket = await tunnel('http/1.1');
+  t.teardown(() => socket.destroy());
+  for (const path of ['/v1/models', '/v1/models/stream']) {
+    for (const answer of [await h2Request(session, { path }), await h1Request(socket, 'api.openai.com', { path })]) {
+      t.equal(answer.status, 502, path);
+      t.match(await gw.record(answer.headers['x-gw-record-id'] ?? ''), { decision: 'error', reason_codes: ['upstream_protocol'] }, path);
+    }
+  }
 });
 
 t.test('a method is one method, however h2 spells it: for policy, in the record and upstream', async (t) => {

@@ -99,6 +99,7 @@ t.test('what is neither a WebSocket nor a clear refusal is 502', async (t) => {
     'another protocol': `${switched}Upgrade: h2c\r\n\r\n`,
     'no protocol': 'HTTP/1.1 101 Switching Protocols\r\n\r\n',
     'no protocol that Connection names': 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n',
+    'a status beyond 599': 'HTTP/1.1 999 What\r\nContent-Length: 1\r\n\r\nx',
     'an unknown coding': 'HTTP/1.1 403 No\r\nTransfer-Encoding: gzip\r\n\r\nx',
     'interim answers without an end': 'HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n'.repeat(1_000),
   };

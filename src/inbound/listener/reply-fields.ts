@@ -57,7 +57,8 @@ export function http2Fields(
   bodiless: boolean,
 ): OutgoingHttpHeaders {
   if (!Number.isInteger(status) || status < 100 || status > 599) throw new RangeError(`no HTTP status: ${status}`);
-  const fields: OutgoingHttpHeaders = { ':status': status };
+  const fields = noFields();
+  fields[':status'] = status;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = (rawHeaders[i] ?? '').toLowerCase();
     if (name.startsWith(':')) continue;
@@ -79,9 +80,14 @@ export function trailerPairs(trailers: readonly string[]): [string, string][] {
 }
 
 export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders {
-  const fields: OutgoingHttpHeaders = {};
+  const fields = noFields();
   for (const [name, value] of trailerPairs(trailers)) append(fields, name.toLowerCase(), value);
   return fields;
+}
+
+/** Without the names that every object has, which are field names like any other. */
+function noFields(): OutgoingHttpHeaders {
+  return Object.create(null) as OutgoingHttpHeaders;
 }
 
 function append(fields: OutgoingHttpHeaders, name: string, value: string): void {

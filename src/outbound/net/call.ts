@@ -2,7 +2,7 @@ import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type ParentProxy, parentRefusal } from './parent-proxy.ts';
 import { RequestBody } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS } from './upstream-error.ts';
 
 /** Counts up slowly; a call remembers the count at each sign of life. */
 export interface SlowCounter {
@@ -100,6 +100,10 @@ export class Call implements UpstreamHandle {
     // No origin speaks of itself as a proxy: this is the parent's refusal.
     if (status === 407 && this.#parent !== undefined) {
       this.fail(parentRefusal(this.request.authority, status));
+      return;
+    }
+    if (status > MAX_STATUS) {
+      this.fail(answerError(this.request.authority, NO_STATUS));
       return;
     }
     this.#phase = 'answering';

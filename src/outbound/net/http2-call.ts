@@ -6,7 +6,7 @@ import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS } from './upstream-error.ts';
 
 /** The connection that serves a call. */
 export interface Http2Lane {
@@ -86,12 +86,11 @@ export class Http2Call implements UpstreamHandle {
   #open(): ClientHttp2Stream {
     const { authority, method, path, headers, body, bodyLength, trailers } = this.#request;
     const host = bracketHost(authority.host);
-    const fields: OutgoingHttpHeaders = {
-      ':method': method,
-      ':scheme': 'https',
-      ':authority': authority.port === 443 ? host : `${host}:${authority.port}`,
-      ':path': path,
-    };
+    const fields = noFields();
+    fields[':method'] = method;
+    fields[':scheme'] = 'https';
+    fields[':authority'] = authority.port === 443 ? host : `${host}:${authority.port}`;
+    fields[':path'] = path;
     append(fields, headers);
     const length = body instanceof Uint8Array ? body.length : bodyLength;
     if (body !== undefined && length !== undefined) fields['content-length'] = String(length);
@@ -112,8 +111,13 @@ export class Http2Call implements UpstreamHandle {
       if (this.#done) return;
       this.seen();
       this.#phase = 'answering';
+      const status = Number(headers[':status']);
+      if (!(status <= MAX_STATUS)) {
+        this.fail(answerError(this.#request.authority, NO_STATUS));
+        return;
+      }
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
-      this.#events.onHead(Number(headers[':status']), fieldsOf(more[0]), () => this.#resume(), isWhole);
+      this.#events.onHead(status, fieldsOf(more[0]), () => this.#resume(), isWhole);
       // Not before: node:http2 tells of a head in the next tick and of bytes at once, which is sooner when both are read after a write had held reading up.
       stream.on('data', (chunk: Buffer) => this.#onData(chunk));
     });
@@ -189,7 +193,7 @@ export class Http2Call implements UpstreamHandle {
   }
 
   #sendTrailers(stream: ClientHttp2Stream): void {
-    const fields: OutgoingHttpHeaders = {};
+    const fields = noFields();
     try {
       append(fields, this.#request.trailers?.() ?? NO_TRAILERS);
       stream.sendTrailers(fields);
@@ -241,6 +245,11 @@ function drained(stream: ClientHttp2Stream): Promise<void> {
     };
     stream.on('drain', done).on('close', done);
   });
+}
+
+/** Without the names that every object has, which are field names like any other. */
+function noFields(): OutgoingHttpHeaders {
+  return Object.create(null) as OutgoingHttpHeaders;
 }
 
 /** Repeated fields become lists, which node:http2 sends as repeated fields. */

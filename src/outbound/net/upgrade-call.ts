@@ -14,6 +14,8 @@ import {
   callError,
   ENDLESS_INTERIM,
   MAX_INTERIM,
+  MAX_STATUS,
+  NO_STATUS,
   NOT_HTTP,
   SWITCHED,
   timeoutError,
@@ -109,8 +111,9 @@ export class UpgradeCall implements UpstreamHandle {
     const { statusCode: status = 0, rawHeaders, httpVersionMinor } = answer;
     const framing = framingOfAnswer(rawHeaders, status, httpVersionMinor, false);
     // A 101 that names no protocol comes as an answer.
-    if (status < 200 || typeof framing === 'string') {
-      this.#refuse(status < 200 ? SWITCHED : NOT_HTTP, framing);
+    const fault = status < 200 ? SWITCHED : status > MAX_STATUS ? NO_STATUS : typeof framing === 'string' ? NOT_HTTP : undefined;
+    if (fault !== undefined) {
+      this.#refuse(fault, framing);
       return;
     }
     this.#phase = 'answering';

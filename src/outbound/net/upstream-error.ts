@@ -7,6 +7,9 @@ export type CallPhase = 'connecting' | 'sent' | 'answering';
 
 export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
 export const SWITCHED = 'switched to a protocol that nobody asked for';
+/** The last of the five classes of RFC 9110 §15. h2 clients could not be given a higher one, and the others would have to guess what it means. */
+export const MAX_STATUS = 599;
+export const NO_STATUS = 'answered with a status that HTTP does not have';
 /** Interim answers before a final one: they pass at once, whether or not the client reads, so their number is bounded. */
 export const MAX_INTERIM = 32;
 export const ENDLESS_INTERIM = 'sent interim answers without an end';

@@ -150,12 +150,15 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS)) {
       'timeout=1',
       'X-A',
       'é',
+      'Constructor',
+      'plain',
     ];
     const harness = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(201, raw, Buffer.from('hello')) });
     const { status, body, fields } = await ask(t, harness);
     t.equal(status, 201);
     t.equal(body, 'hello');
     t.ok(fields.includes('set-cookie: a=1') && fields.includes('set-cookie: b=2'));
+    t.ok(fields.includes('constructor: plain'), 'a name that objects have as well');
     t.ok(fields.includes('content-length: 5'));
     t.notOk(fields.some((field) => field.startsWith('transfer-encoding') || field.startsWith('keep-alive')));
   });

@@ -183,6 +183,16 @@ for (const pace of PACES) {
   });
 }
 
+eachClient('a status beyond 599 is 502: no client of h2 could be given it', async (t, openUpstream) => {
+  for (const status of [600, 999]) {
+    const server = await startRawUpstream((socket) => void socket.write(`HTTP/1.1 ${status} What\r\nContent-Length: 1\r\n\r\nx`));
+    const outcome = await collect(openUpstream(t), { authority: at(server) });
+    t.match(outcome.error, { code: 'upstream_protocol', message: /status that HTTP does not have/ }, `${status}`);
+    t.equal(outcome.status, 0);
+    await server.close();
+  }
+});
+
 eachClient('interim answers without an end are 502, and few of them are passed on', async (t, openUpstream) => {
   const server = await startRawUpstream((socket) => void socket.write(`HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n`.repeat(1_000)));
   t.teardown(() => server.close());
