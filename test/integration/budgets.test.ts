@@ -2,6 +2,7 @@ import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -47,7 +48,7 @@ t.test('the cap of one request', async (t) => {
       decision: 'deny',
       reason: 'budget_exceeded',
       reason_codes: ['budget_usd_max_exceeded'],
-      decision_trace: { attributes: { cost_estimate_usd: '0.015015', budget_usd_max: '0.015' } },
+      decision_trace: { attributes: { cost_estimate_usd: exactly('0.015015'), budget_usd_max: exactly('0.015') } },
     },
   });
   t.match(await governed.gw.record(String(refused.body['record_id'])), { decision: 'deny', reason: 'budget_exceeded' });
@@ -61,7 +62,10 @@ t.test('the cap of one request', async (t) => {
   t.equal(governed.upstream.requests.length, 1, 'nothing that was refused was forwarded');
 
   const estimate = { context: { estimates: { tokens_out_max: 2000 } } };
-  t.match(await call(governed, 10, {}, estimate), { status: 403, body: { decision_trace: { attributes: { cost_estimate_usd: '0.03' } } } });
+  t.match(await call(governed, 10, {}, estimate), {
+    status: 403,
+    body: { decision_trace: { attributes: { cost_estimate_usd: exactly('0.03') } } },
+  });
 });
 
 t.test('the cap of a project and month', async (t) => {
@@ -81,7 +85,9 @@ t.test('the cap of a project and month', async (t) => {
     body: {
       reason: 'budget_exceeded',
       reason_codes: ['budget_monthly_usd_max_exceeded'],
-      decision_trace: { attributes: { budget_monthly_usd_max: '0.03', spent_usd: '0.015', cost_estimate_usd: '0.015015' } },
+      decision_trace: {
+        attributes: { budget_monthly_usd_max: exactly('0.03'), spent_usd: exactly('0.015'), cost_estimate_usd: exactly('0.015015') },
+      },
     },
   });
   failing = true;
@@ -136,13 +142,13 @@ t.test('budget limits: every scope and period', async (t) => {
   t.match(
     [await of(daily), await of(monthly)],
     [
-      { spent_usd: '0', period_start: '2026-11-01' },
-      { spent_usd: '0', period_start: '2026-11-01' },
+      { spent_usd: exactly('0'), period_start: '2026-11-01' },
+      { spent_usd: exactly('0'), period_start: '2026-11-01' },
     ],
   );
   t.match(await of(weekly), { spent_usd: all, period_start: '2026-10-26' }, 'Sunday is of the same ISO week');
   clock.advance(86_400_000);
-  t.match(await of(weekly), { spent_usd: '0', period_start: '2026-11-02' });
+  t.match(await of(weekly), { spent_usd: exactly('0'), period_start: '2026-11-02' });
 });
 
 async function spentOf(gw: TestGateway, body: object): Promise<string> {
@@ -162,12 +168,12 @@ t.test("a provider's limit holds for what reaches its hosts as generic HTTP, too
       { target_path: '/v1/chat/completions', params: params(maxTokens) },
     );
   t.equal((await generic(1000)).status, 200);
-  t.match(await limits(first.gw), [{ spent_usd: '0.015' }, { spent_usd: '0.015' }], 'it counts for both');
+  t.match(await limits(first.gw), [{ spent_usd: exactly('0.015') }, { spent_usd: exactly('0.015') }], 'it counts for both');
   t.equal((await call(first, 1000)).status, 200);
   t.match(await generic(1), { status: 403, body: { reason_codes: ['budget_limit_exceeded'] } });
   await first.gw.gateway.stop();
   const second = await startTestGateway(t, { env: { GW_DATA_DIR: first.gw.dataDir } });
-  t.match(await limits(second), [{ spent_usd: '0.03' }, { spent_usd: '0.015' }]);
+  t.match(await limits(second), [{ spent_usd: exactly('0.03') }, { spent_usd: exactly('0.015') }]);
 });
 
 t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
@@ -190,7 +196,7 @@ t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
   t.same(seen[7], [1, 1, 0], 'at four fifths');
   t.same(seen[11], [1, 1, 1], 'at the limit, and once each');
   t.match(await limits(gw), [
-    { actions: ['alert'], spent_usd: '0.18', warning_threshold_pct: 50, period: 'monthly', org_id: 'default' },
+    { actions: ['alert'], spent_usd: exactly('0.18'), warning_threshold_pct: 50, period: 'monthly', org_id: 'default' },
     { actions: [] },
   ]);
 
@@ -241,7 +247,7 @@ t.test('64 callers at once never pass a cap together', async (t) => {
   const statuses = await Promise.all(Array.from({ length: 64 }, (_, at) => (doors[at % doors.length] ?? doors[0])()));
   t.equal(statuses.filter((status) => status === 200).length, 20);
   t.equal(statuses.filter((status) => status === 403).length, 44);
-  t.match(await limits(governed.gw), [{ spent_usd: '0.3', reserved_usd: '0' }]);
+  t.match(await limits(governed.gw), [{ spent_usd: exactly('0.3'), reserved_usd: exactly('0') }]);
 });
 
 t.test('midnight, new limits and removed ones while calls are under way', async (t) => {
@@ -257,21 +263,24 @@ t.test('midnight, new limits and removed ones while calls are under way', async 
   clock.advance(120_000);
   t.match(
     await of(daily),
-    { period_start: '2026-11-30', spent_usd: '0', reserved_usd: '0.03' },
+    { period_start: '2026-11-30', spent_usd: exactly('0'), reserved_usd: exactly('0.03') },
     'a new day, with the calls of the old one',
   );
   t.equal((await call(governed, 1000)).status, 403, 'what is set aside counts in the day in which it may be settled');
   const late = await createLimit(gw, { scope: 'workload', scope_id: 'default', limit_usd: '0.04', actions: ['cap'] });
-  t.match(await of(late), { spent_usd: '0', reserved_usd: '0.03' }, 'a limit made meanwhile knows of them');
+  t.match(await of(late), { spent_usd: exactly('0'), reserved_usd: exactly('0.03') }, 'a limit made meanwhile knows of them');
   await gw.admin('DELETE', `/v1/admin/budgets/limits/${weekly}`);
   held.answerAll();
   t.same(
     (await Promise.all(before)).map(({ status }) => status),
     [200, 200],
   );
-  t.match([await of(daily), await of(late)], [{ spent_usd: '0.03', reserved_usd: '0', period_start: '2026-11-30' }, { spent_usd: '0.03' }]);
+  t.match(
+    [await of(daily), await of(late)],
+    [{ spent_usd: exactly('0.03'), reserved_usd: exactly('0'), period_start: '2026-11-30' }, { spent_usd: exactly('0.03') }],
+  );
   const again = await createLimit(gw, { scope: 'org', period: 'weekly', limit_usd: '1', actions: ['cap'] });
-  t.match(await of(again), { spent_usd: '0.03', reserved_usd: '0', period_start: '2026-11-30' }, 'they ended on Monday');
+  t.match(await of(again), { spent_usd: exactly('0.03'), reserved_usd: exactly('0'), period_start: '2026-11-30' }, 'they ended on Monday');
 });
 
 /** Lets no call end before it is told to; then each is charged as much output as it allows. */
@@ -333,17 +342,17 @@ t.test('a call whose record cannot be stored is not spent, stays set aside under
   );
   t.equal((await call(governed, 1000, { project_id: 'capped' })).status, 503, 'without its intent nothing is forwarded');
   t.match(await limits(gw), [
-    { spent_usd: '0', reserved_usd: '0.015' },
-    { spent_usd: '0', reserved_usd: '0.015' },
+    { spent_usd: exactly('0'), reserved_usd: exactly('0.015') },
+    { spent_usd: exactly('0'), reserved_usd: exactly('0.015') },
   ]);
   disk.commits = true;
   t.equal((await call(governed, 2000, { project_id: 'capped' })).status, 200);
-  t.match(await limits(gw), [{ spent_usd: '0.03', reserved_usd: '0.015' }, {}]);
+  t.match(await limits(gw), [{ spent_usd: exactly('0.03'), reserved_usd: exactly('0.015') }, {}]);
   await gw.gateway.stop();
   const second = await startTestGateway(t, { clock: fakeClock(), env: { GW_DATA_DIR: gw.dataDir } });
   t.match(await limits(second), [
-    { spent_usd: '0.045', reserved_usd: '0' },
-    { spent_usd: '0.045', reserved_usd: '0' },
+    { spent_usd: exactly('0.045'), reserved_usd: exactly('0') },
+    { spent_usd: exactly('0.045'), reserved_usd: exactly('0') },
   ]);
 });
 
@@ -363,7 +372,7 @@ t.test('... or as soon as the store works again, with a record of what it cost',
   const alerts = async () => /gw_budget_alerts_total\{[^}]*\} (\d+)/.exec((await gw.admin('GET', '/metrics')).text)?.[1];
   clock.advance(1_000);
   await new Promise((resolve) => setImmediate(resolve));
-  t.match(await limits(gw), [{ spent_usd: '0', reserved_usd: '0.03' }], 'while it fails nothing changes');
+  t.match(await limits(gw), [{ spent_usd: exactly('0'), reserved_usd: exactly('0.03') }], 'while it fails nothing changes');
   t.equal(await alerts(), undefined);
   disk.commits = true;
   clock.advance(1_000);
@@ -376,16 +385,24 @@ t.test('... or as soon as the store works again, with a record of what it cost',
     status_code: 503,
     upstream_status: 200,
     error: { code: 'record_store_unavailable' },
-    metering: { tokens_out: 1000, cost_usd: '0.015', usage_reported: true },
+    metering: { tokens_out: 1000, cost_usd: exactly('0.015'), usage_reported: true },
   });
   t.equal((await gw.admin('GET', `/v1/verify/${(stored.body as { record_hash: string }).record_hash}`)).status, 200);
-  t.match(await limits(gw), [{ spent_usd: '0.015', reserved_usd: '0' }], 'the cost stands in the place of what was set aside');
+  t.match(
+    await limits(gw),
+    [{ spent_usd: exactly('0.015'), reserved_usd: exactly('0') }],
+    'the cost stands in the place of what was set aside',
+  );
   t.equal(await alerts(), '1');
   clock.advance(60_000);
   t.equal((await call(governed, 1000)).status, 200);
   await gw.gateway.stop();
   const second = await startTestGateway(t, { clock, env: { GW_DATA_DIR: gw.dataDir } });
-  t.match(await limits(second), [{ spent_usd: '0.03', reserved_usd: '0' }], 'once: the intent is gone, and records and counters agree');
+  t.match(
+    await limits(second),
+    [{ spent_usd: exactly('0.03'), reserved_usd: exactly('0') }],
+    'once: the intent is gone, and records and counters agree',
+  );
 });
 
 t.test('... and so do a call that no cap holds, and one that the provider never answered', async (t) => {
@@ -416,8 +433,8 @@ t.test('... and so do a call that no cap holds, and one that the provider never 
     return headers.get('x-gw-request-id') ?? '';
   });
   t.match(await limits(gw), [
-    { spent_usd: '0', reserved_usd: '0.015' },
-    { spent_usd: '0', reserved_usd: '0.015' },
+    { spent_usd: exactly('0'), reserved_usd: exactly('0.015') },
+    { spent_usd: exactly('0'), reserved_usd: exactly('0.015') },
   ]);
   disk.commits = true;
   clock.advance(1_000);
@@ -427,15 +444,22 @@ t.test('... and so do a call that no cap holds, and one that the provider never 
       if (status === 200) return body;
     }
   };
-  t.match(await stored(ids[0]), { error: { code: 'record_store_unavailable' }, metering: { cost_usd: '0.015', usage_reported: true } });
+  t.match(await stored(ids[0]), {
+    error: { code: 'record_store_unavailable' },
+    metering: { cost_usd: exactly('0.015'), usage_reported: true },
+  });
   t.match(await stored(ids[1]), { decision: 'error', error: { code: /^upstream_/ } });
   t.match(await limits(gw), [
-    { spent_usd: '0', reserved_usd: '0' },
-    { spent_usd: '0.015', reserved_usd: '0' },
+    { spent_usd: exactly('0'), reserved_usd: exactly('0') },
+    { spent_usd: exactly('0.015'), reserved_usd: exactly('0') },
   ]);
   await gw.gateway.stop();
   const second = await startTestGateway(t, { clock, env: { GW_DATA_DIR: gw.dataDir } });
-  t.match(await limits(second), [{ spent_usd: '0' }, { spent_usd: '0.015' }], 'nobody is charged for what was never answered');
+  t.match(
+    await limits(second),
+    [{ spent_usd: exactly('0') }, { spent_usd: exactly('0.015') }],
+    'nobody is charged for what was never answered',
+  );
 });
 
 t.test('the monthly request limit', async (t) => {
@@ -462,7 +486,7 @@ t.test('what is spent and counted survives a restart', async (t) => {
   t.equal((await call(first, 1000, { project_id: 'ä|%' })).status, 200);
   await first.gw.gateway.stop();
   const second = await startTestGateway(t, { env: { ...env, GW_DATA_DIR: first.gw.dataDir } });
-  t.match(await limits(second), [{ spent_usd: '0.015', reserved_usd: '0', scope_id: 'ä|%' }]);
+  t.match(await limits(second), [{ spent_usd: exactly('0.015'), reserved_usd: exactly('0'), scope_id: 'ä|%' }]);
   const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k' };
   const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: params(1000) };
   const again = () =>
@@ -472,7 +496,7 @@ t.test('what is spent and counted survives a restart', async (t) => {
     });
   t.match(await (await again()).json(), {
     reason_codes: ['budget_limit_exceeded'],
-    decision_trace: { attributes: { spent_usd: '0.015' } },
+    decision_trace: { attributes: { spent_usd: exactly('0.015') } },
   });
   t.match(await (await again()).json(), { reason: 'monthly_request_limit_exceeded' }, 'the second was counted, whatever became of it');
 });

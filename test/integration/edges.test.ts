@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { verifyRecord } from '../../src/record/verify-record.ts';
+import { exactly } from '../support/exactly.ts';
 import { bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 import { connectThrough, h1Request } from '../support/raw-clients.ts';
 
@@ -82,7 +83,7 @@ t.test('an aborted stream costs what was seen of it', async (t) => {
   left.socket.destroy();
   t.match(await stored(left.id), {
     stream_outcome: 'aborted',
-    metering: { tokens_in: 25, tokens_out: 1, usage_reported: true, cost_usd: '0.000024' },
+    metering: { tokens_in: 25, tokens_out: 1, usage_reported: true, cost_usd: exactly('0.000024') },
   });
   const broken = await open();
   cut();

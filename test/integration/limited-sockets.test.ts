@@ -1,6 +1,7 @@
 // What holds on a WebSocket beside policy: money, rates and the month of its responses, and each way in.
 import { once } from 'node:events';
 import t from 'tap';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { bundleOf } from '../support/governed.ts';
 import { HOST, REALTIME, RESPONSES, scene, talk } from '../support/metered-sockets.ts';
@@ -33,24 +34,24 @@ t.test('a budget limit sets each response aside while it runs, and is charged wh
   await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '0.04', actions: ['cap'] });
   const limit = async () => ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: object[] }).limits[0];
   const [first, second] = [await open(RESPONSES), await open(RESPONSES)];
-  t.match(await limit(), { spent_usd: '0', reserved_usd: '0' }, 'an open socket costs nothing');
+  t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: exactly('0') }, 'an open socket costs nothing');
   await first.say(create(2000, 'hang'), 'response.created');
-  t.match(await limit(), { spent_usd: '0', reserved_usd: /^0\.03/ });
+  t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: /^0\.03/ });
   t.match(await second.say(create(2000), 'error'), { status: 403, error: { message: /budget_limit_exceeded/ } });
-  t.match(await limit(), { spent_usd: '0', reserved_usd: /^0\.03/ }, 'what was refused sets nothing aside');
+  t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: /^0\.03/ }, 'what was refused sets nothing aside');
   const usage = { input_tokens: 0, output_tokens: 1000 };
   const done = first.until('response.completed');
   upstream.sockets[0]?.send(JSON.stringify({ type: 'response.completed', response: { id: 'resp_1', status: 'completed', usage } }));
   await done;
-  t.match(await limit(), { spent_usd: '0.015', reserved_usd: '0' }, 'settled before the end is told');
+  t.match(await limit(), { spent_usd: exactly('0.015'), reserved_usd: exactly('0') }, 'settled before the end is told');
   await second.say(create(500, 'hang'), 'response.created');
-  t.match(await limit(), { spent_usd: '0.015', reserved_usd: /^0\.0075/ });
+  t.match(await limit(), { spent_usd: exactly('0.015'), reserved_usd: /^0\.0075/ });
   const before = recorded().length;
   second.socket.terminate();
   while (recorded().length === before) await new Promise((resolve) => setImmediate(resolve));
-  t.match(await limit(), { reserved_usd: '0' }, 'a socket that dies holds nothing back');
+  t.match(await limit(), { reserved_usd: exactly('0') }, 'a socket that dies holds nothing back');
   t.match(await first.say(create(500, 'bad'), 'error'), { error: { code: 'bad' } });
-  t.match(await limit(), { reserved_usd: '0' }, 'nor does a call that the server refuses');
+  t.match(await limit(), { reserved_usd: exactly('0') }, 'nor does a call that the server refuses');
 });
 
 t.test('the rate of a workload and the requests of a month count responses, not sockets', async (t) => {

@@ -1,6 +1,7 @@
 // What a call is charged is what its provider reported, however the answer came and wherever it ended.
 import t, { type Test } from 'tap';
 import { eventually } from '../support/child.ts';
+import { exactly } from '../support/exactly.ts';
 import { ALLOW_ALL, type Governed, startGoverned } from '../support/governed.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
@@ -63,7 +64,7 @@ const OPENAI = '/openai/v1/chat/completions';
 const CHAT = { model: 'gpt-4o', messages: MESSAGES };
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const named = (type: string, value: object): string => `event: ${type}\n${data({ type, ...value })}`;
-const NOTHING = { tokens_in: 0, tokens_out: 0, cost_usd: '0', usage_reported: false };
+const NOTHING = { tokens_in: 0, tokens_out: 0, cost_usd: exactly('0'), usage_reported: false };
 
 const GEMINI = '/gemini/v1beta/models/gemini-2.5-flash:streamGenerateContent';
 const CHUNKS = [
@@ -119,7 +120,7 @@ const BROKEN: readonly Broken[] = [
     path: OPENAI,
     body: { ...CHAT, stream: true, stream_options: { include_usage: true } },
     pieces: [data({ model: 'gpt-4o', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null })],
-    metering: { tokens_in: 7, tokens_out: 2, cost_usd: '0.000065', usage_reported: false },
+    metering: { tokens_in: 7, tokens_out: 2, cost_usd: exactly('0.000065'), usage_reported: false },
   },
   {
     name: 'OpenAI chat, after its usage and before its end',
@@ -130,7 +131,7 @@ const BROKEN: readonly Broken[] = [
       // Without the empty line that would end the event.
       data({ choices: [], usage: { prompt_tokens: 1000, completion_tokens: 100 } }).trimEnd(),
     ],
-    metering: { tokens_in: 1000, tokens_out: 100, cost_usd: '0.0065', usage_reported: true },
+    metering: { tokens_in: 1000, tokens_out: 100, cost_usd: exactly('0.0065'), usage_reported: true },
   },
   {
     name: 'Anthropic: its prompt, cached parts too, and behind the first token what was said',
@@ -142,7 +143,7 @@ const BROKEN: readonly Broken[] = [
       }),
       named('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Once' } }),
     ],
-    metering: { tokens_in: 1000, tokens_out: 3, cached_tokens_in: 600, cost_usd: '0.003045', usage_reported: false },
+    metering: { tokens_in: 1000, tokens_out: 3, cached_tokens_in: 600, cost_usd: exactly('0.003045'), usage_reported: false },
   },
   {
     name: 'Gemini: what the last whole chunk said',
@@ -214,7 +215,7 @@ async function left({ gw }: Governed, path: string, body: object, pieces: readon
 t.test('answers that are no stream', async (t) => {
   const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler });
   const usage = { prompt_tokens: 1000, completion_tokens: 100, completion_tokens_details: { reasoning_tokens: 60 } };
-  const charged = { tokens_in: 1000, tokens_out: 100, reasoning_tokens_out: 60, cost_usd: '0.0065', usage_reported: true };
+  const charged = { tokens_in: 1000, tokens_out: 100, reasoning_tokens_out: 60, cost_usd: exactly('0.0065'), usage_reported: true };
   const answers = async (t: Test, name: string, answer: Omit<Answer, 'type'>, record: object, body: object = CHAT) => {
     const seen = await call(governed, OPENAI, body, { type: JSON_TYPE, ...answer });
     t.match(seen.record, record, name);
@@ -297,9 +298,9 @@ t.test('what was charged for broken answers is what budgets and bills know', asy
   await governed.gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '5', actions: ['cap'] });
   const begun = `{"usage":${JSON.stringify({ prompt_tokens: 1000, completion_tokens: 100 })},"choices":[`;
   const cut = await call(governed, OPENAI, CHAT, { type: JSON_TYPE, length: 1000, pieces: [begun], ending: 'cut' });
-  t.match(cut.record, { decision: 'error', metering: { cost_usd: '0.0065' } });
+  t.match(cut.record, { decision: 'error', metering: { cost_usd: exactly('0.0065') } });
   const get = async (path: string) => (await governed.gw.admin('GET', path)).body;
-  t.match(await get('/v1/admin/budgets/limits'), { limits: [{ spent_usd: '0.0065', reserved_usd: '0' }] });
-  t.match(await get('/v1/dashboard/summary'), { total_cost_usd: '0.0065' });
-  t.match(await get('/v1/admin/billing/summary'), { total_cost_usd: '0.0065' });
+  t.match(await get('/v1/admin/budgets/limits'), { limits: [{ spent_usd: exactly('0.0065'), reserved_usd: exactly('0') }] });
+  t.match(await get('/v1/dashboard/summary'), { total_cost_usd: exactly('0.0065') });
+  t.match(await get('/v1/admin/billing/summary'), { total_cost_usd: exactly('0.0065') });
 });

@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { verifyRecord } from '../../src/record/verify-record.ts';
 import { eventually } from '../support/child.ts';
+import { exactly } from '../support/exactly.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 import { connectPlain } from '../support/raw-clients.ts';
@@ -50,7 +51,7 @@ t.test('a record holds what is specified, no query value and no content', async 
       tokens_in: 11,
       tokens_out: 7,
       usage_reported: true,
-      cost_usd: '0.00000585',
+      cost_usd: exactly('0.00000585'),
       rate_in: '0.15',
       rate_out: '0.6',
       rate_source: 'catalogue',

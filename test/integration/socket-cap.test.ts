@@ -4,6 +4,7 @@ import t from 'tap';
 import type { WebSocket } from 'ws';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { type Json, REALTIME, RESPONSES, scene } from '../support/metered-sockets.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
@@ -91,9 +92,9 @@ t.test('a realtime response is cancelled, and charged what its server says that 
   t.ok(words > 40 && words < 80, `${words} words`);
   const record = (await records())[1];
   // 5 × 5 + 77 × 15 USD per million
-  t.match(record, { ...STOPPED, metering: { tokens_in: 5, tokens_out: 77, usage_reported: true, cost_usd: '0.00118' } });
+  t.match(record, { ...STOPPED, metering: { tokens_in: 5, tokens_out: 77, usage_reported: true, cost_usd: exactly('0.00118') } });
   t.match(await told, { record_id: record?.['record_id'], record_hash: record?.['record_hash'] });
-  t.match(await limit(), { spent_usd: '0.00118', reserved_usd: '0' });
+  t.match(await limit(), { spent_usd: exactly('0.00118'), reserved_usd: exactly('0') });
   t.match(
     await client.say({ type: 'response.create' }, 'error'),
     { decision: 'deny', error: { message: /budget_limit_exceeded/ } },
@@ -113,14 +114,14 @@ t.test('a server that does not heed the cancel loses its socket, and is charged 
   const closed = closing(client.socket);
   const told = client.say({ type: 'response.create' }, 'error');
   while (!state.heard.some(({ type }) => type === 'response.cancel')) await new Promise((resolve) => setImmediate(resolve));
-  t.match(await limit(), { spent_usd: '0', reserved_usd: /^0\.00[01]/ }, 'the server has its time');
+  t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: /^0\.00[01]/ }, 'the server has its time');
   clock.advance(2_000);
   t.match(await told, { error: { code: 'budget_exceeded' } });
   t.match(await closed, { code: 1008 });
   const record = (await records())[1] as { metering: { cost_usd: string } };
   t.match(record, { ...STOPPED, metering: { usage_reported: false } });
   t.ok(picoFromUsd(record.metering.cost_usd) > picoFromUsd(CAP));
-  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: '0' });
+  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: exactly('0') });
 });
 
 t.test('what the server says while a stopped response is stored is no other response', async (t) => {
@@ -157,7 +158,7 @@ t.test('what the server says while a stopped response is stored is no other resp
   while (!state.closed) await new Promise((resolve) => setImmediate(resolve));
   const stored = (await records()) as readonly { record_id: string; metering?: { cost_usd: string } }[];
   t.equal(new Set(stored.map(({ record_id }) => record_id)).size, 2, 'the handshake and one response');
-  t.match(await limit(), { spent_usd: stored[1]?.metering?.cost_usd, reserved_usd: '0' });
+  t.match(await limit(), { spent_usd: stored[1]?.metering?.cost_usd, reserved_usd: exactly('0') });
 });
 
 t.test('a responses socket, which knows no cancel, ends with the response; the error comes first', async (t) => {
@@ -170,7 +171,7 @@ t.test('a responses socket, which knows no cancel, ends with the response; the e
   await heard;
   const record = (await records())[1] as { metering: { cost_usd: string } };
   t.match(record, { ...STOPPED, metering: { usage_reported: false } });
-  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: '0' });
+  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: exactly('0') });
 });
 
 t.test('a socket that its client leaves pays for what was seen', async (t) => {
@@ -185,5 +186,5 @@ t.test('a socket that its client leaves pays for what was seen', async (t) => {
   const record = (await records())[1] as { metering: { cost_usd: string; tokens_out: number } };
   t.match(record, { stream_outcome: 'aborted', error: { code: 'client_gone' }, metering: { usage_reported: false } });
   t.ok(record.metering.tokens_out >= 10);
-  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: '0' });
+  t.match(await limit(), { spent_usd: record.metering.cost_usd, reserved_usd: exactly('0') });
 });

@@ -9,6 +9,7 @@ import { SpendBook } from '../../src/services/spend-book.ts';
 import { rollUpKey, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -115,18 +116,18 @@ t.test('a stream that costs more than was estimated sets more aside, and stops w
   const [first, second] = [budgets.reserve(SPENDER, usd('0.2'), usd('0.9')), budgets.reserve(SPENDER, usd('0.2'), undefined)].map(reserved);
   if (!first || !second) throw new Error('refused');
   t.equal(budgets.grow(second, usd('0.1')), undefined);
-  t.match(budgets.list(), [{ reservedUsd: '0.4' }], 'what costs less than was set aside changes nothing');
+  t.match(budgets.list(), [{ reservedUsd: exactly('0.4') }], 'what costs less than was set aside changes nothing');
   t.equal(budgets.grow(second, usd('0.6')), undefined);
-  t.match(budgets.list(), [{ reservedUsd: '0.8' }]);
+  t.match(budgets.list(), [{ reservedUsd: exactly('0.8') }]);
   t.equal(budgets.grow(first, usd('0.3')), undefined, 'the cap of the month: 0.3 beside 0.6');
   t.match(budgets.grow(first, usd('0.31')), { limit: undefined, capPico: usd('0.9'), reservedPico: usd('0.6') });
-  t.match(budgets.list(), [{ reservedUsd: '0.9' }], 'a stream that is stopped keeps what it had');
+  t.match(budgets.list(), [{ reservedUsd: exactly('0.9') }], 'a stream that is stopped keeps what it had');
   t.match(budgets.grow(second, usd('0.71')), { limit: { limit_usd: '1' }, settledPico: 0n, reservedPico: usd('0.3') });
   budgets.release(second);
   budgets.stored(budgets.count(SPENDER, usd('0.9'), clock.now()) as Counted);
   t.ok(budgets.grow(first, usd('0.11')), 'what others have spent counts, also within the reservation');
   budgets.release(first);
-  t.match(budgets.list(), [{ spentUsd: '0.9', reservedUsd: '0' }]);
+  t.match(budgets.list(), [{ spentUsd: exactly('0.9'), reservedUsd: exactly('0') }]);
 });
 
 t.test('a clock that is set ahead and back again loses nothing that was spent', async (t) => {
@@ -137,14 +138,14 @@ t.test('a clock that is set ahead and back again loses nothing that was spent', 
   spend('0.4');
   clock.set(Date.UTC(2027, 5, 1));
   spend('0.2');
-  t.match(budgets.list(), [{ spentUsd: '0.2', periodStart: '2027-06-01' }]);
+  t.match(budgets.list(), [{ spentUsd: exactly('0.2'), periodStart: '2027-06-01' }]);
   clock.set(today);
-  t.match(budgets.list(), [{ spentUsd: '0.4', periodStart: '2026-11-01' }]);
+  t.match(budgets.list(), [{ spentUsd: exactly('0.4'), periodStart: '2026-11-01' }]);
   for (let day = 1; day <= 400; day++) {
     clock.set(today + day * 86_400_000);
     spend('0.001');
   }
-  t.match(budgets.list(), [{ spentUsd: '0.023', periodStart: '2027-12-01' }], '23 December, after more days than are remembered');
+  t.match(budgets.list(), [{ spentUsd: exactly('0.023'), periodStart: '2027-12-01' }], '23 December, after more days than are remembered');
 });
 
 t.test('projects that callers merely name are forgotten, those of money, of an open call or of a limit are not', async (t) => {
