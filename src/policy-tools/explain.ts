@@ -8,6 +8,7 @@ import type { Field } from '../decide/policy/fields.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
 import type { Level, Verdict } from '../decide/policy/verdict.ts';
+import type { RecordedRequest } from './recorded-request.ts';
 import { holdsIfKnown, type IsKnown } from './three-valued.ts';
 
 /** One test of a rule on one field, or a group of them. */
@@ -68,6 +69,15 @@ export interface Explanation {
   readonly version: string;
   readonly verdict: Verdict;
   readonly layers: readonly ExplainedLayer[];
+  /** Of a record whose decision is another one than that of its rules: what it says, and why. */
+  readonly recorded?: RecordedOutcome;
+}
+
+export interface RecordedOutcome {
+  readonly decision: string;
+  readonly reason_codes: readonly string[];
+  /** `after_the_rules`: the same rules let the call run, and a later check refused it or it failed; `other_rules`: other rules took part then. */
+  readonly because: 'after_the_rules' | 'other_rules';
 }
 
 export interface ExplainOptions {
@@ -100,6 +110,21 @@ export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOp
     };
   });
   return { bundle_id: policy.bundle_id, version: policy.version, verdict, layers };
+}
+
+/** The explanation of a record, which by now may have been decided otherwise than its rules say: by a budget, a bucket, a change of the policy. */
+export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest): Explanation {
+  const { facts, isKnown, decision, reasonCodes } = request;
+  const explanation = explain(policy, facts, { isKnown });
+  const { verdict } = explanation;
+  if (decision === verdict.decision && (permits(verdict.decision) || sameTexts(reasonCodes, verdict.reason_codes))) return explanation;
+  const rules = verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`).sort();
+  const because = permits(verdict.decision) && sameTexts(rules, request.matched) ? 'after_the_rules' : 'other_rules';
+  return { ...explanation, recorded: { decision, reason_codes: reasonCodes, because } };
+}
+
+function sameTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, i) => text === b[i]);
 }
 
 function kindOf({ rules, gateCode }: CompiledLayer): ExplainedLayer['kind'] {

@@ -11,6 +11,9 @@ export interface RecordedRequest {
   readonly recordId: string;
   /** As the record says it, `error` included. */
   readonly decision: string;
+  readonly reasonCodes: readonly string[];
+  /** `layer/id` of the rules that took part, sorted. */
+  readonly matched: readonly string[];
   readonly bundleId: string;
   readonly version: string;
   readonly facts: Facts;
@@ -42,6 +45,8 @@ const KNOWN: ReadonlySet<string> = new Set(SAME.map(([, field]) => field));
 const MODEL = 'action.params.model';
 const PATH = 'action.target_path';
 const BODY = 'action.params.';
+/** Fields that can have no value when policy is asked and one in the record. */
+const LATER = /^(?:attribution\.|credential\.id$|connector\.id$)/;
 
 export function isExecutionRecord(given: Readonly<Record<string, unknown>>): boolean {
   return given['schema'] === EXECUTION_RECORD_SCHEMA;
@@ -61,11 +66,14 @@ export function recordedRequest(
   const attributes = isRecord(trace['attributes']) ? trace['attributes'] : {};
   const facts: Facts = { ...plainCall(), caller_ip: undefined, connector_id: undefined, params: {}, header_names: new Set() };
   giveFacts(facts, fieldsOf(record));
-  giveFacts(facts, attributes);
+  // What was given in the end meets requirements, whoever gave it.
+  facts.org_attribution = facts.attribution;
   const bundleId = text(trace['bundle_id']);
   const version = text(trace['version']);
   const decidedBy = candidates.find((policy) => policy.bundle_id === bundleId && policy.version === version);
   const read = new Set(decidedBy?.fields.map(({ name }) => name));
+  giveFacts(facts, missingThen(read));
+  giveFacts(facts, attributes);
   const isKnown = (field: Field): boolean => {
     const { name } = field;
     if (`context.${name}` in attributes || KNOWN.has(name) || name.startsWith('attribution.labels.')) return true;
@@ -74,7 +82,32 @@ export function recordedRequest(
     // A body's texts are left out of records, so that nothing there does not mean that nothing was there.
     return read.has(name) && !name.startsWith(BODY);
   };
-  return { recordId: text(record['record_id']), decision: text(record['decision']), bundleId, version, facts, isKnown };
+  return {
+    recordId: text(record['record_id']),
+    decision: text(record['decision']),
+    reasonCodes: texts(record['reason_codes']),
+    matched: matchedRules(trace),
+    bundleId,
+    version,
+    facts,
+    isKnown,
+  };
+}
+
+/** Fields that the policy read: whatever the record says of them came later (a default, a selection), unless the trace has them. */
+function missingThen(read: ReadonlySet<string>): Readonly<Record<string, null>> {
+  return Object.fromEntries([...read].filter((name) => LATER.test(name)).map((name) => [name, null]));
+}
+
+function matchedRules(trace: Readonly<Record<string, unknown>>): readonly string[] {
+  const layers = texts(trace['matched_layers']);
+  return texts(trace['matched_rule_ids'])
+    .map((id, i) => `${layers[i] ?? ''}/${id}`)
+    .sort();
+}
+
+function texts(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.map(text) : [];
 }
 
 function fieldsOf(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

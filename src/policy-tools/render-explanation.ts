@@ -1,4 +1,4 @@
-import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation } from './explain.ts';
+import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
 import type { Paint } from './paint.ts';
 import { shown } from './render-suite.ts';
 
@@ -18,16 +18,27 @@ const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
 };
 
 /** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
-export function renderExplanation({ verdict, layers, bundle_id: id, version }: Explanation, paint: Paint): string {
+export function renderExplanation({ verdict, layers, bundle_id: id, version, recorded }: Explanation, paint: Paint): string {
   const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.join(', ')}]`;
   const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
   const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${verdict.reason}`}`];
+  if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded)));
   lines.push(paint.dim(`bundle ${id}, version ${version}`));
   if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.join(', ')}`);
   lines.push(...effectLines(verdict.effects));
   for (const layer of layers) lines.push('', ...layerLines(layer, paint));
   if (layers.length === 0) lines.push('', 'The bundle has no rules, so it denies everything.');
   return `${lines.join('\n')}\n`;
+}
+
+const BECAUSE: Readonly<Record<RecordedOutcome['because'], string>> = {
+  after_the_rules: 'the rules let the call run; what is checked after them (caps, buckets, credentials, the way to the provider) did not',
+  other_rules:
+    'other rules took part then, so the policy was changed since under the same name and version, or the record does not hold what they read',
+};
+
+function recordedLine({ decision, reason_codes: codes, because }: RecordedOutcome): string {
+  return `the record says ${decision}${codes.length === 0 ? '' : ` [${codes.join(', ')}]`}: ${BECAUSE[because]}`;
 }
 
 function effectLines(effects: Explanation['verdict']['effects']): readonly string[] {

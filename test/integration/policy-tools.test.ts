@@ -94,6 +94,43 @@ inline_rules:
   t.match(out, '? risk/c (deny): cannot be said');
 });
 
+t.test('explain says when a record was decided by more than its rules, and sees what they saw then', async (t) => {
+  const rules = (cap: string) => `  connectors:
+    - {id: openai, when: {field: context.connector.id, equals: openai}, effect: {decision: allow, budget: {usd_max: "${cap}"}}}
+  risk:
+    - {id: nobody.pays, when: {field: attribution.project_id, exists: false}, effect: {default_attribution: {project_id: shared}}}
+    - {id: who, effect: {enforce_attribution: {require: [project_id]}}}
+`;
+  const dir = tempDir(t);
+  const explainLast = async (cap: string, policies: string) => {
+    const governed = await startGoverned(t, { bundle: bundleOf(rules(cap)) });
+    const record = join(dir, 'record.json');
+    const stored = await governed.gw.record(await call(governed, 'gpt-4o'));
+    writeFileSync(record, JSON.stringify(stored));
+    const file = join(dir, 'bundle.yaml');
+    writeFileSync(file, bundleOf(policies));
+    const plain = await gw(['policy', 'explain', record, '--policies', file]);
+    const json = await gw(['policy', 'explain', record, '--policies', file, '--json']);
+    return { stored, out: plain.out, json: JSON.parse(json.out) as { readonly recorded?: object } };
+  };
+
+  const capped = await explainLast('0.000001', rules('0.000001'));
+  t.match(capped.stored, { decision: 'deny', reason_codes: ['budget_usd_max_exceeded'] });
+  t.match(capped.out, /^allow\nthe record says deny \[budget_usd_max_exceeded\]: the rules let the call run; what is checked after them/);
+  t.match(capped.json, { recorded: { decision: 'deny', reason_codes: ['budget_usd_max_exceeded'], because: 'after_the_rules' } });
+
+  const paid = await explainLast('5', rules('5'));
+  t.match(paid.stored, { decision: 'allow', project_id: 'shared' });
+  t.match(paid.out, /^allow\nbundle test/);
+  t.match(paid.out, 'risk/nobody.pays (effects only): matched');
+  t.match(paid.out, 'yes  context.attribution.project_id exists false  (missing)');
+  t.equal(paid.json.recorded, undefined);
+
+  const changed = await explainLast('5', `${rules('5')}    - {id: shut, effect: {decision: deny, reason_codes: [shut]}}\n`);
+  t.match(changed.out, /^deny \[shut\].*\nthe record says allow: other rules took part then/);
+  t.match(changed.json, { recorded: { because: 'other_rules' } });
+});
+
 t.test('explain never shows content or secrets of a request', async (t) => {
   const dir = tempDir(t);
   const [bundle, request] = [join(dir, 'bundle.yaml'), join(dir, 'request.json')];

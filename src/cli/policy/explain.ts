@@ -3,7 +3,7 @@ import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
 import { inputOf } from '../../decide/policy/suite-case.ts';
-import { type ExplainOptions, type Explanation, explain } from '../../policy-tools/explain.ts';
+import { type ExplainOptions, type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
 import { callMeaning, factsOfRequest } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
@@ -73,8 +73,9 @@ async function explainRecord(record: Readonly<Record<string, unknown>>, values: 
     io.stderr(
       `note: the record was decided (${request.decision}) by bundle ${request.bundleId}, version ${request.version}; this is what ${policy.bundle_id}, version ${policy.version} says\n`,
     );
+    return explain(policy, request.facts, { isKnown: request.isKnown });
   }
-  return explain(policy, request.facts, { isKnown: request.isKnown });
+  return explainRecorded(policy, request);
 }
 
 async function explainCase(document: Document, values: Options, io: CliIo): Promise<Explanation> {
