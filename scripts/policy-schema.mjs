@@ -34,12 +34,13 @@ const { DAYS } = await load('decide/policy/time-window');
 
 /** Plain YAML scalars are read by their source text, so that `version: 1.10` is a text although it looks like a number. */
 const TEXT = { type: ['string', 'number', 'boolean'] };
-const LIST_OF_TEXT = { type: 'array', items: TEXT };
+const SOME_TEXT = { ...TEXT, minLength: 1 };
+const ID = { ...TEXT, pattern: '^[\\x21-\\x7e]{1,128}$' };
+const REASON_CODES = { type: 'array', items: { ...TEXT, pattern: '^[A-Za-z0-9_.:-]{1,128}$' } };
 const ref = (name) => ({ $ref: `#/definitions/${name}` });
 const closed = (properties, more = {}) => ({ type: 'object', additionalProperties: false, properties, ...more });
 const listOf = (items) => ({ type: 'array', minItems: 1, items });
 const described = (schema, description) => ({ description, ...schema });
-const patternOf = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
 const LITERALS = {
   text: TEXT,
@@ -52,18 +53,38 @@ const LITERALS = {
   open: TEXT,
   integer: { anyOf: [{ type: 'integer' }, { type: 'string', pattern: '^[+-]?\\d+$' }] },
   number: { anyOf: [{ type: 'number' }, { type: 'string', pattern: '^[+-]?\\d' }] },
-  money: { anyOf: [{ type: 'string', pattern: '^\\d+(\\.\\d+)?$' }, { type: 'number' }] },
+  money: {
+    anyOf: [
+      { type: 'string', pattern: '^\\d+(\\.\\d+)?$' },
+      { type: 'number', minimum: 0 },
+    ],
+  },
   boolean: { enum: [true, false, 'true', 'false'] },
-  time: { type: 'string' },
+  time: { type: 'string', pattern: '^\\d{4}-' },
 };
 
-const WINDOW = closed({ days: listOf({ enum: [...DAYS] }), from: { type: 'string' }, to: { type: 'string' } }, { minProperties: 1 });
+const CLOCK = '([01]\\d|2[0-3]):[0-5]\\d';
+const WINDOW = closed(
+  {
+    days: listOf({ enum: [...DAYS] }),
+    from: { type: 'string', pattern: `^${CLOCK}$` },
+    to: { type: 'string', pattern: `^(${CLOCK}|24:00)$` },
+  },
+  { minProperties: 1 },
+);
+const RANGE = { type: 'string', pattern: '^[0-9A-Fa-f.:]+(/\\d+)?$' };
 
-function operand({ operand: kind }, literal) {
-  if (kind === 'literals') return { type: 'array', items: literal };
-  if (kind === 'text') return TEXT;
-  if (kind === 'ranges') return { anyOf: [TEXT, listOf(TEXT)] };
-  return kind === 'window' ? WINDOW : literal;
+/** What stands behind an operator. In open fields the literal's own type counts: an order is one of numbers, and a part of a text is a text. */
+function operand(operator, field) {
+  const kind = operator.operand;
+  const open = field.type === 'open';
+  if (kind === 'literals') return { type: 'array', items: literalOf(field) };
+  // A pattern is its source text, and an element that a list contains may be a number.
+  const asWritten = operator === OPERATORS.matches || isFor(operator, { type: 'list' });
+  if (kind === 'text') return open && !asWritten ? { type: 'string' } : TEXT;
+  if (kind === 'ranges') return { anyOf: [RANGE, listOf(RANGE)] };
+  if (kind === 'window') return WINDOW;
+  return open && !isFor(operator, { type: 'text' }) ? { type: 'number' } : literalOf(field);
 }
 
 const FIELDS = FIELD_NAMES.map((name) => ({ name, open: name.includes('<'), ...pick(namedField(name)) }));
@@ -84,9 +105,7 @@ function clause() {
     if: { required: ['field'], properties: { field: fieldNames(FIELDS.filter((field) => field.kind === kind.kind)) } },
     // biome-ignore lint/suspicious/noThenProperty: that is its name in JSON Schema
     then: {
-      properties: Object.fromEntries(
-        Object.entries(OPERATORS).map(([name, op]) => [name, isFor(op, kind) ? operand(op, literalOf(kind)) : false]),
-      ),
+      properties: Object.fromEntries(Object.entries(OPERATORS).map(([name, op]) => [name, isFor(op, kind) ? operand(op, kind) : false])),
     },
   }));
   return closed(
@@ -109,8 +128,13 @@ function fieldNames(fields) {
   return { anyOf: [...(names.length === 0 ? [] : [{ enum: names }]), ...patterns] };
 }
 
+/** The pattern of an open name: a path has no empty part. */
+function withSuffix(name) {
+  return name.replace(/<.*$/, '').replaceAll('.', '\\.') + (name.endsWith('<path>') ? '[^.]+(\\.[^.]+)*' : '.+');
+}
+
 function openPattern(name) {
-  return `^(context\\.)?${patternOf(name.replace(/<.*$/, ''))}.+`;
+  return `^(context\\.)?${withSuffix(name)}$`;
 }
 
 /** `conditions: {field: value or operators}`. */
@@ -127,7 +151,7 @@ function conditions() {
 
 function testOf(kind) {
   const fitting = Object.entries(OPERATORS).filter(([, operator]) => isFor(operator, kind));
-  const operators = Object.fromEntries(fitting.map(([name, op]) => [name, described(operand(op, literalOf(kind)), op.help)]));
+  const operators = Object.fromEntries(fitting.map(([name, op]) => [name, described(operand(op, kind), op.help)]));
   return {
     anyOf: [literalOf(kind), closed({ exists: { type: 'boolean' }, negate: { type: 'boolean' }, ...operators }, { minProperties: 1 })],
   };
@@ -135,23 +159,28 @@ function testOf(kind) {
 
 const EFFECT_VALUES = {
   decision: { enum: [...DECISIONS] },
-  text: TEXT,
-  texts: LIST_OF_TEXT,
+  text: SOME_TEXT,
+  texts: REASON_CODES,
   amount: LITERALS.money,
-  count: { type: 'integer', minimum: 1 },
+  count: {
+    anyOf: [
+      { type: 'integer', minimum: 1, maximum: 999_999_999 },
+      { type: 'string', pattern: '^[1-9]\\d{0,8}$' },
+    ],
+  },
   credential_mode: { enum: [...CREDENTIAL_MODES] },
   attribution_keys: { type: 'array', items: { type: 'string', pattern: '^(customer_id|account_id|project_id|labels\\..+)$' } },
   attribution_values: {
     type: 'object',
     minProperties: 1,
-    patternProperties: { '^(customer_id|account_id|project_id|labels\\..+)$': TEXT },
+    patternProperties: { '^(customer_id|account_id|project_id|labels\\..+)$': SOME_TEXT },
     additionalProperties: false,
   },
   mutations: listOf(closed({ key: { type: 'string', pattern: mutablePattern() }, value: true }, { required: ['key', 'value'] })),
 };
 
 function mutablePattern() {
-  return `^(${MUTABLE.map((key) => patternOf(key.replace(/<.*$/, '')) + (key.includes('<') ? '.+' : '')).join('|')})$`;
+  return `^(${MUTABLE.map((key) => (key.includes('<') ? withSuffix(key) : key.replaceAll('.', '\\.'))).join('|')})$`;
 }
 
 function effect() {
@@ -164,13 +193,13 @@ function effect() {
 }
 
 const RULE_VALUES = {
-  id: described(TEXT, 'Unique in its layer; an overlay replaces the rule of the same layer and id.'),
+  id: described(ID, 'Unique in its layer; an overlay replaces the rule of the same layer and id.'),
   priority: { type: 'integer', description: 'Higher comes first; default 0.' },
   when: described(ref('clause'), 'A condition: a field with operators, or all, any, not.'),
   conditions: described(ref('conditions'), 'A condition as a map of fields; all must hold.'),
   effect: described(ref('effect'), 'What happens when the condition holds.'),
   disabled: { type: 'boolean', description: 'Takes the rule of the same layer and id of an earlier level away.' },
-  description: { type: 'string' },
+  description: TEXT,
 };
 
 const LAYERS = { enum: [...STANDARD_LAYERS] };
@@ -184,7 +213,7 @@ const STRATEGY = {
 const RULE_DEFINITIONS = {
   rule: closed(Object.fromEntries(RULE_KEYS.map((key) => [key, RULE_VALUES[key]])), {
     required: ['id'],
-    anyOf: [{ required: ['effect'] }, { required: ['disabled'] }],
+    anyOf: [{ required: ['effect'] }, { required: ['disabled'], properties: { disabled: { const: true } } }],
   }),
   clause: clause(),
   conditions: conditions(),
@@ -195,9 +224,9 @@ const RULE_DEFINITIONS = {
 const bundle = closed(
   {
     schema: { const: BUNDLE_SCHEMA },
-    bundle_id: TEXT,
-    version: TEXT,
-    description: { type: 'string' },
+    bundle_id: ID,
+    version: ID,
+    description: TEXT,
     evaluation: closed({
       stop_on: { type: 'array', items: { enum: [...DECISIONS] }, description: 'Decisions that end the evaluation after their layer.' },
       merge_strategy: STRATEGY,
@@ -215,7 +244,7 @@ const bundle = closed(
 const ruleFile = closed(
   {
     schema: { const: RULE_FILE_SCHEMA },
-    description: { type: 'string' },
+    description: TEXT,
     layer: { anyOf: [LAYERS, { type: 'string', pattern: CUSTOM_LAYER }] },
     rules: RULES,
   },

@@ -1,9 +1,11 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
+import { readRegularFile } from '../base/lib/regular-file.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../base/lib/utf8.ts';
+import { MAX_YAML_LENGTH } from '../base/lib/yaml.ts';
 import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
 
@@ -19,6 +21,8 @@ export interface PolicyFolder {
   readonly hash: string;
 }
 
+/** What a text that is parsed has at most: three bytes are the most for a UTF-16 unit. */
+export const MAX_BYTES = 3 * MAX_YAML_LENGTH;
 const BUNDLE = 'bundle.yaml';
 const ADDONS = 'addons';
 const OVERLAYS = { org: 'overlays/org.yaml', node: 'overlays/node.yaml' };
@@ -89,11 +93,11 @@ async function addonNames(dir: string): Promise<readonly string[]> {
   }
 }
 
-/** The text of a file, undefined when there is none. */
+/** The text of a file, undefined when there is none. @throws GatewayError `invalid_policy` for what cannot be read or is no text */
 async function readText(dir: string, file: string): Promise<string | undefined> {
   let bytes: Uint8Array;
   try {
-    bytes = await readFile(join(dir, file));
+    bytes = await readRegularFile(join(dir, file), MAX_BYTES);
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw unreadable(join(dir, file), error);

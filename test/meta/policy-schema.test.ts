@@ -7,6 +7,9 @@ import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { parseYaml, toPlain } from '../../src/base/lib/yaml.ts';
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../src/decide/policy/bundle.ts';
+import { EFFECT_SHAPES } from '../../src/decide/policy/effect-shapes.ts';
+import { FIELD_NAMES } from '../../src/decide/policy/fields.ts';
+import { OPERATORS } from '../../src/decide/policy/operators.ts';
 import { readSuite, SUITE_SCHEMA } from '../../src/decide/policy/suite.ts';
 import { inputOf } from '../../src/decide/policy/suite-case.ts';
 import { compileAll } from '../decide/policy/policy-facts.ts';
@@ -92,6 +95,57 @@ t.test('whatever loads is accepted: all cases of the language', async (t) => {
   t.ok(seen > 100);
 });
 
+t.test('however a value is quoted, what loads is accepted', async (t) => {
+  const values = [
+    'x',
+    '"x"',
+    '5',
+    '"5"',
+    '-1',
+    '007',
+    '1e3',
+    '1.5',
+    '"1.5"',
+    'true',
+    '"true"',
+    'null',
+    '[]',
+    '[x]',
+    '["x", 5]',
+    '{}',
+    '"08:00"',
+  ];
+  const times = [
+    '2026-01-01T00:00:00Z',
+    '24:00',
+    '10.0.0.0/8',
+    '["::1/128"]',
+    'openai',
+    'mon',
+    '{days: [mon], from: "22:00"}',
+    'labels.a.b',
+  ];
+  const rules = [...values, ...times].flatMap((value) => [
+    ...FIELD_NAMES.map((name) => name.replace(/<.*/, 'x-y.z')).flatMap((field) => [
+      ...Object.keys(OPERATORS).map((operator) => `{id: a, when: {field: ${field}, ${operator}: ${value}}, effect: {decision: deny}}`),
+      `{id: a, conditions: {${field}: ${value}}, effect: {decision: deny}}`,
+    ]),
+    ...Object.entries(EFFECT_SHAPES).flatMap(([name, shape]) =>
+      shape.kind === 'map'
+        ? Object.keys(shape.members).map((member) => `{id: a, effect: {${name}: {${member}: ${value}}}}`)
+        : [`{id: a, effect: {${name}: ${value}}}`],
+    ),
+    ...['id', 'priority', 'description'].map((key) => `{id: b, ${key}: ${value}, effect: {decision: deny}}`.replace('id: b, id:', 'id:')),
+  ]);
+  const loads = rules.filter((one) => {
+    const text = `schema: gw.policy_bundle.v1\ninline_rules: {targets: [${one}]}`;
+    return parseYaml(text, 'x').errors.length === 0 && compileAll({ text }).errors === undefined;
+  });
+  const refused = loads.filter((one) => !bundles.validate(plain(`schema: gw.policy_bundle.v1\ninline_rules: {targets: [${one}]}`)));
+  t.ok(loads.length > 1000, `${loads.length} of ${rules.length} load`);
+  t.same(refused, []);
+});
+
 t.test('what a person gets wrong is marked while it is typed', async (t) => {
   const rule = (text: string) => plain(`schema: gw.policy_bundle.v1\ninline_rules: {targets: [${text}]}`);
   t.ok(bundles.validate(rule('{id: a, when: {field: context.purpose, equals: x}, effect: {decision: deny}}')), bundles.text());
@@ -117,6 +171,20 @@ t.test('what a person gets wrong is marked while it is typed', async (t) => {
     '{id: a, priorty: 1, effect: {decision: deny}}',
     '{id: a}',
     '{effect: {decision: deny}}',
+    '{id: a, disabled: false}',
+    '{id: "a b", effect: {decision: deny}}',
+    '{id: a, description: [x], effect: {decision: deny}}',
+    '{id: a, when: {field: context.action.params.a..b, equals: x}, effect: {decision: deny}}',
+    '{id: a, when: {field: context.action.params.n, gt: "5"}, effect: {decision: deny}}',
+    '{id: a, when: {field: context.labels.team, starts_with: 5}, effect: {decision: deny}}',
+    '{id: a, when: {field: context.caller_ip, cidr: intranet}, effect: {decision: deny}}',
+    '{id: a, when: {field: context.time, gt: tomorrow}, effect: {decision: deny}}',
+    '{id: a, conditions: {context.time: {between: {from: "8:00"}}}, effect: {decision: deny}}',
+    '{id: a, effect: {rate_limit: {requests_per_minute: 1000000000}}}',
+    '{id: a, effect: {budget: {usd_max: -1}}}',
+    '{id: a, effect: {decision: deny, reason: ""}}',
+    '{id: a, effect: {decision: deny, reason_codes: [not allowed]}}',
+    '{id: a, effect: {mutations: [{key: action.params..a, value: x}]}}',
   ]) {
     t.notOk(bundles.validate(rule(wrong)), wrong);
   }

@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
@@ -155,6 +157,36 @@ const BROKEN: Readonly<Record<string, Broken>> = {
   'no space behind a colon': { text: but('id: no.gpt4', 'id:no.gpt4'), at: '11:7', says: /single line/, hint: /colon, with a space/ },
   'a colon in a text': { text: but('reason: use a', 'reason: use: a'), at: '13:40', says: /flow/, hint: /needs quotes/ },
   'a reserved character': { text: but('equals: gpt-4', 'equals: @gpt'), at: '12:58', says: /reserved character @/, hint: /quotes/ },
+  'a merge key': {
+    text: but('- id: no.gpt4\n', '- <<: {id: no.gpt4}\n      id: no.gpt4\n'),
+    at: '11:7',
+    says: /unknown key of a rule "<<"/,
+    hint: /merge keys are not part of YAML 1\.2/,
+  },
+  'a rule that stands twice by an alias': {
+    text: `${HEAD}inline_rules:\n  risk:\n    - &r {id: a, effect: {decision: deny}}\n    - *r\n`,
+    at: '5:7',
+    says: /already has a rule "a", at .*:4/,
+    hint: /another id/,
+  },
+  'yes for true': {
+    text: but(WHEN, 'when: {field: context.purpose, exists: yes}'),
+    at: '12:46',
+    says: /exists must be true or false/,
+    hint: /yes, no, on and off are texts/,
+  },
+  'true in quotes': {
+    text: but(WHEN, 'when: {field: context.purpose, exists: "true"}'),
+    at: '12:46',
+    says: /exists must be true or false/,
+    hint: /without quotes/,
+  },
+  'a bucket that is too large': {
+    text: but('{decision: deny,', '{rate_limit: {requests_per_minute: 1000000000},'),
+    at: '13:50',
+    says: /from 1 to 999999999/,
+    hint: /digits/,
+  },
   'a tag': { text: but('equals: gpt-4', 'equals: !!js/regexp gpt-4'), at: '12:58', says: /tag/, hint: /plain value/ },
   'two documents': { text: `${SOUND}---\n${SOUND}`, at: '14:1', says: /second document/, hint: /---/ },
   'an alias of itself': { text: `${HEAD}inline_rules: &r\n  risk: *r\n`, at: '3:9', says: /no anchor/, hint: /&r/ },
@@ -225,6 +257,33 @@ for (const [name, broken] of Object.entries(BROKEN)) {
     isTold(t, out + err, join(place.dir, 'bundle.yaml'), broken, 'checked');
   });
 }
+
+t.test('what is no file is refused, and not waited for', async (t) => {
+  const place = await somePlace(t);
+  place.write('bundle.yaml', `${HEAD}files: [rules/pipe.yaml]\n`);
+  place.write('rules/sound.yaml', 'schema: gw.rule_file.v1\nlayer: risk\nrules: []\n');
+  const pipe = join(place.dir, 'rules', 'pipe.yaml');
+  const says = async (what: RegExp) => {
+    t.match((await refusal(place.open())).message, what);
+    for (const path of [place.dir, join(place.dir, 'bundle.yaml')]) t.ok((await gw(['policy', 'check', path])).code > 0);
+  };
+  if (process.platform !== 'win32') {
+    t.equal(spawnSync('mkfifo', [pipe]).status, 0);
+    await says(/pipe\.yaml: the file cannot be read \(it is no regular file\)/);
+    unlinkSync(pipe);
+    symlinkSync('/dev/zero', pipe);
+    await says(/it is no regular file/);
+    unlinkSync(pipe);
+  }
+  mkdirSync(pipe);
+  await says(/pipe\.yaml: the file cannot be read/);
+  rmdirSync(pipe);
+  writeFileSync(pipe, '#'.repeat(12 * 1024 * 1024 + 1));
+  await says(/it is larger than 12582912 bytes/);
+  unlinkSync(pipe);
+  symlinkSync('sound.yaml', pipe);
+  t.equal((await place.open()).current().policy.layers.length, 1, 'what a link points to is read');
+});
 
 t.test('the policy that was broken is sound', async (t) => {
   const place = await somePlace(t);

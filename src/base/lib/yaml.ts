@@ -264,7 +264,8 @@ class Reader {
     }
     this.#hasAliases = true;
     this.#count(target.size, offset);
-    return target.node;
+    // What is inside stands at the anchor, the whole of it here.
+    return { ...target.node, ...this.#at(offset) };
   }
 
   #count(nodes: number, offset: number): void {

@@ -5,6 +5,7 @@ import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
 import { actionTypeConnectors, canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
@@ -13,7 +14,7 @@ import type { PlanTier } from '../../decide/policy/layers.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
-import { readPolicyFolder } from '../../services/policy-folder.ts';
+import { MAX_BYTES, readPolicyFolder } from '../../services/policy-folder.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { policySettings } from './options.ts';
 
@@ -66,7 +67,9 @@ async function readOneFile(path: string, tier: PlanTier): Promise<PolicyInput> {
   if (isRuleFile(text)) return { ...aloneInABundle(text), tier };
   const files = new Map<string, string>();
   for (const name of ruleFileNames(text)) {
-    const named = await readUtf8(join(dirname(path), name)).catch(() => undefined);
+    const named = await readRegularFile(join(dirname(path), name), MAX_BYTES)
+      .then(asUtf8)
+      .catch(() => undefined);
     if (named !== undefined) files.set(name, named);
   }
   return { bundle: text, files, tier };

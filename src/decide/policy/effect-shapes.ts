@@ -31,7 +31,7 @@ export const EFFECT_SHAPES = {
     kind: 'map',
     help: 'A bucket of its own for this rule and each workload.',
     members: {
-      requests_per_minute: { kind: 'count', help: 'Size of the bucket and its refill in a minute; a whole number of at least 1.' },
+      requests_per_minute: { kind: 'count', help: 'Size of the bucket and its refill in a minute; a whole number from 1 to 999999999.' },
     },
   },
   budget: {

@@ -114,7 +114,14 @@ function readRateLimit(entry: YamlEntry, place: Place, effects: RuleEffects, rea
       const text = reader.problems.scalar(value, at, 'requests_per_minute')?.source;
       if (text === undefined) return;
       if (POSITIVE_INTEGER.test(text)) effects.requestsPerMinute = Number(text);
-      else reader.problems.add(at, value, 'bad_value', 'requests_per_minute must be a whole number of at least 1');
+      else
+        reader.problems.add(
+          at,
+          value,
+          'bad_value',
+          'requests_per_minute must be a whole number from 1 to 999999999',
+          'write digits alone, as in 60',
+        );
     },
   });
 }

@@ -65,6 +65,16 @@ export class Problems {
 
   /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
   unknown(place: Place, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
+    if (name === '<<') {
+      this.add(
+        place,
+        node,
+        code,
+        `unknown ${what} "<<"`,
+        'merge keys are not part of YAML 1.2: write the members out, or the whole value as an alias',
+      );
+      return;
+    }
     const nearest = nearestName(name, known);
     const few = known.length <= 12 ? `one of ${known.join(', ')}` : undefined;
     this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? few : `did you mean "${nearest}"?`);
@@ -110,7 +120,9 @@ export class Problems {
 
   boolean(node: YamlNode, place: Place, what: string): boolean | undefined {
     if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value;
-    this.add(place, node, 'bad_type', `${what} must be true or false`, 'write it without quotes');
+    const quoted = node.kind === 'scalar' && node.quoted;
+    const hint = quoted ? 'write it without quotes' : 'write true or false (yes, no, on and off are texts in YAML 1.2)';
+    this.add(place, node, 'bad_type', `${what} must be true or false`, hint);
     return undefined;
   }
 

@@ -39,6 +39,8 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   }
   const disabledNode = members.get('disabled')?.value;
   const disabled = disabledNode !== undefined && problems.boolean(disabledNode, place.at('disabled'), 'disabled') === true;
+  const description = members.get('description')?.value;
+  if (description !== undefined) problems.scalar(description, place.at('description'), 'description');
   const effect = members.get('effect')?.value;
   if (effect === undefined && !disabled)
     problems.add(place, node, 'missing_key', 'the rule has no effect', 'add what it does, such as effect: {decision: deny}');
