@@ -1,8 +1,8 @@
 import t from 'tap';
-import { verifyRecord } from '../../src/record/verify-record.ts';
 import { type AimockUpstream, MOCK_TEXT, MOCK_USAGE, startAimock } from '../support/aimock.ts';
 import { exactly } from '../support/exactly.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { isVerified } from '../support/is-verified.ts';
 import { connectPlain, connectThrough, h1Request, h2Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
 import { towardsMock } from '../support/upstreams.ts';
 
@@ -62,7 +62,7 @@ t.test('one call through each door', async (t) => {
       target_host: 'api.openai.com',
       metering: { tokens_in: MOCK_USAGE.tokensIn, tokens_out: MOCK_USAGE.tokensOut, usage_reported: true, rate_in: '0.15' },
     });
-    t.ok(verifyRecord(record).ok);
+    t.ok(isVerified(record));
     t.match((await gw.admin('GET', `/v1/verify/${String(body['record_hash'])}`)).body, { status: 'pending_inclusion' });
   });
 

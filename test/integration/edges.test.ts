@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { verifyRecord } from '../../src/record/verify-record.ts';
 import { exactly } from '../support/exactly.ts';
 import { bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
+import { isVerified } from '../support/is-verified.ts';
 import { connectThrough, h1Request } from '../support/raw-clients.ts';
 
 t.test('the ambient port serves CONNECT, absolute-form and trust material, nothing else', async (t) => {
@@ -157,7 +157,7 @@ t.test('__proto__ is a name like any other', async (t) => {
   t.equal(response.status, 200);
   const { text } = await gw.admin('GET', `/v1/records/${response.headers.get('x-gw-record-id') ?? ''}`);
   t.match(text, '"labels":{"__proto__":"a","constructor":"b"}');
-  t.ok(verifyRecord(JSON.parse(text)).ok);
+  t.ok(isVerified(JSON.parse(text)));
   t.notOk('x' in {});
 });
 

@@ -1,8 +1,8 @@
 // What a whole gateway does about the name in the ClientHello of a passed tunnel (decisions 3.9, 7.3).
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
-import { verifyRecord } from '../../src/record/verify-record.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { isVerified } from '../support/is-verified.ts';
 import { connectThrough, h1Request } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 import { startTlsUpstream, type TestUpstream } from '../support/tls-upstream.ts';
@@ -49,7 +49,7 @@ t.test('an AI host in the ClientHello of a tunnel to another host ends it, with 
     org_id: 'default',
     workload_id: 'default',
   });
-  t.ok(verifyRecord(record).ok);
+  t.ok(isVerified(record));
   t.match((await gw.admin('GET', '/metrics')).text, /gw_policy_deny_total\{org_id="default",reason_code="sni_mismatch"\} 3/);
 });
 

@@ -3,11 +3,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { verifyRecord } from '../../src/record/verify-record.ts';
 import { eventually } from '../support/child.ts';
 import { exactly } from '../support/exactly.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
+import { isVerified } from '../support/is-verified.ts';
 import { connectPlain } from '../support/raw-clients.ts';
 
 /** What the specification and decision 7.2 list, and `reason`. */
@@ -59,7 +59,7 @@ t.test('a record holds what is specified, no query value and no content', async 
   });
   t.notOk('stream_outcome' in record, 'absent when not a stream');
   t.notMatch(JSON.stringify(record), /hidden|hello|sk-client/);
-  t.ok(verifyRecord(record).ok);
+  t.ok(isVerified(record));
   const raw = await gw.admin('GET', `/v1/records/${String(record['record_id'])}`);
   t.match(raw.text, /^\{"action_method":/, 'as canonical text');
   t.equal(
@@ -102,7 +102,7 @@ t.test('texts that are not well-formed Unicode: refused on the structured API, r
   t.equal(upstream.requests.at(-1)?.body.toString(), body, 'what is sent stays as it was');
   const record = await recordOf(answer);
   t.match(record, { model: 'bad-\ufffd', project_id: 'café' });
-  t.ok(verifyRecord(record).ok);
+  t.ok(isVerified(record));
   t.equal(record['record_hash'], answer.headers['x-gw-record-hash']);
 });
 

@@ -32,8 +32,8 @@ export async function startProviders(t: HasTeardown): Promise<ProviderUpstream> 
         const own = ownAnswer(request, body);
         if (own === undefined) forward(request, body, response, mockPort);
         else {
-          response.writeHead(own.status ?? 200, { 'Content-Type': 'application/json', ...own.headers });
-          for (const piece of typeof own.body === 'string' || own.body instanceof Uint8Array ? [own.body] : own.body) response.write(piece);
+          response.writeHead(200, { 'Content-Type': 'application/json', ...own.headers });
+          for (const piece of typeof own.body === 'string' ? [own.body] : own.body) response.write(piece);
           response.end();
         }
       });

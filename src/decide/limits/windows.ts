@@ -28,8 +28,3 @@ export function windowStart(period: Period, day: number): number {
 export function earliestStart(day: number): number {
   return Math.min(...PERIODS.map((period) => windowStart(period, day)));
 }
-
-/** Milliseconds since the epoch at which a day begins. */
-export function dayStartMs(day: number): number {
-  return day * DAY_MS;
-}

@@ -1,4 +1,3 @@
-import type { ErrorDetail } from '../../../src/base/lib/gateway-error.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../../src/decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../../src/decide/policy/compiled.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
@@ -38,13 +37,6 @@ export function policyOf(text: string): CompiledPolicy {
   const { policy, errors } = compileAll({ text });
   if (policy === undefined) throw new Error(`the bundle does not load: ${JSON.stringify(errors, null, 2)}\n${text}`);
   return policy;
-}
-
-/** The mistakes of a bundle that must not load. */
-export function errorsOf(text: string): readonly ErrorDetail[] {
-  const { errors } = compileAll({ text });
-  if (errors === undefined) throw new Error(`the bundle loads:\n${text}`);
-  return errors;
 }
 
 /** A bundle of inline rules; YAML is a superset of JSON. */
