@@ -1,11 +1,12 @@
 /*
  * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments: `--tenth` (what CI runs), `--soak` (an
- * hour of soak and nothing else), `--only kills|chaos|soak|hosts|budgets|memory|million|fuzz`, and `--seed`, `--rounds`, `--seconds`, `--rate`, `--non-ai`,
- * `--upstream-client`, `--parser` for the proofs themselves. Ends with `N passed, N failed`.
+ * hour of soak and nothing else), `--only kills|chaos|soak|hosts|budgets|memory|million|fuzz`; all others are for the proofs themselves, which list them in
+ * test/proof/settings.ts. Ends with `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { forTests } from './child-environment.mjs';
 import { projectRoot, setUp } from './setup.mjs';
@@ -24,6 +25,8 @@ async function main() {
   if (!existsSync('/proc/self/fd')) throw new Error('the proofs read /proc and run on Linux only');
   // Types are for the tests to check; a proof is about what runs.
   await setUp({ typeCheck: false });
+  const { proofSettings } = await import(pathToFileURL(join(projectRoot, 'build', 'test', 'proof', 'settings.js')).href);
+  proofSettings(options);
   const total = { passed: 0, failed: 0 };
   for (const proof of proofs) {
     const { passed, failed } = await run(proof, options);
@@ -36,27 +39,20 @@ async function main() {
 
 /** Which proofs, and what they are told. */
 function wanted() {
-  const { values } = parseArgs({
-    options: {
-      tenth: { type: 'boolean' },
-      soak: { type: 'boolean' },
-      only: { type: 'string' },
-      seed: { type: 'string' },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
-      rate: { type: 'string' },
-      'non-ai': { type: 'string' },
-      'upstream-client': { type: 'string' },
-      parser: { type: 'string' },
-    },
-  });
+  const options = { tenth: { type: 'boolean' }, soak: { type: 'boolean' }, only: { type: 'string' } };
+  // Not strict: what is not ours is passed on as it was written, and the proofs are strict about it.
+  const { values, tokens } = parseArgs({ options, strict: false, tokens: true });
+  const ours = new Set(
+    tokens
+      .filter(({ name }) => name in options)
+      .flatMap(({ index, value, inlineValue }) => (value === undefined || inlineValue ? [index] : [index, index + 1])),
+  );
   const only = values.soak ? 'soak' : values.only;
   if (only !== undefined && !PROOFS.includes(only)) throw new Error(`--only takes one of ${PROOFS.join(', ')}`);
   if (values.tenth && values.soak) throw new Error('--tenth and --soak exclude each other');
-  const options = [...(values.tenth ? ['--tenth'] : []), ...(values.soak ? ['--long'] : [])];
-  const passed = ['seed', 'rounds', 'seconds', 'rate', 'non-ai', 'upstream-client', 'parser'];
-  for (const name of passed) if (values[name] !== undefined) options.push(`--${name}`, values[name]);
-  return { proofs: only === undefined ? PROOFS : [only], options };
+  const passedOn = process.argv.slice(2).filter((_, index) => !ours.has(index));
+  const length = values.tenth ? ['--tenth'] : values.soak ? ['--long'] : [];
+  return { proofs: only === undefined ? PROOFS : [only], options: [...length, ...passedOn] };
 }
 
 /** Runs one proof; its own closing line is read and kept back. A proof that ends without one, or wrongly, has failed. */

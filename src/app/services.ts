@@ -8,6 +8,7 @@ import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { DeferredUsage } from '../pipeline/deferred-usage.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
+import type { CallServices } from '../pipeline/stage.ts';
 import { BudgetService } from '../services/budgets.ts';
 import { CredentialService } from '../services/credentials.ts';
 import { Discovery } from '../services/discovery.ts';
@@ -32,17 +33,9 @@ export interface Ground {
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
-export interface Services {
-  readonly policies: PolicyService;
+export interface Services extends CallServices {
   /** What every bundle of this gateway is compiled with. */
   readonly language: LanguageOptions;
-  readonly workloads: WorkloadService;
-  readonly rateLimits: RateLimitService;
-  readonly monthlyRequests: MonthlyRequests;
-  readonly credentials: CredentialService;
-  readonly budgets: BudgetService;
-  readonly deferred: DeferredUsage;
-  readonly idempotency: IdempotencyService;
   /** Called for each budget that reaches a threshold. */
   readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
   /** Undefined when `GW_DISCOVERY_ENABLED=false`. */

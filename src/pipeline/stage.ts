@@ -39,24 +39,28 @@ export interface PipelineSettings {
   readonly stopAtCap: boolean;
 }
 
-/** What stages stand on. */
-export interface Pipeline {
-  readonly settings: PipelineSettings;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly catalogue: Catalogue;
+/** The services that stages ask. */
+export interface CallServices {
   readonly policies: PolicyService;
-  /** Undefined when there is no second bundle. */
-  readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
+  readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
+}
+
+/** What stages stand on. */
+export interface Pipeline extends CallServices {
+  readonly settings: PipelineSettings;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly catalogue: Catalogue;
+  /** Undefined when there is no second bundle. */
+  readonly shadow: ShadowPolicy | undefined;
   readonly store: Store;
   readonly lateRecords: LateRecords;
-  readonly deferred: DeferredUsage;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: GatewayEvents;

@@ -24,9 +24,10 @@ export interface ProofSettings {
 export const UPSTREAM_CLIENTS = ['direct', 'undici'] as const;
 export type UpstreamClient = (typeof UPSTREAM_CLIENTS)[number];
 
-/** Reads the arguments of a proof, the same for all of them. @throws Error for a choice that there is not */
-export function proofSettings(): ProofSettings {
+/** Reads the arguments of a proof, the same for all of them. @throws Error for an option or a choice that there is not */
+export function proofSettings(args: readonly string[] = process.argv.slice(2)): ProofSettings {
   const { values } = parseArgs({
+    args: [...args],
     options: {
       tenth: { type: 'boolean' },
       long: { type: 'boolean' },
