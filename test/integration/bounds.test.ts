@@ -46,7 +46,7 @@ t.test('an upstream that says nothing is 504, one that falls silent breaks its s
       if (!bytes.includes('"stream":true')) response.setHeader('content-type', 'application/json').end('{}');
       else response.setHeader('content-type', 'text/event-stream').write('data: {"model":"gpt-4o","choices":[]}\n\n');
     });
-  const env = { GW_UPSTREAM_HEADERS_TIMEOUT: '400ms', GW_UPSTREAM_IDLE_TIMEOUT: '400ms' };
+  const env = { GW_UPSTREAM_HEADERS_TIMEOUT: '2s', GW_UPSTREAM_IDLE_TIMEOUT: '2s' };
   const { gw, send, recordOf } = await startGoverned(t, { handler, env });
   const silent = send(chat(['X-Silent', '1']));
   const socket = await connectPlain(gw.port);
@@ -63,7 +63,9 @@ t.test('an upstream that says nothing is 504, one that falls silent breaks its s
 });
 
 t.test('a slow head is 408, a slow body and an idle connection are closed, and others are answered all the while', async (t) => {
-  const { listener, arrivals } = await startListener(t, { limits: { headersMs: 200, requestMs: 400, keepAliveMs: 200, sweepMs: 50 } });
+  const { listener, arrivals } = await startListener(t, {
+    limits: { headersMs: 2_000, requestMs: 3_000, keepAliveMs: 1_000, sweepMs: 50 },
+  });
   const slowHead = watch(await openTunnel(t, listener.port, `${OPENAI}:80`));
   slowHead.socket.write('POST / HTTP/1.1\r\nHost: 127');
   const slowBody = watch(await openTunnel(t, listener.port, `${OPENAI}:80`));

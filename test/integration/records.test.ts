@@ -192,10 +192,7 @@ t.test('a streaming call that is answered without an event stream is an envelope
 });
 
 t.test('an upstream that fails: error on the structured API too', async (t) => {
-  const { execute, gw } = await startGoverned(t, {
-    handler: (request) => request.destroy(),
-    env: { GW_UPSTREAM_HEADERS_TIMEOUT: '100ms' },
-  });
+  const { execute, gw } = await startGoverned(t, { handler: (request) => request.destroy() });
   const { status, body } = await execute();
   t.match(
     { status, body },

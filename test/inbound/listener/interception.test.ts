@@ -256,7 +256,7 @@ t.test('deadlines: a silent tunnel, a stopped handshake, an idle h2 connection a
 });
 
 t.test('deadlines of http/1.1 inside a tunnel: a head that never ends is 408', async (t) => {
-  const harness = await startListener(t, { limits: { headersMs: 150, requestMs: 150, keepAliveMs: 100 } });
+  const harness = await startListener(t, { limits: { headersMs: 1_500, requestMs: 1_500, keepAliveMs: 1_000 } });
   const slow = watch(await openTunnel(t, harness.listener.port, 'api.openai.com:80'));
   slow.socket.write('GET / HTTP/1.1\r\nHost: ');
   const { text } = await slow.closed;
