@@ -20,6 +20,7 @@ async function openBrowser(t: Test, proxyFlag: string, trusted: string | undefin
   const context = await chromium.launchPersistentContext(join(home, 'profile'), {
     executablePath: requirePeer('chromium'),
     headless: true,
+    timeout: 120_000,
     env: { ...bareEnvironment(), HOME: home },
     args: [
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],

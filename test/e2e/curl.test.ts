@@ -16,7 +16,7 @@ const CALL = [
   '--silent',
   '--show-error',
   '--max-time',
-  '30',
+  '100',
   '--header',
   'Content-Type: application/json',
   '--header',
@@ -86,7 +86,7 @@ t.test('curl', { skip: skipWithout(['curl']) }, async (t) => {
   });
 
   await t.test('with what `gw env` prints, in a shell', async (t) => {
-    const script = `eval "$("$NODE" "$MAIN" env --port ${gateway.port})" && exec curl --silent --show-error --max-time 30 --include --suppress-connect-headers "$@"`;
+    const script = `eval "$("$NODE" "$MAIN" env --port ${gateway.port})" && exec curl --silent --show-error --max-time 100 --include --suppress-connect-headers "$@"`;
     const ended = await run(t, '/bin/sh', ['-c', script, 'sh', ...CALL, ...body, URL_OPENAI], {
       env: { ...gateway.env, NODE: process.execPath, MAIN },
     });

@@ -75,14 +75,26 @@ async function npmWorks(t: Test, scene: Scene): Promise<void> {
 }
 
 async function pipWorks(t: Test, scene: Scene): Promise<void> {
-  const args = ['-m', 'pip', 'install', '--quiet', '--no-cache-dir', '--no-deps', '--disable-pip-version-check', '--target', 'site'];
+  const args = [
+    '-m',
+    'pip',
+    'install',
+    '--quiet',
+    '--no-cache-dir',
+    '--no-deps',
+    '--timeout',
+    '100',
+    '--disable-pip-version-check',
+    '--target',
+    'site',
+  ];
   await proxied(t, scene, requirePeer('pip'), [...args, '--index-url', 'https://pypi.example/simple', 'tiny'], { PIP_CERT: scene.trust });
   t.match(readFileSync(join(scene.dir, 'site', 'tiny.py'), 'utf8'), 'tiny');
 }
 
 async function curlWorks(t: Test, scene: Scene): Promise<void> {
   const curl = (...args: readonly string[]) =>
-    proxied(t, scene, requirePeer('curl'), ['--silent', '--show-error', '--fail', '--max-time', '60', '--cacert', scene.trust, ...args]);
+    proxied(t, scene, requirePeer('curl'), ['--silent', '--show-error', '--fail', '--max-time', '100', '--cacert', scene.trust, ...args]);
   for (const [flag, version] of [
     ['--http1.1', '1.1'],
     ['--http2', '2'],
@@ -131,6 +143,7 @@ async function openBrowser(t: Test, { gw, trust }: Scene) {
   const context = await chromium.launchPersistentContext(join(home, 'profile'), {
     executablePath: requirePeer('chromium'),
     headless: true,
+    timeout: 120_000,
     env: { ...bareEnvironment(), HOME: home },
     args: [
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
@@ -138,6 +151,7 @@ async function openBrowser(t: Test, { gw, trust }: Scene) {
     ],
   });
   t.teardown(() => context.close());
+  context.setDefaultTimeout(120_000);
   return context.pages()[0] ?? (await context.newPage());
 }
 

@@ -74,7 +74,7 @@ t.test('curl and NO_PROXY', { skip: skipWithout(['curl']) }, async (t) => {
     },
   });
   const curl = async (host: string, env: Readonly<Record<string, string>>): Promise<string> => {
-    const args = ['--silent', '--show-error', '--max-time', '30', '--resolve', `*:${port}:127.0.0.1`, `http://${host}:${port}/`];
+    const args = ['--silent', '--show-error', '--max-time', '100', '--resolve', `*:${port}:127.0.0.1`, `http://${host}:${port}/`];
     const { stdout, stderr } = await run(t, requirePeer('curl'), args, { env });
     return stdout === '' ? stderr : stdout;
   };
@@ -123,7 +123,7 @@ const PROGRAMS: readonly {
       '--silent',
       '--show-error',
       '--max-time',
-      '30',
+      '100',
       '--header',
       'Authorization: Bearer k',
       '--json',

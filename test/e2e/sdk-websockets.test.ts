@@ -5,7 +5,7 @@ import { ResponsesWS } from 'openai/resources/responses/ws';
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { MOCK_TEXT, MOCK_USAGE, startAimock } from '../support/aimock.ts';
-import { run } from '../support/child.ts';
+import { eventually, launch } from '../support/child.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
@@ -104,9 +104,12 @@ t.test('curl sees 101 by proxy, and 426 where nothing can be metered', { skip: s
       'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
     ];
     const headers = [...upgrade, `Authorization: Bearer ${KEY}`].flatMap((header) => ['--header', header]);
-    const through = ['--http1.1', '--max-time', '3', '--suppress-connect-headers', '--proxy', gw.url, '--cacert', gw.caFile];
-    const ended = await run(t, requirePeer('curl'), ['--silent', '--include', ...through, ...headers, `https://api.openai.com${path}`]);
-    return ended.stdout;
+    const through = ['--http1.1', '--no-buffer', '--suppress-connect-headers', '--proxy', gw.url, '--cacert', gw.caFile];
+    const child = launch(t, requirePeer('curl'), ['--silent', '--include', ...through, ...headers, `https://api.openai.com${path}`]);
+    // It would stay on a connection that has changed its protocol.
+    const head = await eventually('the head of the answer', () => /^.*?\r\n\r\n/s.exec(child.stdout)?.[0]);
+    child.kill('SIGTERM');
+    return head;
   };
   const accepted = await ask('/v1/realtime?model=gpt-4o-mini');
   t.match(accepted, /^HTTP\/1\.1 101 .*sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=/is);

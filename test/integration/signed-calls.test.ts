@@ -96,7 +96,7 @@ t.test('what curl signs, over HTTP/2 and HTTP/1.1', { skip: skipWithout(['curl']
   const url = `https://${HOST}/model/meta.llama3/converse`;
   for (const version of ['--http2', '--http1.1']) {
     const signing = ['--aws-sigv4', 'aws:amz:eu-west-1:bedrock', '--user', `${AWS_KEY.id}:${AWS_KEY.secret}`];
-    const call = [version, '--silent', '--max-time', '30', '--proxy', gw.url, '--cacert', ca, '--data', BODY, url];
+    const call = [version, '--silent', '--max-time', '100', '--proxy', gw.url, '--cacert', ca, '--data', BODY, url];
     const { stdout, stderr } = await run(t, requirePeer('curl'), [...signing, ...call]);
     t.match(stdout, '"outputTokens":7', `${version} ${stderr}`);
   }

@@ -125,6 +125,8 @@ export class CallResult {
   localPort = 0;
   /** The whole request was given to the connection. */
   sent = false;
+  /** The answer said that its connection takes no further request (RFC 9112 §9.6). */
+  last = false;
   readonly startedAt = performance.now();
   overAt = 0;
   /** SHA-256 of the request body. */
@@ -149,6 +151,7 @@ export class CallResult {
     const text = (name: string) => (typeof headers[name] === 'string' ? headers[name] : undefined);
     this.recordId = text('x-gw-record-id');
     this.recordHash = text('x-gw-record-hash');
+    this.last = text('connection')?.toLowerCase() === 'close';
   }
 
   body(piece: Buffer): void {

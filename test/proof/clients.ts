@@ -90,7 +90,7 @@ export class Clients {
     if (kept === undefined) socket.once('close', forget);
     result.localPort = socket.localPort ?? 0;
     await exchange(socket, result, this.#gateway);
-    if (lane !== undefined && result.complete && result.sent && !socket.destroyed) {
+    if (lane !== undefined && result.complete && result.sent && !result.last && !socket.destroyed) {
       this.#sockets.set(key, { socket, usedAt: performance.now() });
     } else {
       forget();

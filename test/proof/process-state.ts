@@ -75,6 +75,11 @@ export function waitedForCoreMs(pid: number): number {
   }
 }
 
+/** As {@link waitedForCoreMs}, of all its threads together: what waits for a thread of the pool waits for that thread's core. */
+export function threadsWaitedForCoreMs(pid: number): number {
+  return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + waitedForCoreMs(Number(thread)), 0);
+}
+
 /** What the descriptors of a process lead to; one that is closed meanwhile is left out. */
 function targets(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {

@@ -7,7 +7,7 @@ import { type Checks, prove, sleep } from './checks.ts';
 import { Clients } from './clients.ts';
 import { type PacedUpstream, startPacedUpstream } from './paced-upstream.ts';
 import { PASSERS_BY, passBy } from './passers-by.ts';
-import { listening } from './process-state.ts';
+import { listening, waitedForCoreMs } from './process-state.ts';
 import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { checkQuiet, describe, quiet } from './quiet.ts';
 import { Seeded } from './seeded.ts';
@@ -22,6 +22,8 @@ const EVERY_DOOR = [...DOORS, ...DOORS, ...OTHER_DOORS];
 const WARM_UP_SHARE = 0.25;
 const LANES = 16;
 const MAX_UNDER_WAY = 64;
+/** On a machine where the gateway or its clients had no core for so much of the time, a load that was not kept up says nothing about the gateway. */
+const BUSY_SHARE = 0.1;
 
 interface Pressure {
   readonly gateway: ProofGateway;
@@ -37,6 +39,8 @@ interface Tally {
   readonly oddities: string[];
   passersBy: number;
   skipped: number;
+  /** Share of the time for which the gateway or this process was ready to run and had no core, whichever is larger. */
+  waitedForCore: number;
 }
 
 await prove(async (checks, cleanUp) => {
@@ -47,15 +51,17 @@ await prove(async (checks, cleanUp) => {
   const folders = proofFolders(cleanUp);
   const upstream = await startPacedUpstream(cleanUp);
   const gateway = await ProofGateway.start(cleanUp, proofEnvironment(folders, upstream), folders.work);
-  const tally: Tally = { results: [], tags: new Set(), oddities: [], passersBy: 0, skipped: 0 };
+  const tally: Tally = { results: [], tags: new Set(), oddities: [], passersBy: 0, skipped: 0, waitedForCore: 0 };
   const random = new Seeded(settings.seed);
   const listeners = listening(gateway.pid);
 
   const pressure = { gateway, upstream, random, perSecond, tally };
   await load(pressure, seconds * WARM_UP_SHARE);
   const before = await quiet(gateway, listeners.length);
+  const waited = [gateway.pid, process.pid].map((pid) => [pid, waitedForCoreMs(pid), performance.now()] as const);
   checks.note(`       after ${tally.results.length} calls: ${describe(before)}`);
   await load(pressure, seconds * (1 - WARM_UP_SHARE));
+  tally.waitedForCore = Math.max(...waited.map(([pid, ms, from]) => (waitedForCoreMs(pid) - ms) / (performance.now() - from)));
   const after = await quiet(gateway, listeners.length);
   checks.note(`       after ${tally.results.length} calls: ${describe(after)}`);
 
@@ -143,9 +149,9 @@ function checkRecords(checks: Checks, tally: Tally, audit: Audit): void {
   checks.check("every stored record's hash recomputes, none is there twice", [...audit.badHashes, ...audit.doubles]);
   checks.check(`the roll-ups equal a recount over all records: ${audit.counters} counters`, audit.wrongCounters);
   const planned = tally.results.length + tally.passersBy + tally.skipped;
-  const kept = tally.skipped <= planned / 4;
+  const kept = tally.skipped <= planned / 4 || tally.waitedForCore > BUSY_SHARE;
   checks.check(
-    `the load was kept up: ${tally.skipped} of ${planned} requests left out`,
+    `the load was kept up: ${tally.skipped} of ${planned} requests left out (no core for ${(tally.waitedForCore * 100).toFixed(0)} % of the time)`,
     kept ? [] : ['too many requests were under way at once'],
   );
 }

@@ -125,7 +125,7 @@ export async function grpcCall(
 ): Promise<GrpcOutcome> {
   const metadata = new Metadata();
   for (const [key, value] of Object.entries(headers)) metadata.set(key, value);
-  const call = client.makeServerStreamRequest(`/test.Echo/${name}`, asBytes, asText, message, metadata, { deadline: Date.now() + 10_000 });
+  const call = client.makeServerStreamRequest(`/test.Echo/${name}`, asBytes, asText, message, metadata, { deadline: Date.now() + 100_000 });
   const messages: string[] = [];
   let initial = new Metadata();
   call.on('data', (text: string) => messages.push(text));
