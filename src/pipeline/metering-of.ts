@@ -29,14 +29,22 @@ export function meteringFrom({ usage, reported, price, model, cachedRates }: Met
     cost_usd: usdFromPico(metered.costPico),
     cached_tokens_in: usage?.cached_tokens_in,
     cache_write_tokens_in: usage?.cache_write_tokens_in,
+    cache_write_1h_tokens_in: usage?.cache_write_1h_tokens_in,
+    audio_tokens_in: usage?.audio_tokens_in,
+    audio_tokens_out: usage?.audio_tokens_out,
+    cached_audio_tokens_in: usage?.cached_audio_tokens_in,
     reasoning_tokens_out: usage?.reasoning_tokens_out,
     // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
     model: model?.toWellFormed(),
     usage_reported: reported && usage !== undefined,
     rate_in: metered.rateIn,
     rate_out: metered.rateOut,
-    rate_cached_in: metered.rateCachedIn,
-    rate_cache_write: metered.rateCacheWrite,
+    rate_cached_in: metered.apart.cachedIn,
+    rate_cache_write: metered.apart.cacheWrite,
+    rate_cache_write_1h: metered.apart.cacheWrite1h,
+    rate_audio_in: metered.apart.audioIn,
+    rate_audio_out: metered.apart.audioOut,
+    rate_cached_audio_in: metered.apart.cachedAudioIn,
     rate_source: metered.rateSource,
   };
 }
@@ -46,18 +54,9 @@ export function estimatedMetering(exchange: Exchange): Metering {
   const { estimate, price, sendModel, reservation } = exchange;
   if (!estimate || !price) throw new GatewayError('internal', 'A call without an estimate has nothing to set aside.');
   return {
+    ...meteringFrom({ usage: undefined, reported: false, price, model: sendModel, cachedRates: false }),
     tokens_in: estimate.tokensIn,
     tokens_out: estimate.tokensOutMax,
     cost_usd: usdFromPico(reservation?.pico ?? estimate.reservePico),
-    cached_tokens_in: undefined,
-    cache_write_tokens_in: undefined,
-    reasoning_tokens_out: undefined,
-    model: sendModel?.toWellFormed(),
-    usage_reported: false,
-    rate_in: price.in,
-    rate_out: price.out,
-    rate_cached_in: undefined,
-    rate_cache_write: undefined,
-    rate_source: price.source,
   };
 }

@@ -108,11 +108,19 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
 function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['metering'] {
   return (
     metering && {
+      audio_tokens_in: metering.audio_tokens_in,
+      audio_tokens_out: metering.audio_tokens_out,
+      cache_write_1h_tokens_in: metering.cache_write_1h_tokens_in,
       cache_write_tokens_in: metering.cache_write_tokens_in,
+      cached_audio_tokens_in: metering.cached_audio_tokens_in,
       cached_tokens_in: metering.cached_tokens_in,
       cost_usd: metering.cost_usd,
       model: metering.model,
+      rate_audio_in: metering.rate_audio_in,
+      rate_audio_out: metering.rate_audio_out,
       rate_cache_write: metering.rate_cache_write,
+      rate_cache_write_1h: metering.rate_cache_write_1h,
+      rate_cached_audio_in: metering.rate_cached_audio_in,
       rate_cached_in: metering.rate_cached_in,
       rate_in: metering.rate_in,
       rate_out: metering.rate_out,

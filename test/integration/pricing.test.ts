@@ -72,6 +72,58 @@ t.test('what is written to a cache is priced apart when that is switched on, in 
   }
 });
 
+t.test('sound, and a cache that is kept for an hour, have rates of their own where the file states them', async (t) => {
+  const file = join(tempDir(t), 'rates.yaml');
+  writeFileSync(
+    file,
+    `rates:
+  - {model: claude-sonnet-4-5, in: 3, out: 15, cached_in: 0.3, cache_write: 3.75, cache_write_1h: 6}
+  - {model: gpt-4o-audio-preview, in: 2.5, out: 10, audio_in: 40, audio_out: 80}
+`,
+  );
+  const written =
+    '{"input_tokens":100,"cache_creation_input_tokens":1000,"cache_read_input_tokens":9000,"output_tokens":10,"cache_creation":{"ephemeral_5m_input_tokens":400,"ephemeral_1h_input_tokens":600}}';
+  const spoken =
+    '{"prompt_tokens":1000,"completion_tokens":200,"prompt_tokens_details":{"audio_tokens":300},"completion_tokens_details":{"audio_tokens":150}}';
+  const handler: UpstreamHandler = (request, response, whole) =>
+    void whole.then((body) => {
+      const stream = (JSON.parse(body.toString()) as { stream?: boolean }).stream === true;
+      response.setHeader('content-type', stream ? 'text/event-stream' : 'application/json');
+      if (request.headers.host === 'api.openai.com') return response.end(`{"usage":${spoken}}`);
+      if (!stream) return response.end(`{"usage":${written}}`);
+      const start = `event: message_start\ndata: {"type":"message_start","message":{"usage":${written}}}\n\n`;
+      return response.end(`${start}event: message_stop\ndata: {"type":"message_stop"}\n\n`);
+    });
+  const call = async (env: Record<string, string>, action: object) => {
+    const { gw, execute } = await startGoverned(t, { bundle: ALLOW_ALL, handler, env });
+    const { headers } = await execute({}, action);
+    return ((await gw.record(headers.get('x-gw-record-id') ?? '')) as { metering: Record<string, unknown> }).metering;
+  };
+  const claude = (stream: boolean) => ({
+    target_host: 'api.anthropic.com',
+    params: { model: 'claude-sonnet-4-5', max_tokens: 10, messages: [], ...(stream ? { stream } : {}) },
+  });
+  for (const stream of [false, true]) {
+    const counts = { tokens_in: 10_100, cache_write_tokens_in: 1000, cache_write_1h_tokens_in: 600 };
+    t.match(
+      await call({ GW_PRICING_FILE: file, GW_PRICING_CACHED: 'true' }, claude(stream)),
+      { ...counts, rate_cache_write: '3.75', rate_cache_write_1h: '6', cost_usd: '0.00825' },
+      '100 × 3 + 9000 × 0.3 + 400 × 3.75 + 600 × 6 + 10 × 15',
+    );
+    const shipped = await call({ GW_PRICING_CACHED: 'true' }, claude(stream));
+    t.match(shipped, { ...counts, rate_cache_write: '3.75', cost_usd: '0.0069' }, 'as ever where no such rate is stated');
+    t.notOk('rate_cache_write_1h' in shipped);
+  }
+  const audio = { params: { model: 'gpt-4o-audio-preview', messages: [] } };
+  const counts = { tokens_in: 1000, tokens_out: 200, audio_tokens_in: 300, audio_tokens_out: 150 };
+  t.match(
+    await call({ GW_PRICING_FILE: file }, audio),
+    { ...counts, rate_in: '2.5', rate_audio_in: '40', rate_audio_out: '80', cost_usd: '0.02625' },
+    '700 × 2.5 + 300 × 40 + 50 × 10 + 150 × 80',
+  );
+  t.match(await call({}, audio), counts, 'the counts always');
+});
+
 t.test('a call whose prompt may be written to a cache has to fit under a cap at that rate', async (t) => {
   const bundle = bundleOf('  targets:\n    - {id: all, effect: {decision: allow, budget: {monthly_usd_max: "3.1"}}}\n');
   const call = async (env: Record<string, string>) => {

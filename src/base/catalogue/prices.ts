@@ -1,12 +1,15 @@
 import { parseUsd, picoFromUsd, usdFromPico } from '../lib/money.ts';
 import { parseYaml } from '../lib/yaml.ts';
+import { type PartRate, RATE_KINDS } from '../model/rate-kinds.ts';
 import { readCsv } from './csv.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type { Price } from './types.ts';
 
 const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'source', 'source_date', 'valid_from'];
-const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'valid_from'];
+/** Members of rates beside `in` and `out`. */
+const PARTS: readonly string[] = RATE_KINDS.map(({ member }) => member);
+const OVERRIDE_MEMBERS = ['provider', 'model', 'in', 'out', ...PARTS, 'max_output', 'valid_from'];
 /** Finer rates would not give whole pico-dollars for every number of tokens. */
 const RATE = /^\d{1,9}(?:\.\d{1,6})?$/;
 const MAX_OUTPUT = /^[1-9]\d{0,8}$/;
@@ -16,15 +19,14 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 export const DEFAULT_PRICE: Price = Object.freeze({
   in: '10',
   out: '30',
-  cachedIn: undefined,
-  cacheWrite: undefined,
   source: 'default',
   maxOutputTokens: undefined,
 });
 
-/** The texts of a row that are not names, each empty when the row has none. */
-const RATE_TEXTS = ['in', 'out', 'cached_in', 'cache_write', 'max_output', 'valid_from'] as const;
-type RateTexts = Readonly<Record<(typeof RATE_TEXTS)[number], string>>;
+/** The texts of a row that are not names. */
+const RATE_TEXTS = ['in', 'out', ...PARTS, 'max_output', 'valid_from'];
+/** Each empty or absent when the row has none. */
+type RateTexts = Readonly<Record<string, string | undefined>> & Readonly<Record<'in' | 'out', string>>;
 
 /** Rates by provider, model and day: those of the operator before the shipped ones, then the default. Names are compared without regard to case. */
 export class PriceTable {
@@ -50,7 +52,7 @@ export class PriceTable {
 
   /**
    * Lays the rates of an operator's file over the shipped ones (`GW_PRICING_FILE`, decision 2): `rates`, a list of `{model, in, out}` with optional
-   * `provider` (else any), `cached_in`, `cache_write`, `max_output` and `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does
+   * `provider` (else any), rates of parts (`cached_in`, …, see `RATE_KINDS`), `max_output` and `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does
    * not inherit.
    * @param canonicalProvider folds an id or alias, undefined for a name that nobody has
    */
@@ -80,13 +82,10 @@ export class PriceTable {
     const model = row.need('model').toLowerCase();
     const stars = model.split('*').length - 1;
     if (stars > 1) row.problem('model', `"${model}" has more than one *`, row.value('model'));
-    const texts: RateTexts = {
+    const texts = {
+      ...Object.fromEntries([...PARTS, 'max_output', 'valid_from'].map((member) => [member, row.text(member)])),
       in: row.need('in'),
       out: row.need('out'),
-      cached_in: row.text('cached_in') ?? '',
-      cache_write: row.text('cache_write') ?? '',
-      max_output: row.text('max_output') ?? '',
-      valid_from: row.text('valid_from') ?? '',
     };
     const faults = faultsOf(texts).filter(([member]) => row.has(member));
     for (const [member, message] of faults) row.problem(member, message, row.value(member));
@@ -96,15 +95,15 @@ export class PriceTable {
 }
 
 /** What is wrong with the texts of a row, each with the member that it is about. */
-function faultsOf(texts: RateTexts): readonly (readonly [member: keyof RateTexts, message: string])[] {
+function faultsOf(texts: RateTexts): readonly (readonly [member: string, message: string])[] {
   return RATE_TEXTS.flatMap((member) => {
-    const text = texts[member];
+    const text = texts[member] ?? '';
     const message = text === '' && member !== 'in' && member !== 'out' ? undefined : faultOf(member, text);
     return message === undefined ? [] : [[member, `"${text}" is no ${message}`] as const];
   });
 }
 
-function faultOf(member: keyof RateTexts, text: string): string | undefined {
+function faultOf(member: string, text: string): string | undefined {
   if (member === 'max_output') return MAX_OUTPUT.test(text) ? undefined : 'number of tokens';
   if (member === 'valid_from') return Number.isNaN(dayStart({ valid_from: text })) ? 'day: write it as 2026-09-01' : undefined;
   return RATE.test(text) && parseUsd(text) !== undefined
@@ -113,19 +112,24 @@ function faultOf(member: keyof RateTexts, text: string): string | undefined {
 }
 
 /** Midnight UTC of the day that a row holds from, epoch milliseconds; not a number for a day that does not exist. */
-function dayStart({ valid_from: text }: Pick<RateTexts, 'valid_from'>): number {
+function dayStart({ valid_from: text = '' }: Readonly<Record<string, string | undefined>>): number {
   if (text === '') return Number.NEGATIVE_INFINITY;
   const at = DAY.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   return Number.isNaN(at) || new Date(at).toISOString().startsWith(text) ? at : Number.NaN;
 }
 
 function priceOf(texts: RateTexts, source: Price['source']): Price {
-  const maxOutputTokens = texts.max_output === '' ? undefined : Number(texts.max_output);
+  const { max_output: maxOutput = '' } = texts;
+  const maxOutputTokens = maxOutput === '' ? undefined : Number(maxOutput);
+  const parts: Partial<Record<PartRate, string>> = {};
+  for (const { rate, member } of RATE_KINDS) {
+    const text = texts[member] ?? '';
+    if (text !== '') parts[rate] = plain(text);
+  }
   return Object.freeze({
     in: plain(texts.in),
     out: plain(texts.out),
-    cachedIn: texts.cached_in === '' ? undefined : plain(texts.cached_in),
-    cacheWrite: texts.cache_write === '' ? undefined : plain(texts.cache_write),
+    ...parts,
     source,
     maxOutputTokens,
   });

@@ -1,4 +1,5 @@
 import type { YamlNode } from '../lib/yaml.ts';
+import { RATE_KINDS } from '../model/rate-kinds.ts';
 import { type Problems, Row } from './row-reader.ts';
 import type {
   CountRule,
@@ -123,8 +124,10 @@ function compilePattern(place: Row): RegExp | undefined {
   return undefined;
 }
 
+const USAGE_MEMBERS = ['root', 'tokens_in', 'tokens_out', ...RATE_KINDS.map(({ member }) => member), 'reasoning_out', 'headers'];
+
 function readUsageRule(row: Row): UsageRule | undefined {
-  const usage = row.row('usage', ['root', 'tokens_in', 'tokens_out', 'cached_in', 'cache_write', 'reasoning_out', 'headers']);
+  const usage = row.row('usage', USAGE_MEMBERS);
   if (usage === undefined) return undefined;
   const headers = usage.row('headers', ['tokens_in', 'tokens_out']);
   return {
@@ -132,8 +135,7 @@ function readUsageRule(row: Row): UsageRule | undefined {
     root: usage.text('root') ?? '',
     tokensIn: readCountRule(usage, 'tokens_in'),
     tokensOut: readCountRule(usage, 'tokens_out'),
-    cachedIn: usage.texts('cached_in'),
-    cacheWrite: usage.texts('cache_write'),
+    parts: RATE_KINDS.filter(({ member }) => usage.has(member)).map(({ member, tokens }) => ({ tokens, paths: usage.texts(member) })),
     reasoningOut: usage.texts('reasoning_out'),
   };
 }

@@ -1,3 +1,6 @@
+import type { PartRate } from '../model/rate-kinds.ts';
+import type { PartTokens } from '../model/usage.ts';
+
 /**
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
  * place captures the value in group 1.
@@ -30,8 +33,8 @@ export interface UsageRule {
   readonly root: string;
   readonly tokensIn: CountRule;
   readonly tokensOut: CountRule;
-  readonly cachedIn: readonly string[];
-  readonly cacheWrite: readonly string[];
+  /** Counts of tokens that may have rates of their own; the first path that is present counts. */
+  readonly parts: readonly { readonly tokens: PartTokens; readonly paths: readonly string[] }[];
   readonly reasoningOut: readonly string[];
   /** Lower-case names of response headers with the counts of an answer whose body tells none. */
   readonly headers: { readonly tokensIn: string; readonly tokensOut: string } | undefined;
@@ -193,12 +196,10 @@ export interface Provider {
   readonly canStream: boolean;
 }
 
-export interface Price {
-  /** USD per million tokens, exact decimal text. */
+/** Rates are USD per million tokens, exact decimal text; those of parts are undefined where nobody states one. */
+export interface Price extends Readonly<Partial<Record<PartRate, string | undefined>>> {
   readonly in: string;
   readonly out: string;
-  readonly cachedIn: string | undefined;
-  readonly cacheWrite: string | undefined;
   readonly source: 'catalogue' | 'override' | 'default';
   /** The model's maximum output tokens, when known. */
   readonly maxOutputTokens: number | undefined;

@@ -108,7 +108,7 @@ export const SETTINGS = {
   pricingFile: optional(
     'GW_PRICING_FILE',
     type.file,
-    'YAML file of rates that are laid over the shipped price list; one that does not load stops the start.',
+    'YAML file of rates that are laid over the shipped price list, those of caches and sound included; one that does not load stops the start.',
   ),
   pricingCached: required(
     'GW_PRICING_CACHED',

@@ -14,21 +14,16 @@ const USD = /^(\d{1,18})(?:\.(\d{1,40}))?$/;
 export interface RatesPico {
   readonly in: bigint;
   readonly out: bigint;
-  /** Used for cached input tokens when set; otherwise they cost `in` like all others (decision 6.3). */
-  readonly cachedIn?: bigint;
-  /** The same for input tokens that were written to a cache. */
-  readonly cacheWrite?: bigint;
 }
 
-/** Parts of the input tokens. */
-export interface CacheTokens {
-  /** Read from a cache. */
-  readonly cached: number;
-  /** Written to one. */
-  readonly written: number;
+/** Tokens of the input or the output that have a rate of their own. */
+export interface PricedPart {
+  readonly of: 'in' | 'out';
+  readonly tokens: number;
+  readonly rate: bigint;
 }
 
-const NO_CACHE: CacheTokens = { cached: 0, written: 0 };
+const NO_PARTS: readonly PricedPart[] = [];
 
 /**
  * Reads an amount such as `5`, `0.15` or `12.50` exactly.
@@ -71,16 +66,22 @@ export function usdFromPico(pico: bigint): string {
 /**
  * Cost of a call: (tokens_in × rate_in + tokens_out × rate_out) / 1,000,000 (specification, "Cost estimation"), exact for rates of up to six decimals, rounded
  * half up to a pico-dollar for finer ones.
- * @param cache which of `tokensIn` are priced apart, where the rates have something for them; no token is in both parts
+ * @param parts tokens that are priced apart; no token is in two of them, and what exceeds its side counts for nothing
  * @throws RangeError when a count is not a non-negative safe integer
  */
-export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, cache = NO_CACHE): bigint {
-  const counted = tokenCount(tokensIn);
-  const cached = rates.cachedIn === undefined ? 0 : Math.min(cache.cached, tokensIn);
-  const written = rates.cacheWrite === undefined ? 0 : Math.min(cache.written, tokensIn - cached);
-  const [read, kept] = [tokenCount(cached), tokenCount(written)];
-  const input = (counted - read - kept) * rates.in + read * (rates.cachedIn ?? 0n) + kept * (rates.cacheWrite ?? 0n);
-  const total = input + tokenCount(tokensOut) * rates.out;
+export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, parts = NO_PARTS): bigint {
+  let restIn = tokenCount(tokensIn);
+  let restOut = tokenCount(tokensOut);
+  let total = 0n;
+  for (const { of, tokens, rate } of parts) {
+    const counted = tokenCount(tokens);
+    const rest = of === 'in' ? restIn : restOut;
+    const apart = counted < rest ? counted : rest;
+    total += apart * rate;
+    if (of === 'in') restIn -= apart;
+    else restOut -= apart;
+  }
+  total += restIn * rates.in + restOut * rates.out;
   return (total + TOKENS_PER_RATE / 2n) / TOKENS_PER_RATE;
 }
 

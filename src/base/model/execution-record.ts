@@ -14,6 +14,10 @@ export interface Metering {
   readonly cost_usd: string;
   readonly cached_tokens_in?: number;
   readonly cache_write_tokens_in?: number;
+  readonly cache_write_1h_tokens_in?: number;
+  readonly audio_tokens_in?: number;
+  readonly audio_tokens_out?: number;
+  readonly cached_audio_tokens_in?: number;
   readonly reasoning_tokens_out?: number;
   readonly model?: string;
   readonly usage_reported: boolean;
@@ -22,6 +26,10 @@ export interface Metering {
   readonly rate_out: string;
   readonly rate_cached_in?: string;
   readonly rate_cache_write?: string;
+  readonly rate_cache_write_1h?: string;
+  readonly rate_audio_in?: string;
+  readonly rate_audio_out?: string;
+  readonly rate_cached_audio_in?: string;
   readonly rate_source: 'catalogue' | 'override' | 'default';
 }
 

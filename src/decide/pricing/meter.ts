@@ -5,7 +5,8 @@
 import type { Price } from '../../base/catalogue/types.ts';
 import { costPico, picoFromUsd, type RatesPico } from '../../base/lib/money.ts';
 import type { Metering } from '../../base/model/execution-record.ts';
-import type { Usage } from '../../base/model/usage.ts';
+import { type PartRate, RATE_KINDS, type RateKind } from '../../base/model/rate-kinds.ts';
+import type { PartTokens, Usage } from '../../base/model/usage.ts';
 
 /** Cost and rates of a call, for the record's `metering` (decision 7.5). */
 export interface Cost {
@@ -13,74 +14,105 @@ export interface Cost {
   /** USD per million tokens, decimal text. */
   readonly rateIn: string;
   readonly rateOut: string;
-  /** Only when cached tokens were priced apart (decision 6.3). */
-  readonly rateCachedIn: string | undefined;
-  /** Only when tokens written to a cache were priced apart. */
-  readonly rateCacheWrite: string | undefined;
+  /** Rates of the parts that are priced apart. */
+  readonly apart: PartTexts;
   readonly rateSource: Metering['rate_source'];
 }
 
+type PartTexts = Readonly<Partial<Record<PartRate, string>>>;
+
+/** How the tokens of one kind are priced. */
+interface Part {
+  readonly of: RateKind['of'];
+  readonly tokens: PartTokens;
+  /** Kinds that are a part of it and are priced before it. */
+  readonly less: readonly PartTokens[];
+  readonly rate: bigint;
+}
+
+/** What holds with `GW_PRICING_CACHED`, or without. */
 interface Rates {
   readonly plain: RatesPico;
-  readonly cached: RatesPico;
-  /** Every input token at the dearest rate that `cached` has for one. */
+  readonly parts: readonly Part[];
+  readonly texts: PartTexts;
+  /** Every token at the dearest rate that there is for one of its side. */
   readonly dearest: RatesPico;
 }
 
-const known = new WeakMap<Price, Rates>();
+const knownPlain = new WeakMap<Price, Rates>();
+const knownCached = new WeakMap<Price, Rates>();
 
-function ratesOf(price: Price): Rates {
+function ratesOf(price: Price, cachedRates: boolean): Rates {
+  const known = cachedRates ? knownCached : knownPlain;
   let rates = known.get(price);
   if (rates === undefined) {
-    const plain = { in: picoFromUsd(price.in), out: picoFromUsd(price.out) };
-    const cached = {
-      ...plain,
-      ...(price.cachedIn === undefined ? {} : { cachedIn: picoFromUsd(price.cachedIn) }),
-      ...(price.cacheWrite === undefined ? {} : { cacheWrite: picoFromUsd(price.cacheWrite) }),
-    };
-    const dearest = { ...plain, in: [cached.in, cached.cachedIn, cached.cacheWrite].reduce<bigint>(larger, 0n) };
-    rates = { plain, cached, dearest };
+    rates = makeRates(price, cachedRates);
     known.set(price, rates);
   }
   return rates;
 }
 
-function larger(a: bigint, b: bigint | undefined): bigint {
-  return b !== undefined && b > a ? b : a;
+function makeRates(price: Price, cachedRates: boolean): Rates {
+  const plain = { in: picoFromUsd(price.in), out: picoFromUsd(price.out) };
+  const texts: Partial<Record<PartRate, string>> = {};
+  for (const { rate, cache } of RATE_KINDS) {
+    const text = price[rate];
+    if (text !== undefined && (cachedRates || !cache)) texts[rate] = text;
+  }
+  // What has no rate of its own goes with the kind that it is a part of, unless there are two of these: then it must not count in both.
+  const isStated = (rate: PartRate): boolean => texts[rate] !== undefined;
+  const apart = RATE_KINDS.filter(({ rate, within }) => isStated(rate) || (within.length > 1 && within.every(isStated)));
+  const parts = apart.map(({ rate, of, tokens, within }): Part => {
+    const text = [rate, ...within].map((name) => texts[name]).find((stated) => stated !== undefined) ?? price.in;
+    const less = apart.filter((kind) => kind.within.includes(rate)).map((kind) => kind.tokens);
+    return { of, tokens, less, rate: picoFromUsd(text) };
+  });
+  return { plain, parts, texts, dearest: { in: dearestOf('in', plain.in, parts), out: dearestOf('out', plain.out, parts) } };
+}
+
+function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): bigint {
+  let dearest = plain;
+  for (const { of, rate } of parts) if (of === side && rate > dearest) dearest = rate;
+  return dearest;
 }
 
 /**
- * Cost of a call from its real token counts (specification, "Cost estimation"); zero when the provider reported none.
+ * Cost of a call from its real token counts (specification, "Cost estimation"); zero when the provider reported none. Each token is charged once: at the rate of the
+ * narrowest kind that it is of and that has one.
  * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some
  * (decision 6.3)
  * @throws RangeError when a count is not a non-negative safe integer
  */
 export function meter(usage: Usage | undefined, price: Price, cachedRates = false): Cost {
-  const rates = ratesOf(price);
+  const rates = ratesOf(price, cachedRates);
   return {
-    costPico: usage === undefined ? 0n : costOf(usage, cachedRates ? rates.cached : rates.plain),
+    costPico: usage === undefined ? 0n : costOf(usage, rates),
     rateIn: price.in,
     rateOut: price.out,
-    rateCachedIn: cachedRates ? price.cachedIn : undefined,
-    rateCacheWrite: cachedRates ? price.cacheWrite : undefined,
+    apart: rates.texts,
     rateSource: price.source,
   };
 }
 
-function costOf(
-  { tokens_in, tokens_out, cached_tokens_in: cached = 0, cache_write_tokens_in: written = 0 }: Usage,
-  rates: RatesPico,
-): bigint {
-  return costPico(tokens_in, tokens_out, rates, { cached, written });
+function costOf(usage: Usage, { plain, parts }: Rates): bigint {
+  const { tokens_in: tokensIn, tokens_out: tokensOut } = usage;
+  if (parts.length === 0) return costPico(tokensIn, tokensOut, plain);
+  const apart = parts.map(({ of, tokens, less, rate }) => ({ of, tokens: ownTokens(usage, tokens, less), rate }));
+  return costPico(tokensIn, tokensOut, plain, apart);
 }
 
-/** Cost at the plain rates; for estimates, which know nothing of caches. */
+function ownTokens(usage: Usage, tokens: PartTokens, less: readonly PartTokens[]): number {
+  let own = usage[tokens] ?? 0;
+  for (const part of less) own -= usage[part] ?? 0;
+  return Math.max(0, own);
+}
+
+/** Cost at the rates of input and output; for estimates, which know nothing of parts. */
 export function plainCost(tokensIn: number, tokensOut: number, price: Price): bigint {
-  return costPico(tokensIn, tokensOut, ratesOf(price).plain);
+  return costPico(tokensIn, tokensOut, ratesOf(price, false).plain);
 }
 
-/** What these tokens can cost at most; more than the plain cost where a cache is priced apart and is dearer. */
+/** What these tokens can cost at most; more than the plain cost where a part of them is priced apart and is dearer. */
 export function dearestCost(tokensIn: number, tokensOut: number, price: Price, cachedRates: boolean): bigint {
-  const rates = ratesOf(price);
-  return costPico(tokensIn, tokensOut, cachedRates ? rates.dearest : rates.plain);
+  return costPico(tokensIn, tokensOut, ratesOf(price, cachedRates).dearest);
 }

@@ -5,7 +5,7 @@
  * count (names, numbers) are ASCII.
  */
 import type { CountRule, Dialect, UsageRule } from '../../base/catalogue/types.ts';
-import type { Usage } from '../../base/model/usage.ts';
+import type { PartTokens, Usage } from '../../base/model/usage.ts';
 
 export type Path = readonly string[];
 
@@ -41,19 +41,19 @@ export class UsageReader {
   readonly members: readonly string[];
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
-  readonly #cached: CompiledCount;
-  readonly #cacheWrite: CompiledCount;
+  readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
   readonly #reasoning: CompiledCount;
 
   constructor(rule: UsageRule) {
     this.root = compilePath(rule.root);
     this.#in = compileCount(rule.tokensIn);
     this.#out = compileCount(rule.tokensOut);
-    this.#cached = compileCount({ how: 'first', paths: rule.cachedIn });
-    this.#cacheWrite = compileCount({ how: 'first', paths: rule.cacheWrite });
+    this.#parts = rule.parts.map(({ tokens, paths }) => ({ tokens, count: compileCount({ how: 'first', paths }) }));
     this.#reasoning = compileCount({ how: 'first', paths: rule.reasoningOut });
     this.members =
-      rule.root === '' ? [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.cachedIn, ...rule.cacheWrite, ...rule.reasoningOut] : [];
+      rule.root === ''
+        ? [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.parts.flatMap(({ paths }) => paths), ...rule.reasoningOut]
+        : [];
   }
 
   /** @returns undefined when the object holds neither input nor output tokens: absent is not zero (decision 7.5) */
@@ -63,11 +63,11 @@ export class UsageReader {
     const nothing = tokensOut === undefined || this.#out.how === 'constant';
     if (tokensIn === undefined && nothing) return undefined;
     const read: Usage = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
-    const cached = count(this.#cached, usage);
-    const cacheWrite = count(this.#cacheWrite, usage);
+    for (const part of this.#parts) {
+      const tokens = count(part.count, usage);
+      if (tokens !== undefined) read[part.tokens] = tokens;
+    }
     const reasoning = count(this.#reasoning, usage);
-    if (cached !== undefined) read.cached_tokens_in = cached;
-    if (cacheWrite !== undefined) read.cache_write_tokens_in = cacheWrite;
     if (reasoning !== undefined) read.reasoning_tokens_out = reasoning;
     return read;
   }

@@ -138,16 +138,17 @@ t.test('every mistake of a pricing file is named with its line', async (t) => {
   - {model: h, in: 1, out: 2}
   - {model: H, in: 1, out: 2}
   - {model: i, in: 1e3, out: 2}
+  - {model: j, in: 1, out: 2, audio_out: loud, cache_write_1h: 6}
 `,
     ),
   );
   const wanted = [/^2 .*nobody/, /^3 .*-1/, /^4 .*0\.0000001/, /^5 .*out is missing/, /^6 .*more than one/, /^7 .*2026-02-30/, /^8 .*many/];
-  for (const want of [...wanted, /^9 .*input/, /^9 .*in is missing/, /^11 .*twice/, /^12 .*1e3/])
+  for (const want of [...wanted, /^9 .*input/, /^9 .*in is missing/, /^11 .*twice/, /^12 .*1e3/, /^13 .*audio_out.*loud/])
     t.ok(
       found.some((line) => want.test(line)),
       `${want} in\n${found.join('\n')}`,
     );
-  t.equal(found.length, 11, found.join('\n'));
+  t.equal(found.length, 12, found.join('\n'));
   t.match(mistakes(withFile(t, 'prices: []\n')), [/prices/, /missing/]);
   t.match(mistakes(withFile(t, 'rates: [\n')), [/./]);
   t.match(

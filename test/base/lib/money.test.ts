@@ -59,14 +59,23 @@ t.test('the cost is the specified formula, exact to the last digit, as decimal a
   t.equal(usdFromPico(costPico(12, 7, { in: picoFromUsd('5'), out: picoFromUsd('15') })), '0.000165');
 });
 
-t.test('cached input is priced apart only when it has a rate', async (t) => {
+t.test('parts of the tokens are priced apart, and no token twice', async (t) => {
   const rates = { in: picoFromUsd('3'), out: picoFromUsd('15') };
-  t.equal(usdFromPico(costPico(1_000_000, 0, rates, { cached: 900_000, written: 0 })), '3');
-  t.equal(usdFromPico(costPico(1_000_000, 0, { ...rates, cachedIn: picoFromUsd('0.3') }, { cached: 900_000, written: 100_000 })), '0.57');
-  t.equal(usdFromPico(costPico(10, 0, { ...rates, cachedIn: 0n }, { cached: 99, written: 0 })), '0', 'no more is cached than was read');
-  const both = { ...rates, cachedIn: picoFromUsd('0.3'), cacheWrite: picoFromUsd('3.75') };
-  t.equal(usdFromPico(costPico(1_000_000, 0, both, { cached: 500_000, written: 400_000 })), '1.95', '0.15 read, 1.5 written, 0.3 neither');
-  t.equal(usdFromPico(costPico(10, 0, both, { cached: 6, written: 99 })), '0.0000168', 'no token is read and written');
+  const cost = (tokensIn: number, tokensOut: number, ...parts: readonly (readonly ['in' | 'out', number, string])[]) =>
+    usdFromPico(
+      costPico(
+        tokensIn,
+        tokensOut,
+        rates,
+        parts.map(([of, tokens, rate]) => ({ of, tokens, rate: picoFromUsd(rate) })),
+      ),
+    );
+  t.equal(cost(1_000_000, 0), '3');
+  t.equal(cost(1_000_000, 0, ['in', 900_000, '0.3']), '0.57');
+  t.equal(cost(10, 0, ['in', 99, '0']), '0', 'no more is cached than was read');
+  t.equal(cost(1_000_000, 0, ['in', 500_000, '0.3'], ['in', 400_000, '3.75']), '1.95', '0.15 read, 1.5 written, 0.3 neither');
+  t.equal(cost(10, 0, ['in', 6, '0.3'], ['in', 99, '3.75']), '0.0000168', 'no token is read and written');
+  t.equal(cost(0, 1_000_000, ['in', 5, '1'], ['out', 400_000, '80']), '41', 'each side has its own');
 });
 
 t.test('a token count that is no count is refused', async (t) => {

@@ -1,3 +1,4 @@
+import { Decimal } from 'decimal.js';
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
@@ -21,8 +22,7 @@ t.test('cost is tokens times rates, exactly', async (t) => {
     costPico: 0n,
     rateIn: '10',
     rateOut: '30',
-    rateCachedIn: undefined,
-    rateCacheWrite: undefined,
+    apart: {},
     rateSource: 'default',
   });
 });
@@ -33,11 +33,61 @@ t.test('cached input has its own rate only when that is switched on and known', 
   t.equal(usdFromPico(meter(usage, price).costPico), '3');
   const cached = meter(usage, price, true);
   t.equal(usdFromPico(cached.costPico), '0.57');
-  t.equal(cached.rateCachedIn, '0.3');
+  t.strictSame(cached.apart, { cachedIn: '0.3', cacheWrite: '3.75' });
   t.equal(usdFromPico(meter(usage, gpt4o, true).costPico), '5', 'no cached rate in the catalogue');
   const writing = { ...usage, cache_write_tokens_in: 100_000 };
   t.equal(usdFromPico(meter(writing, price).costPico), '3');
-  t.match(meter(writing, price, true), { costPico: 645_000_000_000n, rateCachedIn: '0.3', rateCacheWrite: '3.75' });
+  t.match(meter(writing, price, true), { costPico: 645_000_000_000n, apart: { cachedIn: '0.3', cacheWrite: '3.75' } });
+});
+
+t.test('every token is charged once, at the narrowest rate that is stated for it', async (t) => {
+  const count = fc.nat(10_000);
+  const rate = fc.option(
+    fc.nat(99_000_000).map((millionths) => usdFromPico(BigInt(millionths) * 1_000_000n)),
+    { nil: undefined },
+  );
+  const [always, counts] = [rate.map((text) => text ?? '7'), fc.tuple(count, count, count, count, count, count, count, count)];
+  const rates = fc.record({
+    in: always,
+    out: always,
+    cachedIn: rate,
+    cacheWrite: rate,
+    cacheWrite1h: rate,
+    audioIn: rate,
+    cachedAudioIn: rate,
+    audioOut: rate,
+  });
+  fc.assert(
+    fc.property(counts, rates, fc.boolean(), ([text, read, audioRead, audio, written, written1h, said, spoken], stated, cachedRates) => {
+      const price: Price = { ...stated, source: 'override', maxOutputTokens: undefined };
+      const usage = {
+        tokens_in: text + read + audioRead + audio + written + written1h,
+        tokens_out: said + spoken,
+        cached_tokens_in: read + audioRead,
+        cached_audio_tokens_in: audioRead,
+        audio_tokens_in: audio + audioRead,
+        cache_write_tokens_in: written + written1h,
+        cache_write_1h_tokens_in: written1h,
+        audio_tokens_out: spoken,
+      };
+      const caching = (text: string | undefined) => (cachedRates ? text : undefined);
+      const charged: readonly (readonly [number, string])[] = [
+        [text, stated.in],
+        [read, caching(stated.cachedIn) ?? stated.in],
+        [audioRead, caching(stated.cachedAudioIn) ?? caching(stated.cachedIn) ?? stated.audioIn ?? stated.in],
+        [audio, stated.audioIn ?? stated.in],
+        [written, caching(stated.cacheWrite) ?? stated.in],
+        [written1h, caching(stated.cacheWrite1h) ?? caching(stated.cacheWrite) ?? stated.in],
+        [said, stated.out],
+        [spoken, stated.audioOut ?? stated.out],
+      ];
+      const expected = charged.reduce((sum, [tokens, usd]) => sum.plus(new Decimal(usd).times(tokens)), new Decimal(0)).div(1_000_000);
+      const made = meter(usage, price, cachedRates);
+      const most = estimate({}, chat, { tokens_in: usage.tokens_in, tokens_out_max: usage.tokens_out }, price, cachedRates);
+      return usdFromPico(made.costPico) === expected.toFixed() && made.costPico <= most.reservePico;
+    }),
+  );
+  t.pass();
 });
 
 t.test('prompt tokens are those of every text and name, one more for each member, rounded up at the end', async (t) => {

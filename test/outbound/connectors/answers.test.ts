@@ -89,8 +89,15 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   ],
   [
     'openai_realtime_call',
-    { usage: { input_tokens: 7, output_tokens: 8, input_token_details: { cached_tokens: 2 }, output_token_details: { audio_tokens: 8 } } },
-    { tokens_in: 7, tokens_out: 8, cached_tokens_in: 2 },
+    {
+      usage: {
+        input_tokens: 7,
+        output_tokens: 8,
+        input_token_details: { cached_tokens: 2, audio_tokens: 4, cached_tokens_details: { text_tokens: 1, audio_tokens: 1 } },
+        output_token_details: { audio_tokens: 8 },
+      },
+    },
+    { tokens_in: 7, tokens_out: 8, cached_audio_tokens_in: 1, cached_tokens_in: 2, audio_tokens_in: 4, audio_tokens_out: 8 },
     undefined,
   ],
   [
