@@ -32,7 +32,8 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   readonly #calls = new Set<Http2Call>();
   #gone = false;
   #goneListener: () => void = () => undefined;
-  #probing = false;
+  /** Set while a PING waits for its answer: how much has come, and since which tick no more. */
+  #probing: { readonly since: number; readonly bytesRead: number } | undefined;
 
   constructor(authority: Authority, socket: TLSSocket, raw: Socket, counter: SlowCounter) {
     this.authority = authority;
@@ -60,7 +61,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   }
 
   get isBusy(): boolean {
-    return this.#calls.size > 0;
+    return this.#calls.size > 0 || this.#probing !== undefined;
   }
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
@@ -79,7 +80,10 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
     this.#calls.delete(call);
   }
 
-  /** An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. */
+  /**
+   * An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. A
+   * connection on which nothing comes any more, not even that, is given up itself: all calls to come would wait in vain as well.
+   */
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
     if (isBroken(this.#raw)) {
       this.fault ??= Object.assign(new Error('The connection was reset.'), { code: 'ECONNRESET' });
@@ -91,13 +95,16 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
       if (call.paused) continue;
       const silent = tick - call.seenAt;
       if (call.phase !== 'answering') {
-        if (silent > limits.headersTicks) call.fail(timeoutError(this.authority, texts.headers));
+        if (silent <= limits.headersTicks) continue;
+        call.fail(timeoutError(this.authority, texts.headers));
+        this.#probe(tick);
       } else if (silent > 2 * limits.idleTicks) {
         call.fail(timeoutError(this.authority, texts.idle));
       } else if (silent > limits.idleTicks) {
-        this.#probe();
+        this.#probe(tick);
       }
     }
+    this.#giveUpAfter(limits.idleTicks, tick);
   }
 
   onGone(listener: () => void): void {
@@ -119,14 +126,26 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
     this.#socket.destroy();
   }
 
-  #probe(): void {
-    if (this.#probing || this.session.destroyed) return;
-    this.#probing = true;
+  #probe(tick: number): void {
+    if (this.#probing !== undefined || this.session.destroyed) return;
+    this.#probing = { since: tick, bytesRead: this.#raw.bytesRead };
     this.session.ping((error) => {
-      this.#probing = false;
+      this.#probing = undefined;
       if (error !== null) return;
       for (const call of this.#calls) call.seen();
     });
+  }
+
+  /** Closes the connection when nothing has come on it for so long since it was asked by a PING. */
+  #giveUpAfter(ticks: number, tick: number): void {
+    if (this.#probing === undefined) return;
+    const { bytesRead } = this.#raw;
+    if (bytesRead !== this.#probing.bytesRead) {
+      this.#probing = { since: tick, bytesRead };
+    } else if (tick - this.#probing.since > ticks) {
+      this.fault ??= timeoutError(this.authority, 'does not answer any more');
+      this.#destroy(this.fault);
+    }
   }
 
   #onGone(): void {

@@ -16,20 +16,20 @@ import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSo
 const WINDOW = 2 ** 28;
 const AUTHORITY = { host: 'origin.example', port: 443 };
 
-function upstreamTo(t: HasTeardown, port: number, caPem: string) {
+function upstreamTo(t: HasTeardown, port: number, caPem: string, headersTimeoutMs = 10_000) {
   const upstream = createUpstream({
     clock: systemClock,
     connectTo: [{ ...AUTHORITY, toHost: '127.0.0.1', toPort: port }],
     caFile: caPem,
-    headersTimeoutMs: 10_000,
+    headersTimeoutMs,
     idleTimeoutMs: 200,
   });
   t.teardown(() => upstream.close());
   return upstream;
 }
 
-/** An h2 origin that says one thing, and the next when it is told to. */
-async function quietOrigin(t: HasTeardown) {
+/** An h2 origin that says one thing, and the next when it is told to; at `mute` it says nothing. */
+async function quietOrigin(t: HasTeardown, { mute }: { mute?: string } = {}) {
   const { caPem, certPem, keyPem } = certificateOf('good', [AUTHORITY.host]);
   const server = createSecureServer({ cert: certPem, key: keyPem, settings: { initialWindowSize: WINDOW } });
   const streams: ServerHttp2Stream[] = [];
@@ -43,8 +43,9 @@ async function quietOrigin(t: HasTeardown) {
       onPing();
     });
   });
-  server.on('stream', (stream) => {
+  server.on('stream', (stream, headers) => {
     stream.on('error', () => undefined);
+    if (headers[':path'] === mute) return;
     stream.respond({ ':status': 200 });
     stream.write('first');
     streams.push(stream);
@@ -121,9 +122,45 @@ t.test('a connection that answers nothing any more is given up', async (t) => {
   upstream.call({ ...GET, on }, events);
   await first;
   for (const socket of origin.sockets) socket.pause();
-  const raw = [...origin.sockets] as (Socket & { _handle?: { readStop(): void } })[];
-  for (const socket of raw) socket._handle?.readStop();
+  for (const socket of origin.sockets as Set<WithHandle>) socket._handle?.readStop();
+  const gone = new Promise<void>((resolve) => on.onGone(resolve));
   t.match(await ended, { error: { code: 'upstream_timeout' } });
+  await gone;
+});
+
+t.test(
+  'a connection on which nothing comes any more is given up, whatever waits on it, not only the call that has waited too long',
+  async (t) => {
+    const origin = await quietOrigin(t);
+    const upstream = upstreamTo(t, origin.port, origin.caPem, 100);
+    const on = await upstream.dial(AUTHORITY, ['h2']);
+    const waiting = collect();
+    upstream.call({ ...GET, on }, { ...waiting.events, onData: (chunk) => waiting.events.onData(chunk) && false });
+    await waiting.first;
+    for (const socket of origin.sockets as Set<WithHandle>) socket._handle?.readStop();
+    const gone = new Promise<void>((resolve) => on.onGone(resolve));
+    const { events, ended } = collect();
+    upstream.call({ ...GET, on }, events);
+    t.match(await ended, { error: { code: 'upstream_timeout', message: /did not begin to answer/ } });
+    t.match(await waiting.ended, { error: { code: 'upstream_timeout', message: /does not answer any more/ } });
+    await gone;
+  },
+);
+
+t.test('a call that waited too long for an answer ends alone while its connection answers', async (t) => {
+  const origin = await quietOrigin(t, { mute: '/mute' });
+  const upstream = upstreamTo(t, origin.port, origin.caPem, 100);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  const { events, ended, first } = collect();
+  upstream.call({ ...GET, on }, events);
+  await first;
+  const mute = collect();
+  upstream.call({ ...GET, path: '/mute', on }, mute.events);
+  t.match(await mute.ended, { error: { code: 'upstream_timeout' } });
+  await origin.pinged(3);
+  origin.streams[0]?.end(' last');
+  t.same(await ended, { text: 'first last' });
+  on.close();
 });
 
 t.test('a connection that breaks while nobody reads from it, as node:http2 does now and then, is noticed all the same', async (t) => {
