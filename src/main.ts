@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { loadConfig } from './base/config/config.ts';
+import { messageOf } from './base/lib/thrown.ts';
 import { runCli } from './cli/run.ts';
 
 /** Starts the gateway and stops it on SIGTERM or SIGINT; a second signal ends the process at once. */
@@ -30,7 +31,7 @@ if (command !== 'start' || rest.length > 0) {
   try {
     await start();
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`${messageOf(error)}\n`);
     process.exitCode = 1;
   }
 }

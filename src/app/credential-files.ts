@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
+import { codeOf } from '../base/lib/thrown.ts';
 import { parseYaml, type YamlNode } from '../base/lib/yaml.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import { type CredentialBodyContext, parseCredential } from '../surfaces/admin/credential-body.ts';
@@ -73,7 +74,7 @@ async function yamlFiles(dir: string): Promise<readonly string[]> {
   try {
     return (await readdir(dir)).filter((name) => name.endsWith('.yaml') && !name.startsWith('.')).sort();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    if (codeOf(error) === 'ENOENT') return [];
     throw error;
   }
 }

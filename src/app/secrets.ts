@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { codeOf, messageOf } from '../base/lib/thrown.ts';
 
 /** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
 async function onceMade(file: string, make: () => string): Promise<string> {
@@ -16,7 +17,7 @@ async function onceMade(file: string, make: () => string): Promise<string> {
       await handle.close();
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
     const text = (await readFile(file, 'utf8')).trim();
     if (text === '') throw new Error(`${file} is empty; remove it to have a new one made.`, { cause: error });
     return text;
@@ -42,7 +43,7 @@ async function makeDataFolder(dir: string): Promise<void> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new Error(`GW_DATA_DIR: the folder ${dir} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
+    throw new Error(`GW_DATA_DIR: the folder ${dir} cannot be used: ${messageOf(error)}`, {
       cause: error,
     });
   }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Config, ConfigError, loadConfig } from '../base/config/config.ts';
 import { bracketHost, parsePort } from '../base/lib/host.ts';
+import { messageOf } from '../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from './command.ts';
 
 /** How each shell sets a variable for the programs that it starts. */
@@ -110,7 +111,7 @@ function readOptions(args: readonly string[]): EnvOptions | string {
     const options = { shell: { type: 'string' }, port: { type: 'string' }, ambient: { type: 'boolean' } } as const;
     values = parseArgs({ args: [...args], options, strict: true, allowPositionals: false }).values;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
   const assign = Object.hasOwn(SHELLS, values.shell ?? 'sh') ? SHELLS[values.shell ?? 'sh'] : undefined;
   if (assign === undefined) return `--shell takes ${Object.keys(SHELLS).join(', ')}`;

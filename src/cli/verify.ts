@@ -1,4 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
+import { messageOf } from '../base/lib/thrown.ts';
 import { type CheckedRecord, checkRecord } from '../record/verify-record.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from './command.ts';
 
@@ -19,7 +20,7 @@ export const verify: Command = {
     try {
       checked = checkRecord(await read(source, io));
     } catch (error) {
-      io.stderr(`gw verify: ${source === '-' ? 'standard input' : source}: ${error instanceof Error ? error.message : String(error)}\n`);
+      io.stderr(`gw verify: ${source === '-' ? 'standard input' : source}: ${messageOf(error)}\n`);
       return EXIT_USAGE;
     }
     const { recordId, stored, computed } = checked;

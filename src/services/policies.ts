@@ -2,6 +2,7 @@ import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-ev
 import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
@@ -147,7 +148,7 @@ export class PolicyService {
         return folder.hash === this.#seen ? undefined : this.#take(folder);
       });
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (message === this.#unreadable) return;
       this.#unreadable = message;
       this.#options.log.error({ dir: this.#options.dir }, message);

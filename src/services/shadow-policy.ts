@@ -1,6 +1,7 @@
 import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { messageOf } from '../base/lib/thrown.ts';
 import type { ShadowTrace } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
@@ -69,7 +70,7 @@ export class ShadowPolicy {
       log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
       events.policyLoad({ bundle: 'shadow', trigger, result: 'loaded' });
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (trigger === 'watch' && message === this.#error) return;
       this.#error = message;
       log.error({ path, trigger }, message);

@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../lib/package-root.ts';
+import { messageOf } from '../lib/thrown.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { CatalogueError } from './catalogue-error.ts';
 import { AiDomains } from './domains.ts';
@@ -70,7 +71,7 @@ function readOperatorFile(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `cannot be read: ${messageOf(error)}`;
     throw new CatalogueError([{ path: '', file: path, message }], { cause: error });
   }
 }

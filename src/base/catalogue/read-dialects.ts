@@ -1,3 +1,4 @@
+import { messageOf } from '../lib/thrown.ts';
 import type { YamlNode } from '../lib/yaml.ts';
 import { RATE_KINDS } from '../model/rate-kinds.ts';
 import { type Problems, Row } from './row-reader.ts';
@@ -119,7 +120,7 @@ function compilePattern(place: Row): RegExp | undefined {
     if (new RegExp(`${source}|`).exec('')?.length === 2) return pattern;
     place.problem('pattern', 'must have exactly one capturing group, around the value');
   } catch (error) {
-    place.problem('pattern', `is no regular expression: ${error instanceof Error ? error.message : String(error)}`);
+    place.problem('pattern', `is no regular expression: ${messageOf(error)}`);
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { type Clock, systemClock } from './clock.ts';
+import { codeOf } from './thrown.ts';
 
 /** How long a line waits for company: a write of its own would cost more than the request that it tells of may cost in all. */
 const WAIT_MS = 10;
@@ -115,5 +116,5 @@ export class LineWriter {
 }
 
 function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'EAGAIN' || error.code === 'EBUSY');
+  return ['EAGAIN', 'EBUSY'].includes(codeOf(error));
 }

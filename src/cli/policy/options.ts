@@ -2,6 +2,7 @@ import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
 import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
 import { type CliIo, UsageError } from '../command.ts';
 
@@ -19,7 +20,7 @@ export function readOptions<const T extends OptionTypes>(
     return { values: values as OptionValues<T>, paths: positionals };
   } catch (error) {
     const unknown = error instanceof Error ? /^Unknown option '--?([^']+)'/.exec(error.message)?.[1] : undefined;
-    if (unknown === undefined) throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+    if (unknown === undefined) throw new UsageError(messageOf(error), { cause: error });
     const nearest = nearestName(unknown, Object.keys(types));
     throw new UsageError(`there is no option --${unknown}${nearest === undefined ? '' : `; did you mean --${nearest}?`}`, { cause: error });
   }

@@ -11,6 +11,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { certificatePem, type Issuer, issueLeaf, issueRoot, type LeafProfile, leafProfile, readRoot, subjectOf } from './certificate.ts';
 import { CertificateAuthorityError, createRootFiles, readRootFiles, writeTrustBundle } from './root-files.ts';
@@ -148,7 +149,7 @@ function parse<T>(dir: string, what: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new CertificateAuthorityError(`the ${what} in ${dir} cannot be read: ${reason}`, { cause: error });
   }
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 
 export const ROOT_CERTIFICATE = 'root-ca.pem';
 export const ROOT_KEY = 'root-ca.key';
@@ -53,7 +54,7 @@ export async function createRootFiles(dir: string, files: RootFiles): Promise<vo
     await createExclusive(join(dir, ROOT_KEY), files.key, 0o600);
     await createExclusive(join(dir, ROOT_CERTIFICATE), files.certificate, 0o644);
   } catch (error) {
-    const reason = errorCode(error) === 'EEXIST' ? 'another process is making one there' : messageOf(error);
+    const reason = codeOf(error) === 'EEXIST' ? 'another process is making one there' : messageOf(error);
     throw new CertificateAuthorityError(`a new root cannot be written to ${dir}: ${reason}`, { cause: error });
   }
 }
@@ -107,7 +108,7 @@ async function openNoFollow(path: string): Promise<FileHandle> {
     // Non-blocking, or a FIFO in its place would hang the start.
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
-    const reason = errorCode(error) === 'ELOOP' ? 'it is a symbolic link, which is not followed' : messageOf(error);
+    const reason = codeOf(error) === 'ELOOP' ? 'it is a symbolic link, which is not followed' : messageOf(error);
     throw new CertificateAuthorityError(`${path} cannot be read: ${reason}`, { cause: error });
   }
 }
@@ -121,15 +122,7 @@ async function exists(path: string): Promise<boolean> {
     await lstat(path);
     return true;
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false;
+    if (codeOf(error) === 'ENOENT') return false;
     throw new CertificateAuthorityError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
   }
-}
-
-function errorCode(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

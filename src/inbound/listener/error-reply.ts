@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 
 /** Parser and server errors of node:http that are not plain bad framing. */
@@ -12,7 +13,7 @@ const BAD_FRAMING = new GatewayError('bad_framing', 'The request is not well-for
 
 /** The answer to what node:http could not parse; undefined when there is nobody left to answer. */
 export function errorOfClient(error: Error): GatewayError | undefined {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(error);
   if (code === 'ECONNRESET' || code === 'EPIPE') return undefined;
   return BY_NODE_CODE[code] ?? BAD_FRAMING;
 }

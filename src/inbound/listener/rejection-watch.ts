@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { RejectionSignal } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 
 export interface RejectionWatchOptions {
   /** What `secure` is spoken on. */
@@ -48,8 +49,4 @@ export function watchForRejection({ socket, secure, clock, silentCloseMs, onReje
     if (alert) onRejected('alert');
     else if (left && socket.bytesWritten > sentBefore && clock.monotonic() - shownAt <= silentCloseMs) onRejected('silent_close');
   });
-}
-
-function codeOf(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { Call, type SlowCounter } from './call.ts';
 import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
@@ -139,5 +140,5 @@ export class UndialledOrigin implements DialledOrigin {
 }
 
 function isTlsFault(fault: unknown): boolean {
-  return fault instanceof Error && 'code' in fault && typeof fault.code === 'string' && fault.code.startsWith('ERR_SSL_');
+  return codeOf(fault).startsWith('ERR_SSL_');
 }

@@ -2,6 +2,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, constants, type Incomi
 import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
@@ -219,7 +220,7 @@ export class Http2Call implements UpstreamHandle {
     const name = formatAuthority(authority);
     if (session.closed || session.destroyed)
       return new GatewayError('upstream_unreachable', `${name} has closed the connection.`, { cause: error });
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${reason}.`, { cause: error });
   }
 }

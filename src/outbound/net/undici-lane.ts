@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import { bracketHost } from '../../base/lib/host.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import type { Call } from './call.ts';
 import {
   KEEP_ALIVE_MARGIN_MS,
@@ -14,7 +15,6 @@ import {
 import { decodeRawHeaders } from './raw-headers.ts';
 import { STOPPED } from './request-body.ts';
 import { hostHeader, targetOf } from './request-head.ts';
-import { codeOf } from './upstream-error.ts';
 
 /**
  * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 
 /** How far a call had come when it failed. */
@@ -65,11 +66,6 @@ const DNS_FAULTS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'could not be looked up: the name service does not answer',
   EAI_NODATA: 'has no address',
 };
-
-/** The stable part of an error of Node or undici. */
-export function codeOf(error: unknown): string {
-  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string' ? error.code : '';
-}
 
 /** A name that could not be turned into an address: `upstream_unreachable`. */
 export function lookupError(host: string, cause: unknown): GatewayError {
@@ -194,8 +190,4 @@ function brokenOff(name: string, cause: unknown): GatewayError {
 
 function protocolError(message: string, cause: unknown): GatewayError {
   return new GatewayError('upstream_protocol', message, { cause });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

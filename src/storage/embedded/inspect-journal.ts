@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { codeOf } from '../../base/lib/thrown.ts';
 import { StoreError } from '../contract/store.ts';
 import { frameHasRecord } from './frame.ts';
 import { corruptFrame } from './record-pages.ts';
@@ -58,7 +59,7 @@ export async function segmentNames(folder: string): Promise<readonly { readonly 
   try {
     names = await readdir(folder);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (codeOf(error) === 'ENOENT') return [];
     throw error;
   }
   return names

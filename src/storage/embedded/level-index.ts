@@ -1,4 +1,5 @@
 import { Level } from 'level';
+import { codeOf } from '../../base/lib/thrown.ts';
 
 /**
  * What the index says about itself; written with every batch, so that rows and position can never disagree. Commits before the position are in the rows.
@@ -102,7 +103,7 @@ export class LevelIndex {
 /** True when opening failed because another process, or another store of this one, has the folder. */
 export function isLocked(error: unknown): boolean {
   for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    if ('code' in at && at.code === 'LEVEL_LOCKED') return true;
+    if (codeOf(at) === 'LEVEL_LOCKED') return true;
   }
   return false;
 }

@@ -9,6 +9,7 @@ import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import { type Store, StoreError } from '../contract/store.ts';
 import { Counters } from './counters.ts';
 import { EmbeddedStore } from './embedded-store.ts';
@@ -195,7 +196,7 @@ async function livingOwner(dir: string): Promise<number | undefined> {
     process.kill(pid, 0);
     return pid;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM' ? pid : undefined;
+    return codeOf(error) === 'EPERM' ? pid : undefined;
   }
 }
 

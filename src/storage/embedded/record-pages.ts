@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import { type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
@@ -62,7 +63,7 @@ export async function onSegment<T>(segments: Segments, segment: number, use: (fi
   try {
     return await withFile(segments.path(segment), use);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT' && segment < segments.first) return undefined;
+    if (codeOf(error) === 'ENOENT' && segment < segments.first) return undefined;
     throw error;
   }
 }
