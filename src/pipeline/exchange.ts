@@ -28,6 +28,7 @@ import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import type { ResponseState } from '../outbound/connectors/response-state.ts';
 import type { SeenUsage } from '../outbound/connectors/seen-usage.ts';
+import type { UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Counted, Reservation } from '../services/budgets.ts';
 import type { ActivePolicy } from '../services/policies.ts';
@@ -208,6 +209,8 @@ export class Exchange {
 
   /** What is set aside for the call; the runner settles it. */
   reservation: Reservation | undefined;
+  /** What is charged if the process ends before the call does; kept for streams that may grow beyond it. */
+  intent: UnhashedRecord | undefined;
   /** Its cost, once that is counted. */
   counted: Counted | undefined;
   /** The record that could not be stored. */

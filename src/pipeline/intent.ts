@@ -1,12 +1,13 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Usage } from '../base/model/usage.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { dropIntent, INTENTS as SPACE } from './drop-intent.ts';
 import type { Exchange } from './exchange.ts';
-import { estimatedMetering } from './metering-of.ts';
+import { estimatedMetering, meteringFrom } from './metering-of.ts';
 import { recordOf } from './record-of.ts';
 import type { Pipeline } from './stage.ts';
 
@@ -14,10 +15,24 @@ const MESSAGE = 'The gateway ended while this call was under way; it is charged 
 
 /** Stores the record that this call will have if nothing else is ever heard of it (decision 6.8). @throws GatewayError `record_store_unavailable` */
 export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
-  const { store, clock } = pipeline;
+  const { store, clock, settings } = pipeline;
   const value = intentOf(exchange, recordOf(exchange, pipeline, clock.now()));
   await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
+  if (settings.stopAtCap) exchange.intent = value;
   return undefined;
+}
+
+/**
+ * A followed stream has grown beyond what its intent is charged: from now on it is charged what was seen. Nobody waits for that, and the stream is not over yet, so
+ * that the commit which settles it comes behind.
+ */
+export function growIntent(exchange: Exchange, usage: Usage, { store, log, settings }: Pipeline): void {
+  const { intent, price, sendModel, recordId } = exchange;
+  if (intent === undefined || price === undefined) return;
+  const metering = meteringFrom({ usage, reported: false, price, model: sendModel, cachedRates: settings.pricingCached });
+  store
+    .commit(undefined, [{ op: 'put', space: SPACE, key: recordId, value: { ...intent, metering } }])
+    .catch((error: unknown) => log.warn({ err: error, record_id: recordId }, 'what a stream has cost so far could not be stored'));
 }
 
 /** The call was not made, and leaves no record. */

@@ -6,7 +6,11 @@ import { SeenUsage, type StreamWatch } from '../outbound/connectors/seen-usage.t
 import type { CapExceeded } from '../services/budgets.ts';
 import type { CapReached } from './cap-reached.ts';
 import type { Exchange } from './exchange.ts';
+import { growIntent } from './intent.ts';
 import type { Pipeline } from './stage.ts';
+
+/** A stream's growth is stored when it is more than this part of what was stored before. */
+const MARK_STEP = 8n;
 
 /**
  * Follows what one call costs while it streams, so that one which does not come to its end is charged what was seen of it (decision 6.4). With
@@ -20,11 +24,14 @@ export class FollowedStream implements StreamWatch {
   readonly #pipeline: Pipeline;
   readonly #ofRequest: bigint | undefined;
   readonly #mayStop: boolean;
+  /** What the next start charges if the process ends now, pico-dollars. */
+  #marked: bigint;
 
   constructor(exchange: Exchange, pipeline: Pipeline, rule: DeltaRule) {
     const { estimate, verdict, reservation } = exchange;
     this.#exchange = exchange;
     this.#pipeline = pipeline;
+    this.#marked = reservation?.pico ?? 0n;
     this.#ofRequest = verdict?.effects.usd_max === undefined ? undefined : parseUsd(verdict.effects.usd_max);
     this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
     this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
@@ -39,7 +46,15 @@ export class FollowedStream implements StreamWatch {
     const exceeded = reservation?.capped ? budgets.grow(reservation, cost) : undefined;
     if (exceeded) this.reached ??= ofBudget(cost, exceeded);
     if (this.reached) this.#tell(this.reached);
+    else if (reservation?.capped) this.#mark(cost);
     return this.reached !== undefined;
+  }
+
+  /** By steps of an eighth, so that a stream which grows to a thousand times its estimate writes some sixty times. */
+  #mark(cost: bigint): void {
+    if (cost <= this.#marked + this.#marked / MARK_STEP) return;
+    this.#marked = cost;
+    growIntent(this.#exchange, this.seen.usage, this.#pipeline);
   }
 
   #tell({ reasonCode, attributes }: CapReached): void {
