@@ -1,8 +1,9 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
+import type { Logger } from '../base/lib/log.ts';
 import { codeOf } from '../base/lib/thrown.ts';
 import { parseYaml, type YamlNode } from '../base/lib/yaml.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
@@ -25,10 +26,17 @@ export async function loadCredentialFiles(
   dir: string,
   service: CredentialService,
   context: CredentialBodyContext,
+  log: Logger,
 ): Promise<readonly string[]> {
   const problems: ErrorDetail[] = [];
   const found: FileCredential[] = [];
-  for (const name of await yamlFiles(dir)) found.push(...readFileText(await readFile(join(dir, name), 'utf8'), name, context, problems));
+  for (const name of await yamlFiles(dir)) {
+    const file = join(dir, name);
+    const read = readFileText(await readFile(file, 'utf8'), name, context, problems);
+    if (read.some(({ change }) => holdsSecret(change)) && (await isOpenToOthers(file)))
+      log.warn({ file }, 'this file holds a provider key, and every user of this machine can read or change it: chmod 600');
+    found.push(...read);
+  }
   const places = new Map<string, string>();
   for (const { change, file, node } of found) {
     const id = change.credential_id;
@@ -42,6 +50,15 @@ export async function loadCredentialFiles(
   const changes = found.map(({ change }) => change);
   await service.putAll(changes);
   return changes.map(({ credential_id: id }) => id);
+}
+
+function holdsSecret({ secret_ref: ref }: CredentialChange): boolean {
+  return ref !== undefined && !ref.startsWith('env:');
+}
+
+/** Of the file itself, where a link leads to it. Windows has no such bits. */
+async function isOpenToOthers(file: string): Promise<boolean> {
+  return process.platform !== 'win32' && ((await stat(file)).mode & 0o006) !== 0;
 }
 
 function readFileText(text: string, file: string, context: CredentialBodyContext, problems: ErrorDetail[]): readonly FileCredential[] {
@@ -72,7 +89,9 @@ function at(file: string, { line, column }: YamlNode): Pick<ErrorDetail, 'file' 
 
 async function yamlFiles(dir: string): Promise<readonly string[]> {
   try {
-    return (await readdir(dir)).filter((name) => name.endsWith('.yaml') && !name.startsWith('.')).sort();
+    const entries = await readdir(dir, { withFileTypes: true });
+    const files = entries.filter((entry) => entry.name.endsWith('.yaml') && !entry.name.startsWith('.') && !entry.isDirectory());
+    return files.map(({ name }) => name).sort();
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return [];
     throw error;

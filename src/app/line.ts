@@ -89,7 +89,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogue, budgets, credentials }: Resources,
+  { clock, catalogue, budgets, credentials, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
   const context = credentialContext(catalogue);
@@ -100,7 +100,11 @@ function moneyRoutes(
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
     },
-    credentials: { ...context, service: credentials, reload: () => loadCredentialFiles(config.credentialsDir, credentials, context) },
+    credentials: {
+      ...context,
+      service: credentials,
+      reload: () => loadCredentialFiles(config.credentialsDir, credentials, context, log),
+    },
     connectors: {
       catalogue,
       actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),

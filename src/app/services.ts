@@ -53,7 +53,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogue));
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogue), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequests.open({ store, clock, plan });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -326,8 +326,14 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
     join(dir, 'c', 'b.yaml'),
     'credentials:\n  - {credential_id: b1, connector_id: mistral, mode: alias, secret_ref: "env:GW_TEST_PROVIDER_KEY"}\n',
   );
-  const governed = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_CREDENTIALS_DIR: join(dir, 'c') } });
+  chmodSync(join(dir, 'c', 'a.yaml'), 0o600);
+  chmodSync(join(dir, 'c', 'b.yaml'), 0o644);
+  mkdirSync(join(dir, 'c', 'folder.yaml'));
+  const lines: string[] = [];
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }) as unknown as Logger;
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, log, env: { GW_CREDENTIALS_DIR: join(dir, 'c') } });
   const { gw, execute } = governed;
+  t.notMatch(lines.join(''), /chmod 600/, 'a file that only its owner reads, and one without a key in it');
   t.equal((await execute({ credential_hint: undefined })).status, 200);
   t.same(sent(governed), { ...none, authorization: `Bearer ${SECRET}` });
   t.equal((await execute({ credential_hint: undefined }, { target_host: 'api.mistral.ai' })).status, 200);
@@ -369,9 +375,16 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
     t.equal((await reload()).status, 200, 'an empty file holds none');
   }
   writeFileSync(join(dir, 'c', 'z.yaml'), 'credentials: []\n');
+  chmodSync(join(dir, 'c', 'a.yaml'), 0o644);
+  lines.length = 0;
   t.match(await gw.admin('POST', '/v1/admin/credentials/reload'), { status: 200, body: { credentials: ['007', 'b1'] } });
   await execute({ credential_hint: undefined });
   t.same(sent(governed), { ...none, authorization: 'Bearer sk-new' });
+  t.match(
+    lines.filter((line) => line.includes('chmod 600')),
+    [/a\.yaml/],
+    'keys that everybody can read are warned of',
+  );
 
   await store(gw, { credential_id: 'kept', connector_id: 'cohere', secret_ref: SECRET });
   await gw.gateway.stop();

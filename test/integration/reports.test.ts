@@ -364,6 +364,7 @@ t.test('queries that are not valid, and callers without the token', async (t) =>
   for (const [paths, query, path] of [
     [dashboard, 'from=yesterday', 'from'],
     [dashboard, 'to=2026-02-30', 'to'],
+    [dashboard, 'to=9999-12-31', 'to'],
     [dashboard, 'from=2026-11-30T22:00:00', 'from'],
     [dashboard, 'from=2026-11-29T24:00:00Z', 'from'],
     [dashboard, 'from=2027-11-29', 'from'],

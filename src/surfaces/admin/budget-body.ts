@@ -1,4 +1,4 @@
-import { parseUsd } from '../../base/lib/money.ts';
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_ACTIONS, type BudgetAction, type BudgetLimit } from '../../base/model/budget-limit.ts';
 import { PERIODS } from '../../decide/limits/windows.ts';
 import { BUDGET_SCOPES } from '../../services/spend-book.ts';
@@ -55,9 +55,11 @@ function scopeIdOf(members: BodyMembers, scope: BudgetLimit['scope'], context: B
   return canonical ?? id;
 }
 
+/** As all amounts are told (decision 8.8), without the zeros that it may have come with. */
 function amount(members: BodyMembers): string {
   const text = members.value('limit_usd');
-  if (typeof text === 'string' && parseUsd(text) !== undefined) return text;
+  const pico = typeof text === 'string' ? parseUsd(text) : undefined;
+  if (pico !== undefined) return usdFromPico(pico);
   members.problem('limit_usd', 'must be a decimal text of dollars such as "250.00"');
   return '0';
 }

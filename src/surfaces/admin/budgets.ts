@@ -2,6 +2,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { BudgetService, LimitStatus } from '../../services/budgets.ts';
+import { QueryMembers } from '../http/query-members.ts';
 import type { Route } from '../http/route.ts';
 import { type BudgetBodyContext, parseBudgetLimit } from './budget-body.ts';
 
@@ -22,7 +23,12 @@ export function budgetRoutes(options: BudgetRouteOptions): readonly Route[] {
       path: '/v1/admin/budgets/limits',
       auth: 'admin',
       summary: 'Budget limits with the spend of their current period; `org_id` narrows them.',
-      handle: ({ query }) => ({ status: 200, json: { limits: options.service.list(query.get('org_id') ?? undefined).map(shown) } }),
+      handle: (request) => {
+        const query = new QueryMembers(request.query, ['org_id']);
+        const orgId = query.id('org_id');
+        query.check();
+        return { status: 200, json: { limits: options.service.list(orgId).map(shown) } };
+      },
     },
     {
       method: 'POST',

@@ -6,6 +6,8 @@ import type { QueryMembers } from '../http/query-members.ts';
 const DAY_MS = 24 * HOUR_MS;
 /** Bounds the work of one answer: it reads one stretch of rows for each month. */
 const LONGEST_MS = 3_660 * DAY_MS;
+/** What lies behind has no RFC 3339 text. */
+const LAST_MS = Date.UTC(9999, 11, 31);
 const PERIOD = /^\d{4}-(?:0[1-9]|1[0-2])$/;
 
 /** Milliseconds since the epoch, both at the beginning of an hour; `to` is exclusive. */
@@ -33,7 +35,8 @@ function timeOf(query: QueryMembers, name: string, dayLength: number): number | 
   const day = parseDate(text);
   // In a query an unescaped plus sign stands for a space.
   const time = day === undefined ? parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+')) : day + dayLength;
-  if (time === undefined) query.problem(name, 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22');
+  if (time === undefined || time > LAST_MS)
+    query.problem(name, 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22');
   return time;
 }
 
