@@ -35,6 +35,8 @@ export interface ChargingUpstream {
 export async function startChargingUpstream(cleanUp: CleanUp): Promise<ChargingUpstream> {
   const { caPem, certPem, keyPem } = certificateOf('good', [AI_HOST]);
   const server = createServer({ cert: certPem, key: keyPem });
+  // An origin that closes what is idle may do so in the moment of the next call, and then that call has no answer.
+  server.keepAliveTimeout = 120_000;
   const port = await listenOnFreePort(server);
   const upstream: ChargingUpstream = {
     caPem,

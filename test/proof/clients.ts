@@ -12,7 +12,7 @@ import { TUNNEL_TAG } from './store-audit.ts';
 
 const H2_CHECK_MS = 1_000;
 /** Half of the time after which the upstream, or the gateway, closes what is idle: who uses a connection in the moment of its end loses a request. */
-const KEEP_OTHER_MS = 1_000;
+const KEEP_OTHER_MS = 2_500;
 const KEEP_MS = 37_500;
 
 export interface Gateway {

@@ -87,7 +87,7 @@ async function open(
   cleanUp: CleanUp,
 ): Promise<number> {
   // Short, so that idle connections are gone soon after the load is.
-  Object.assign(server, { keepAliveTimeout: 2_000 });
+  Object.assign(server, { keepAliveTimeout: 5_000 });
   server.on('tlsClientError', () => undefined);
   server.on('clientError', (_error, socket) => socket.destroy());
   server.on('request', take);

@@ -105,6 +105,8 @@ async function listen(server: Server, connectionEvent: string, handler: Upstream
   let connections = 0;
   let resumed = 0;
   const sockets = trackSockets(server);
+  // An origin that closes what is idle may do so in the moment of the next call, and then that call has no answer.
+  server.keepAliveTimeout = 120_000;
   server.on(connectionEvent, (socket: Socket & { isSessionReused?(): boolean }) => {
     connections++;
     numbers.set(socket, connections);
