@@ -135,7 +135,9 @@ eachClient('an origin with a call under way is not closed to make room', async (
 
 eachClient('no timer runs while nothing is under way and no connection is kept', async (t, openUpstream, client) => {
   const clock = fakeClock();
-  const server = await startPlainUpstream();
+  const server = await startPlainUpstream(
+    (_request, response) => void response.setHeader('Keep-Alive', 'timeout=5').setHeader('Connection', 'keep-alive').end('ok'),
+  );
   t.teardown(() => server.close());
   const upstream = openUpstream(t, { clock });
   await collect(upstream, { authority: at(server) });
