@@ -58,6 +58,8 @@ export interface ReadPolicy {
   readonly header: BundleHeader;
   /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
   readonly levels: readonly Layers[];
+  /** Rules of overlays that say `disabled` of a rule that is not there. */
+  readonly idle: readonly Rule[];
 }
 
 /** Reads a bundle with its overlays; not to be used when it has problems. */
@@ -69,12 +71,13 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     allowUnsupported: options.allowUnsupported ?? false,
   };
   const levels: Layers[] = [];
+  const idle: Rule[] = [];
   const header: BundleHeader = {};
   const base = readBundle(input.bundle, problems);
   if (base !== undefined) {
     Object.assign(header, base.header);
     const nodes = baseLayers(base, input, problems);
-    levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader));
+    levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader, []));
   }
   for (const level of ['org', 'node'] as const) {
     const text = input.overlays?.[level];
@@ -83,9 +86,9 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     Object.assign(header, overlay.header);
     if (overlay.files !== undefined)
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-    levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader));
+    levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader, idle));
   }
-  return { problems, header, levels };
+  return { problems, header, levels, idle };
 }
 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
@@ -107,7 +110,7 @@ function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems)
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */
-function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader): Layers {
+function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader, idle: Rule[]): Layers {
   const layers: Map<string, Map<string, Rule>> = new Map([...before].map(([name, rules]) => [name, new Map(rules)]));
   const here = new Map<string, Rule>();
   for (const node of nodes) {
@@ -117,8 +120,9 @@ function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, t
     for (const source of node.rules) {
       const rule = readRule(source, level, reader);
       if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
-      if (rule.disabled) effective.delete(rule.id);
-      else effective.set(rule.id, overRule(effective.get(rule.id), rule));
+      if (rule.disabled) {
+        if (!effective.delete(rule.id)) idle.push(rule);
+      } else effective.set(rule.id, overRule(effective.get(rule.id), rule));
     }
   }
   return layers;

@@ -25,11 +25,14 @@ export const LINT_CODES = [
   'opens_empty_layer',
   'never_equal',
   'near_parameter',
+  'text_not_boolean',
+  'empty_list',
+  'disables_nothing',
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
 /** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
-export function lintPolicy({ levels }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+export function lintPolicy({ levels, idle }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
@@ -44,8 +47,14 @@ export function lintPolicy({ levels }: ReadPolicy, policy: CompiledPolicy): read
     if (rule !== undefined)
       warnings.push(warning(rule, rule.node, 'unreachable_rule', why, 'remove the rule, or change its priority or condition'));
   }
-  warnings.push(...gateChanges(levels));
+  warnings.push(...gateChanges(levels), ...idle.map(disablesNothing));
   return sortByPlace(warnings);
+}
+
+/** A misspelt id leaves the rule that is meant in force. */
+function disablesNothing(rule: Rule): ErrorDetail {
+  const message = `disabled takes no rule away: the layer ${rule.layer} has no rule "${rule.id}" below this overlay`;
+  return warning(rule, rule.node, 'disables_nothing', message, 'write layer and id as they stand in the bundle');
 }
 
 function unconditionalAllow(rule: Rule): readonly ErrorDetail[] {
@@ -112,7 +121,8 @@ function fieldSlips(rule: Rule): readonly ErrorDetail[] {
       const message = `context.${name} is a member that no provider is known to have`;
       found.push(warning(rule, node, 'near_parameter', message, `did you mean "context.action.params.${nearest}"?`));
     }
-    if (test.kind === 'value' && TEXT_FIELD.test(name)) found.push(...neverEqual(rule, test));
+    if (test.kind === 'value')
+      found.push(...emptyList(rule, test), ...(TEXT_FIELD.test(name) ? neverEqual(rule, test) : notBoolean(rule, test)));
     return found;
   });
 }
@@ -124,10 +134,39 @@ function nearestParameter(name: string): string | undefined {
   return nearest !== undefined && Math.abs(nearest.length - name.length) <= 2 ? nearest : undefined;
 }
 
+function emptyList(rule: Rule, { field, entry, negated }: ValueTest): readonly ErrorDetail[] {
+  if (entry.value.kind !== 'seq' || entry.value.items.length > 0) return [];
+  const holds = negated ? 'every value' : 'no value';
+  const message = `the list that context.${field.name} is compared with is empty: the test holds for ${holds}`;
+  return [
+    warning(
+      rule,
+      entry.key,
+      'empty_list',
+      message,
+      negated ? 'write exists: true if that is meant' : 'put something into it, or remove the rule',
+    ),
+  ];
+}
+
+/** What YAML 1.1 took for booleans. */
+const OLD_BOOLEAN = /^(?:yes|no|on|off)$/i;
+
+function notBoolean(rule: Rule, { field, entry }: ValueTest): readonly ErrorDetail[] {
+  if (field.type !== 'open') return [];
+  const literals = entry.value.kind === 'seq' ? entry.value.items : [entry.value];
+  return literals.flatMap((node) => {
+    if (node.kind !== 'scalar' || node.quoted || !OLD_BOOLEAN.test(node.source)) return [];
+    const message = `${node.source} is a text in YAML 1.2, which a true or false in the body never equals`;
+    const meant = /^(?:yes|on)$/i.test(node.source);
+    return [warning(rule, node, 'text_not_boolean', message, `write ${meant}, or "${node.source}" if the text is meant`)];
+  });
+}
+
 /** Operators that take numbers alone: in quotes their value would be refused. */
 const ORDERINGS: ReadonlySet<string> = new Set(['gt', 'gte', 'lt', 'lte']);
 
-function neverEqual(rule: Rule, { field, operator, entry }: Extract<Test, { kind: 'value' }>): readonly ErrorDetail[] {
+function neverEqual(rule: Rule, { field, operator, entry }: ValueTest): readonly ErrorDetail[] {
   const literals = entry.value.kind === 'seq' ? entry.value.items : [entry.value];
   return literals.flatMap((node) => {
     if (node.kind !== 'scalar' || typeof node.value === 'string') return [];
@@ -230,6 +269,7 @@ function turnsIntoAllowList(now: readonly Rule[], allowing: readonly Rule[], bef
 }
 
 type Test = Extract<Condition, { kind: 'value' } | { kind: 'exists' }>;
+type ValueTest = Extract<Condition, { kind: 'value' }>;
 
 function testsOf(condition: Condition): readonly Test[] {
   return 'parts' in condition ? condition.parts.flatMap(testsOf) : [condition];

@@ -24,6 +24,23 @@ const overlay = (rules: string) => ({
 });
 
 const CASES: readonly (readonly [name: string, text: string, expected: readonly string[]])[] = [
+  [
+    'yes and no are texts, and so are on and off',
+    bundle(
+      '- {id: a, conditions: {action.params.store: yes}, effect: {decision: deny}}\n' +
+        '- {id: b, conditions: {action.params.store: {in: [x, Off]}}, effect: {decision: deny}}\n' +
+        '- {id: c, conditions: {action.params.store: "no", labels.opt: {equals: no}}, effect: {decision: deny}}\n' +
+        '- {id: d, conditions: {action.params.store: {in: [true, "on"]}, action.params.user: only}, effect: {decision: deny}}',
+    ),
+    ['text_not_boolean a', 'text_not_boolean b'],
+  ],
+  [
+    'an empty list holds for nothing, and negated for everything',
+    bundle(
+      '- {id: a, conditions: {org_id: {in: []}}, effect: {decision: deny}}\n- {id: b, conditions: {org_id: {not_in: []}}, effect: {decision: deny}}',
+    ),
+    ['empty_list a', 'empty_list b'],
+  ],
   ['an allow with a condition is fine', bundle('- {id: a, conditions: {stream: true}, effect: {decision: allow}}'), []],
   ['an allow without one is not', bundle('- {id: a, effect: {decision: allow}}'), ['unconditional_allow a']],
   [
@@ -204,4 +221,20 @@ t.test('a warning names place, rule and what to do', async (t) => {
     code: 'negation_on_optional',
     hint: 'say which is meant: add {field: context.purpose, exists: true}, or exists: false',
   });
+});
+
+t.test('disabled that takes nothing away is told, by an overlay alone', async (t) => {
+  const base = bundle(
+    '- {id: a, conditions: {org_id: x}, effect: {decision: deny}}\n- {id: off, disabled: true, effect: {decision: deny}}',
+  );
+  t.same(codes(base), [], 'a rule that is switched off where it stands');
+  t.same(codes(base, { org: overlay('{id: a, disabled: true}') }), []);
+  t.same(codes(base, { org: overlay('{id: A, disabled: true}') }), ['disables_nothing A']);
+  t.match(warnings(base, { org: overlay('{id: A, disabled: true}') })[0], {
+    file: 'overlays/org.yaml',
+    line: 2,
+    message: 'disabled takes no rule away: the layer targets has no rule "A" below this overlay',
+  });
+  const node = { ...overlay('{id: a, disabled: true}'), file: 'overlays/node.yaml' };
+  t.same(codes(base, { org: overlay('{id: a, disabled: true}'), node }), ['disables_nothing a'], 'what is gone already');
 });
