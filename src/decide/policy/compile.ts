@@ -120,9 +120,8 @@ function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, t
     for (const source of node.rules) {
       const rule = readRule(source, level, reader);
       if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
-      if (rule.disabled) {
-        if (!effective.delete(rule.id)) idle.push(rule);
-      } else effective.set(rule.id, overRule(effective.get(rule.id), rule));
+      if (!rule.disabled) effective.set(rule.id, overRule(effective.get(rule.id), rule));
+      else if (!effective.delete(rule.id)) idle.push(rule);
     }
   }
   return layers;
