@@ -14,3 +14,9 @@ export function isBroken(socket: Socket): boolean {
 function knowsPeer(handle: unknown): handle is { getpeername(out: object): number } {
   return typeof handle === 'object' && handle !== null && 'getpeername' in handle && typeof handle.getpeername === 'function';
 }
+
+/** True when the system has taken all that was to be written. False on a Node without the private handle. */
+export function hasWrittenAll(socket: Socket): boolean {
+  const handle: unknown = Reflect.get(socket, '_handle');
+  return typeof handle === 'object' && handle !== null && Reflect.get(handle, 'writeQueueSize') === 0;
+}

@@ -1,5 +1,5 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
-import { isBroken } from '../../base/lib/broken-socket.ts';
+import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { RequestBody } from './body-source.ts';
@@ -27,12 +27,17 @@ export class Http2Connection implements Activity {
   #idleSince: number;
   /** The `#idleSince` for which the connection was found to be there. */
   #settledSince: number | undefined;
-  /** What the client had sent when it was last looked at. */
+  /** What the client had sent when it was last looked at, and since when it has sent nothing more. */
   #bytesRead = 0;
+  #silentSince: number;
+  /** A PING was to be sent since the client was last heard of. */
+  #asked = false;
+  #stuckSince: number | undefined;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
     this.#idleSince = options.arrivals.clock.monotonic();
+    this.#silentSince = this.#idleSince;
     options.session.on('error', ignore);
     // The types leave out the fourth argument, which is the raw field list.
     const onStream = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]): void => {
@@ -53,19 +58,57 @@ export class Http2Connection implements Activity {
     const expired = idleMs > limits.keepAliveMs;
     // A session without streams reads on; but it may have been broken before the last of them was over. Who has sent something was there.
     const settled = idleMs > limits.lingerMs && this.#settledSince !== this.#idleSince;
-    const { bytesRead } = link.socket;
-    if ((this.#open > 0 || settled || expired) && bytesRead === this.#bytesRead && isBroken(link.socket)) {
-      link.socket.destroy();
-      return;
+    if (!this.#isHeard(now)) {
+      if (this.#isGone(now, this.#open > 0 || settled || expired)) {
+        link.socket.destroy();
+        return;
+      }
+      if (settled || (this.#open > 0 && now - this.#silentSince > limits.lingerMs)) this.#ask(now);
     }
     if (settled) this.#settledSince = this.#idleSince;
-    this.#bytesRead = bytesRead;
     if (expired) session.close();
     // A client that reads nothing does not even take the GOAWAY.
     if (idleMs > limits.keepAliveMs + limits.lingerMs) link.socket.destroy();
+    this.#closeOverdue(now);
+  }
+
+  #closeOverdue(now: number): void {
+    const { limits } = this.#options.arrivals;
     for (const [stream, body] of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }
+  }
+
+  #isHeard(now: number): boolean {
+    const { bytesRead } = this.#options.link.socket;
+    if (bytesRead === this.#bytesRead) return false;
+    this.#bytesRead = bytesRead;
+    this.#silentSince = now;
+    this.#asked = false;
+    this.#stuckSince = undefined;
+    return true;
+  }
+
+  /** Sweeps look then whether the PING has left. */
+  #ask(now: number): void {
+    const { session } = this.#options;
+    this.#silentSince = now;
+    if (session.destroyed) return;
+    this.#asked = true;
+    session.ping(ignore);
+  }
+
+  /**
+   * Whether the client has broken the connection, or its session is over. After a fault of the connection (RFC 9113 §5.4.1) node:http2 sends GOAWAY, and then
+   * neither writes nor reads, so that it does not see its client close, and closes nothing itself. What tells such a session from others is that what it is
+   * given to send stays where it is, although nothing is in its way; for a moment that is so of any session.
+   */
+  #isGone(now: number, isSuspect: boolean): boolean {
+    const { link, session, arrivals } = this.#options;
+    if (isSuspect && isBroken(link.socket)) return true;
+    const isStuck = this.#asked && !session.destroyed && (session.state.outboundQueueSize ?? 0) > 0 && hasWrittenAll(link.socket);
+    this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined;
+    return this.#stuckSince !== undefined && now - this.#stuckSince > arrivals.limits.lingerMs;
   }
 
   #accept(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, rawHeaders: unknown): void {

@@ -137,7 +137,7 @@ t.test('so is an h2 connection that broke while a stream was open, and whose ses
   const now = clock.monotonic();
   const later = now + DEFAULT_LIMITS.lingerMs + 1;
   const idle = () => {
-    const session = new EventEmitter() as unknown as ServerHttp2Session;
+    const session = Object.assign(new EventEmitter(), { ping: () => true }) as unknown as ServerHttp2Session;
     return new Http2Connection({ link, session, tunnel: { authority: { host: 'api.openai.com', port: 443 } }, arrivals });
   };
   idle().sweep(later);

@@ -239,3 +239,27 @@ t.test('a client whose window is closed holds its answers back, not the gateway,
   await gone;
   t.pass('every stream is known to be gone');
 });
+
+t.test(
+  'after a fault of its connection a client is cut with all that it asked for, whether it closes or not; one that is merely silent is not',
+  async (t) => {
+    const arrivals: Arrival[] = [];
+    const harness = await startListener(t, { limits: { sweepMs: 10, lingerMs: 40 }, onArrival: (arrival) => arrivals.push(arrival) });
+    const silent = await h2Client(t, harness);
+    const answered = h2Request(silent, { ':path': '/silent' });
+    for (const end of [(socket: TLSSocket) => socket.end(), (socket: TLSSocket) => socket.resume()]) {
+      const socket = await rawH2(t, harness);
+      const closed = once(socket, 'close');
+      // DATA on a stream that nobody opened (RFC 9113 §5.1).
+      socket.write(Buffer.concat([frame(FRAME.headers, END_STREAM | END_HEADERS, 1, GET), frame(FRAME.data, END_STREAM, 7)]));
+      end(socket);
+      await closed;
+    }
+    const broken = arrivals.filter(({ head }) => head.rawTarget !== '/silent');
+    t.equal(broken.length, 2);
+    while (!broken.every(({ reply }) => reply.gone)) await turn();
+    t.equal(harness.listener.openConnections, 1);
+    arrivals.find(({ head }) => head.rawTarget === '/silent')?.reply.sendWhole(200, [], Buffer.from('ok'));
+    t.equal((await answered).body, 'ok');
+  },
+);
