@@ -30,19 +30,19 @@ export interface Doors {
 /** Tells apart what arrives on a port (decision 3.1) and gives it to the pipeline or to the gateway's own routes. */
 export function createDoors(options: DoorOptions): Doors {
   return {
-    onArrival: (arrival) => void admitArrival(arrival, options),
+    onArrival: (arrival) => admitArrival(arrival, options),
     onTunnel: (request) => decideTunnel(request, options),
   };
 }
 
-async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<void> {
+function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
     if (!proxyEnabled) sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
     else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) passAbsolute(arrival, pipeline);
     else if (head.tunnel?.undecided) passOn(arrival, pipeline);
-    else await runProxied(arrival, pipeline);
+    else void runProxied(arrival, pipeline);
     return;
   }
   const refused = guardOrigin(head, options.guard());
@@ -53,8 +53,8 @@ async function admitArrival(arrival: Arrival, options: DoorOptions): Promise<voi
   }
   const ambient = head.trafficClass === 'ambient';
   const ownsPath = (path: string) => router.owns(path, ambient);
-  if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') await router.handle(arrival);
-  else if (proxyEnabled && !ambient) await runProxied(arrival, pipeline);
+  if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') void router.handle(arrival);
+  else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else sendError(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
 }
 

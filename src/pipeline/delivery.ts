@@ -76,7 +76,6 @@ export class Delivery implements UpstreamEvents, Delivered {
       this.#settle = resolve;
     });
     reply.onGone(() => this.#clientLeft());
-    reply.onDrain(() => this.#resume());
   }
 
   /** The upstream's status. */
@@ -214,6 +213,7 @@ export class Delivery implements UpstreamEvents, Delivered {
       return false;
     }
     this.#streaming = true;
+    this.#reply.onDrain(() => this.#resume());
     this.#hash = new Sha256();
     for (const held of this.#held) this.#hash.update(held);
     if (this.#exchange.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();

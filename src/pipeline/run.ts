@@ -1,12 +1,13 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord } from '../record/canonical-record.ts';
+import type { Effect, RecordCommit } from '../storage/contract/store.ts';
 import type { Exchange, Refusal } from './exchange.ts';
 import { recordOf } from './record-of.ts';
 import { refusalOf } from './refusals.ts';
 import { sendFailure, sendRefusal } from './send.ts';
 import { giveBack, settle, settled, unsettle } from './settle.ts';
-import { ANSWERED, type Pipeline, type StageResult } from './stage.ts';
+import { ANSWERED, type Pipeline } from './stage.ts';
 import { STAGES } from './stages.ts';
 
 /** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
@@ -21,7 +22,7 @@ export type RunResult =
  */
 export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
   const end = await walkLine(exchange, pipeline);
-  return end === ANSWERED ? { kind: 'replayed' } : closeExchange(exchange, pipeline, end);
+  return end === ANSWERED ? { kind: 'replayed' } : await closeExchange(exchange, pipeline, end);
 }
 
 /**
@@ -31,12 +32,18 @@ export async function runExchange(exchange: Exchange, pipeline: Pipeline): Promi
 export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | undefined;
   try {
-    const end = await walk(exchange, pipeline);
-    if (end === ANSWERED) {
-      pipeline.buffers.give(exchange.buffered);
-      return ANSWERED;
+    for (const stage of STAGES[exchange.door]) {
+      const result = stage.run(exchange, pipeline);
+      // Most stages have nothing to wait for, and every await is a turn of the microtask queue.
+      const end = result instanceof Promise ? await result : result;
+      if (end === undefined) continue;
+      if (end === ANSWERED) {
+        pipeline.buffers.give(exchange.buffered);
+        return ANSWERED;
+      }
+      exchange.refusal = end;
+      break;
     }
-    exchange.refusal = end;
   } catch (error) {
     const known = asGatewayError(error, pipeline);
     exchange.refusal = refusalOf(known, exchange.verdict !== undefined);
@@ -50,41 +57,35 @@ export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<
 /** The second half: whatever follows from how the stages ended. Never rejects. */
 export async function closeExchange(exchange: Exchange, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
   try {
-    return failure ? fail(exchange, pipeline, failure) : await conclude(exchange, pipeline);
+    if (failure) return fail(exchange, pipeline, failure);
+    const { record, commit, effects } = drawUp(exchange, pipeline);
+    try {
+      await pipeline.store.commit(commit, effects);
+    } catch (error) {
+      unsettle(exchange, pipeline);
+      exchange.unstored = record;
+      throw error;
+    }
+    return acknowledge(exchange, pipeline, record);
   } catch (error) {
     return fail(exchange, pipeline, asGatewayError(error, pipeline));
   }
 }
 
-async function walk(exchange: Exchange, pipeline: Pipeline): Promise<StageResult> {
-  for (const stage of STAGES[exchange.door]) {
-    const result = stage.run(exchange, pipeline);
-    const refusal = result instanceof Promise ? await result : result;
-    if (refusal) return refusal;
-  }
-  return undefined;
-}
-
-/** Everything after the stages, for a request that leaves a record. */
-async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
-  const { clock, store, events, deferred } = pipeline;
-  // Before its own record: who has been told that a response has ended may never ask again.
-  if (exchange.ended) await deferred.end(exchange.ended);
-  const completedAt = clock.now();
+/** The record of a request, and what is committed with it. */
+function drawUp(exchange: Exchange, pipeline: Pipeline): { record: ExecutionRecord; commit: RecordCommit; effects: readonly Effect[] } {
+  const completedAt = pipeline.clock.now();
   exchange.completedAt = completedAt;
   const draft = recordOf(exchange, pipeline, completedAt);
-  const canonical = canonicalRecord(draft);
-  draft.record_hash = canonical.hash;
+  const { text, hash } = canonicalRecord(draft);
+  draft.record_hash = hash;
   const record = draft as ExecutionRecord;
-  const effects = settle(exchange, record, pipeline);
-  const commit = { record_id: record.record_id, record_hash: canonical.hash, text: canonical.text, committed_at: completedAt };
-  try {
-    await store.commit(commit, effects);
-  } catch (error) {
-    unsettle(exchange, pipeline);
-    exchange.unstored = record;
-    throw error;
-  }
+  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt };
+  return { record, commit, effects: settle(exchange, record, pipeline) };
+}
+
+/** The record is stored: the caller gets what was kept back, and everybody else is told. */
+function acknowledge(exchange: Exchange, pipeline: Pipeline, record: ExecutionRecord): RunResult {
   settled(exchange, pipeline);
   if (exchange.refusal) {
     exchange.delivery?.abandon();
@@ -92,8 +93,7 @@ async function conclude(exchange: Exchange, pipeline: Pipeline): Promise<RunResu
   } else {
     exchange.delivery?.release(record);
   }
-  const durationMs = clock.monotonic() - exchange.head.startedAt;
-  events.execution({ record, durationMs });
+  pipeline.events.execution({ record, durationMs: pipeline.clock.monotonic() - exchange.head.startedAt });
   return { kind: 'recorded', record, refusal: exchange.refusal };
 }
 

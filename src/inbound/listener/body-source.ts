@@ -68,12 +68,17 @@ export class RequestBody implements BodySource {
     return now - this.#seen.at > bodyIdleMs;
   }
 
-  async readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array> {
-    this.#begin();
-    if (this.declaredLength === 0) return NO_BYTES;
-    if (this.declaredLength !== undefined && this.declaredLength > limit) throw this.#tooLarge(limit);
-    this.#options.sendContinue?.();
-    return await this.#collect(limit, progress);
+  readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      this.#begin();
+      if (this.declaredLength !== undefined && this.declaredLength > limit) throw this.#tooLarge(limit);
+      if (this.declaredLength === 0) {
+        resolve(NO_BYTES);
+        return;
+      }
+      this.#options.sendContinue?.();
+      this.#collect(limit, progress, resolve, reject);
+    });
   }
 
   stream(): AsyncIterableIterator<Uint8Array> {
@@ -106,39 +111,42 @@ export class RequestBody implements BodySource {
     return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
   }
 
-  #collect(limit: number, progress: ((totalBytes: number) => void) | undefined): Promise<Uint8Array> {
+  #collect(
+    limit: number,
+    progress: ((totalBytes: number) => void) | undefined,
+    resolve: (bytes: Uint8Array) => void,
+    reject: (error: Error) => void,
+  ): void {
     const { source } = this.#options;
-    return new Promise((resolve, reject) => {
-      const chunks: Uint8Array[] = [];
-      let size = 0;
-      const stop = (): void => {
-        source.off('data', onData).off('end', onEnd).off('close', onClose);
-      };
-      const onData = (chunk: Uint8Array): void => {
-        size += chunk.length;
-        chunks.push(chunk);
-        try {
-          if (size > limit) throw this.#tooLarge(limit);
-          progress?.(size);
-        } catch (error) {
-          stop();
-          source.pause();
-          this.#abandoned = true;
-          reject(error instanceof Error ? error : new Error(String(error), { cause: error }));
-        }
-      };
-      const onEnd = (): void => {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const stop = (): void => {
+      source.off('data', onData).off('end', onEnd).off('close', onClose);
+    };
+    const onData = (chunk: Uint8Array): void => {
+      size += chunk.length;
+      chunks.push(chunk);
+      try {
+        if (size > limit) throw this.#tooLarge(limit);
+        progress?.(size);
+      } catch (error) {
         stop();
-        if (this.#options.isComplete()) resolve(joined(chunks, size));
-        else reject(clientGone());
-      };
-      const onClose = (): void => {
-        stop();
-        reject(clientGone());
-      };
-      if (source.destroyed) return onClose();
-      source.on('data', onData).on('end', onEnd).on('close', onClose);
-    });
+        source.pause();
+        this.#abandoned = true;
+        reject(error instanceof Error ? error : new Error(String(error), { cause: error }));
+      }
+    };
+    const onEnd = (): void => {
+      stop();
+      if (this.#options.isComplete()) resolve(joined(chunks, size));
+      else reject(clientGone());
+    };
+    const onClose = (): void => {
+      stop();
+      reject(clientGone());
+    };
+    if (source.destroyed) onClose();
+    else source.on('data', onData).on('end', onEnd).on('close', onClose);
   }
 }
 

@@ -16,7 +16,7 @@ import { eraseSegment, removableThrough } from './retention.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
-import type { Tail, TailMap } from './tail.ts';
+import type { RecordKey, Tail } from './tail.ts';
 
 /** The opened parts, made by `openEmbeddedStore`. */
 export interface StoreParts {
@@ -86,11 +86,11 @@ export class EmbeddedStore implements Store {
   }
 
   async recordById(recordId: string): Promise<StoredRecord | undefined> {
-    return this.#record('recordIds', ROW.recordId, recordId, frameRecordId);
+    return this.#record('id', ROW.recordId, recordId, frameRecordId);
   }
 
   async recordByHash(recordHash: string): Promise<StoredRecord | undefined> {
-    return this.#record('recordHashes', ROW.recordHash, recordHash, frameRecordHash);
+    return this.#record('hash', ROW.recordHash, recordHash, frameRecordHash);
   }
 
   async records(page: PageQuery): Promise<readonly StoredRecord[]> {
@@ -101,7 +101,7 @@ export class EmbeddedStore implements Store {
   async get(space: string, key: string): Promise<unknown> {
     this.#mustBeOpen();
     const joined = joinKey(space, key);
-    const found = this.#parts.tail.find('entities', joined);
+    const found = this.#parts.tail.entity(joined);
     const text = found ? found.value : this.#row(ROW.entity + joined);
     return text === undefined ? undefined : JSON.parse(text);
   }
@@ -219,12 +219,12 @@ export class EmbeddedStore implements Store {
   #exists(recordId: string): boolean {
     if (this.#pendingIds.has(recordId)) return true;
     if (recordId > this.#lastRecordId) return false;
-    return this.#parts.tail.find('recordIds', recordId) !== undefined || this.#parts.index.get(ROW.recordId + recordId) !== undefined;
+    return this.#parts.tail.record('id', recordId) !== undefined || this.#parts.index.get(ROW.recordId + recordId) !== undefined;
   }
 
-  async #record(map: TailMap, letter: string, name: string, nameOf: (frame: Frame) => string): Promise<StoredRecord | undefined> {
+  async #record(by: RecordKey, letter: string, name: string, nameOf: (frame: Frame) => string): Promise<StoredRecord | undefined> {
     this.#mustBeOpen();
-    const row = this.#parts.tail.find(map, name)?.value ?? this.#row(letter + name);
+    const row = this.#parts.tail.record(by, name) ?? this.#row(letter + name);
     if (row === undefined) return undefined;
     const { segment, offset, length } = parseLocation(row);
     const { segments } = this.#parts;

@@ -193,8 +193,10 @@ export function segmentKey(segment: number): string {
 }
 
 function* rowsOf({ generation, counters, sealed }: Round): Generator<Row> {
-  for (const [id, location] of generation.recordIds) yield [ROW.recordId + id, location];
-  for (const [hash, location] of generation.recordHashes) yield [ROW.recordHash + hash, location];
+  for (const [id, hash, location] of generation.records) {
+    yield [ROW.recordId + id, location];
+    yield [ROW.recordHash + hash, location];
+  }
   for (const [key, value] of generation.entities) yield [ROW.entity + key, value];
   yield* counters;
   yield* sealed;

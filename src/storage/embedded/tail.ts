@@ -3,8 +3,7 @@ import type { PreparedEffect } from './prepared-commit.ts';
 
 /** What commits changed since the index was last written; a tombstone is undefined. Keys are those of the index, without their first letter. */
 export class Generation {
-  readonly recordIds = new Map<string, string>();
-  readonly recordHashes = new Map<string, string>();
+  readonly records = new RecordRows();
   readonly entities = new Map<string, string | undefined>();
   readonly cells = new Map<string, CounterCell>();
   commits = 0;
@@ -12,8 +11,37 @@ export class Generation {
   weight = 0;
 }
 
-/** The names of the maps of a generation that readers look into. */
-export type TailMap = 'recordIds' | 'recordHashes' | 'entities';
+/** By what a record is looked up. */
+export type RecordKey = 'id' | 'hash';
+
+/** Where the records of a generation lie. Many are added for one that is looked up before it is in the index, so that maps are made for who asks. */
+export class RecordRows {
+  /** Id, hash and location of one record behind those of another. */
+  readonly #rows: string[] = [];
+  readonly #maps = { id: new Map<string, string>(), hash: new Map<string, string>() };
+  /** As far as this the rows are in the maps. */
+  #mapped = 0;
+
+  add(id: string, hash: string, location: string): void {
+    this.#rows.push(id, hash, location);
+  }
+
+  /** The location of a record. */
+  find(by: RecordKey, name: string): string | undefined {
+    for (let at = this.#mapped; at < this.#rows.length; at += 3) {
+      const [id = '', hash = '', location = ''] = this.#rows.slice(at, at + 3);
+      this.#maps.id.set(id, location);
+      this.#maps.hash.set(hash, location);
+    }
+    this.#mapped = this.#rows.length;
+    return this.#maps[by].get(name);
+  }
+
+  *[Symbol.iterator](): Generator<readonly [id: string, hash: string, location: string]> {
+    const rows = this.#rows;
+    for (let at = 0; at < rows.length; at += 3) yield [rows[at] ?? '', rows[at + 1] ?? '', rows[at + 2] ?? ''];
+  }
+}
 
 /**
  * The commits that are in the journal and not yet in the index. There are at most two generations: the one that grows, and the one that is being written
@@ -36,10 +64,7 @@ export class Tail {
   apply(recordId: string, recordHash: string, location: string, effects: readonly PreparedEffect[], cells: readonly CounterCell[]): void {
     const active = this.#active;
     active.commits += 1;
-    if (recordId !== '') {
-      active.recordIds.set(recordId, location);
-      active.recordHashes.set(recordHash, location);
-    }
+    if (recordId !== '') active.records.add(recordId, recordHash, location);
     let nextCell = 0;
     for (const effect of effects) {
       if (effect.op === 'put') {
@@ -56,11 +81,15 @@ export class Tail {
     }
   }
 
-  /** The value of a key; `{ value: undefined }` says that it was deleted, undefined that the tail does not know it. */
-  find(map: TailMap, key: string): { readonly value: string | undefined } | undefined {
-    if (this.#active[map].has(key)) return { value: this.#active[map].get(key) };
-    if (this.#frozen?.[map].has(key)) return { value: this.#frozen[map].get(key) };
-    return undefined;
+  /** The location of a record that is not in the index yet. */
+  record(by: RecordKey, name: string): string | undefined {
+    return this.#active.records.find(by, name) ?? this.#frozen?.records.find(by, name);
+  }
+
+  /** The value of an entity; `{ value: undefined }` says that it was deleted, undefined that the tail does not know it. */
+  entity(key: string): { readonly value: string | undefined } | undefined {
+    const generation = this.#active.entities.has(key) ? this.#active : this.#frozen;
+    return generation?.entities.has(key) ? { value: generation.entities.get(key) } : undefined;
   }
 
   /** Entities whose key begins with `prefix`. */
