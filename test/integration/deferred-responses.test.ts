@@ -1,9 +1,17 @@
 // Responses that are made after the answer to their calls (`background`): reserved until they have ended, then charged once, to whoever made the call.
+import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
+import type { UsageSettledEvent } from '../../src/base/events/execution-event.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
+import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { DeferredUsage } from '../../src/pipeline/deferred-usage.ts';
+import type { Exchange } from '../../src/pipeline/exchange.ts';
+import { BudgetService } from '../../src/services/budgets.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { backgroundUpstream } from '../support/background-upstream.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import type { TestGateway } from '../support/gateway.ts';
@@ -12,6 +20,7 @@ import { ALLOW_ALL, type Governed, startGoverned } from '../support/governed.ts'
 import type { RawResponse } from '../support/raw-clients.ts';
 import { stainless } from '../support/sdk-clients.ts';
 import { storedRecords } from '../support/stored-records.ts';
+import { tempDir } from '../support/temp-dir.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { until } from '../support/upstream-calls.ts';
 import { towards } from '../support/upstreams.ts';
@@ -406,3 +415,43 @@ async function kill(gw: GatewayProcess): Promise<void> {
   gw.child.kill('SIGKILL');
   await gw.child.ended;
 }
+
+t.test('no more than ten thousand are waited for: the oldest is charged what was set aside', async (t) => {
+  const clock = fakeClock();
+  const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
+  t.teardown(() => store.close());
+  const budgets = await BudgetService.open({ store, clock, alert: () => undefined });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, log: silentLogger, cachedRates: false });
+  t.teardown(() => deferred.close());
+  const settled: UsageSettledEvent[] = [];
+  deferred.reportTo({ usageSettled: (event) => void settled.push(event) });
+  const spender = { orgId: 'o', workloadId: 'w', projectId: '', connectorId: 'openai', providerId: 'openai' };
+  const day = new Date(clock.now()).toISOString();
+  const record = {
+    record_id: 'first',
+    org_id: 'o',
+    workload_id: 'w',
+    connector_id: 'openai',
+    decision: 'allow',
+    created_at: day,
+  } as ExecutionRecord;
+  const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined };
+  for (let n = 0; n <= 10_000; n++) {
+    const reservation = budgets.hold(spender, 1_000n);
+    const exchange = {
+      createdAt: clock.now(),
+      completedAt: clock.now(),
+      price,
+      reservation,
+      estimate: { tokensIn: 0, tokensOutMax: 1 },
+    } as Exchange;
+    const call = deferred.begin(exchange, 'openai', `resp_${n}`);
+    if (call === undefined) throw new Error('a new response');
+    if (n === 0) await store.commit(undefined, [deferred.effect(exchange, record, call)]);
+    deferred.hold(call, reservation, clock.now());
+  }
+  while (settled.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(deferred.size, 10_000);
+  t.match(settled, [{ outcome: 'assumed', record: { settles_record_id: 'first', metering: { cost_usd: '0.000000001' } } }]);
+  t.equal(settled.length, 1);
+});
