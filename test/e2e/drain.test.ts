@@ -1,5 +1,4 @@
 // SIGTERM while an upload, a stream, a WebSocket and a passed tunnel are under way: each ends as it should, and so does the process.
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -9,6 +8,7 @@ import { type GatewayProcess, startGatewayProcess } from '../support/gateway-pro
 import { HOST, RESPONSES, talk } from '../support/metered-sockets.ts';
 import { openAiSocket } from '../support/openai-sockets.ts';
 import { openaiStreamEvent, openaiStreamTail } from '../support/openai-stream.ts';
+import { overOf } from '../support/over-of.ts';
 import { connectThrough, openTunnel } from '../support/raw-clients.ts';
 import { storedRecords } from '../support/stored-records.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -26,7 +26,7 @@ function heard(socket: Socket): { text(): string; readonly closed: Promise<unkno
     text += chunk.toString('latin1');
   });
   socket.on('error', () => undefined);
-  return { text: () => text, closed: once(socket, 'close') };
+  return { text: () => text, closed: overOf(socket) };
 }
 
 /** A provider that has begun to take a file and to give a stream, another that has begun an answer on a WebSocket, and a server that echoes. */

@@ -1,5 +1,4 @@
 // A process that is killed at the one moment that matters: between the record's commit and the event on which an application acts (decision 7.9).
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
@@ -9,6 +8,7 @@ import { ALLOW_ALL } from '../support/governed.ts';
 import { HOST, RESPONSES, talk } from '../support/metered-sockets.ts';
 import { openAiSocket } from '../support/openai-sockets.ts';
 import { startOpenaiStream } from '../support/openai-stream.ts';
+import { overOf } from '../support/over-of.ts';
 import { connectThrough, h2Session } from '../support/raw-clients.ts';
 import { storedRecords } from '../support/stored-records.ts';
 import { towards } from '../support/upstreams.ts';
@@ -68,7 +68,7 @@ async function textUntilClose(socket: Socket): Promise<string> {
     text += chunk.toString('latin1');
   });
   socket.on('error', () => undefined);
-  await once(socket, 'close');
+  await overOf(socket);
   return text;
 }
 
@@ -88,7 +88,7 @@ const overHttp2: Call = async (_t, connect) => {
     text += chunk.toString('latin1');
   });
   stream.on('error', () => undefined);
-  await once(session, 'close');
+  await overOf(session);
   return text;
 };
 

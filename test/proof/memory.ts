@@ -15,8 +15,8 @@ import { connectPlain, connectThrough, h2Session, openTunnel } from '../support/
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
 import { drained } from './clients.ts';
-import { cpuMs, residentMb } from './process-state.ts';
-import { COLLECT_ON_SIGNAL, ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
+import { residentMb } from './process-state.ts';
+import { COLLECT_ON_SIGNAL, collectGarbage, ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { proofSettings } from './settings.ts';
 
 const MEGABYTE = 1_048_576;
@@ -32,7 +32,6 @@ const HANDSHAKES_AT_ONCE = 50;
 /** Resident memory of an idle intercepted connection, KB beyond that of the bare interceptor; of a passed tunnel, in all. */
 const INTERCEPTED_LIMIT_KB = 20;
 const PASSED_LIMIT_KB = 40;
-const MOST_COLLECTIONS = 30;
 /** Idle connections are closed after a while, and a busy machine may take longer to open them all. */
 const MIN_IDLE_SHARE = 0.9;
 const FLOOR = fileURLToPath(new URL('../../bench/floor-interceptor.js', import.meta.url));
@@ -169,7 +168,7 @@ async function stall(
   upstream: BigUpstream,
   { door, megabytes, open }: { door: string; megabytes: number; open: (gateway: ProofGateway, caPem: string) => Promise<Unread> },
 ): Promise<void> {
-  await collect(gateway.pid);
+  await collectGarbage(gateway.pid);
   const base = residentMb(gateway.pid);
   let peak = 0;
   const watch = setInterval(() => {
@@ -197,20 +196,6 @@ async function stall(
       ...(read >= (megabytes - 1) * MEGABYTE ? [] : [`${read} bytes came`]),
     ],
   );
-}
-
-/** Lets a process collect its garbage until that frees nothing more. One that has no core has not heard of it yet: it is waited for until it has worked. */
-async function collect(pid: number): Promise<void> {
-  let last = Number.POSITIVE_INFINITY;
-  for (let same = 0, times = 0; same < 2 && times < MOST_COLLECTIONS; times += 1) {
-    const worked = cpuMs(pid);
-    process.kill(pid, 'SIGUSR2');
-    await sleep(300);
-    for (let waits = 0; cpuMs(pid) === worked && waits < 30; waits += 1) await sleep(100);
-    const now = residentMb(pid);
-    same = Math.abs(now - last) < 1 ? same + 1 : 0;
-    last = now;
-  }
 }
 
 interface Idle {
@@ -255,10 +240,10 @@ async function idleKb(pid: number, count: number, open: () => Promise<Socket>, h
   };
   // What the first connections compile and fill is nobody's share.
   for (const socket of await Promise.all(Array.from({ length: HANDSHAKES_AT_ONCE }, openOne))) socket.destroy();
-  await collect(pid);
+  await collectGarbage(pid);
   const before = residentMb(pid);
   const sockets = await Promise.all(Array.from({ length: count }, () => inTurn(openOne)));
-  await collect(pid);
+  await collectGarbage(pid);
   const after = residentMb(pid);
   const idle = sockets.filter((socket) => !socket.destroyed).length;
   for (const socket of sockets) socket.destroy();

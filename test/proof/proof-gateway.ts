@@ -6,13 +6,28 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 import type { Child, Ended } from '../support/child.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { launchGateway } from '../support/gateway-process.ts';
-import type { CleanUp } from './checks.ts';
-import { waitedForCoreMs } from './process-state.ts';
+import { type CleanUp, sleep } from './checks.ts';
+import { cpuMs, residentMb, waitedForCoreMs } from './process-state.ts';
 
 /** A gateway that still runs after a day is killed. */
 const LIMIT_MS = 86_400_000;
 /** Options of Node that let a collection be asked for from outside; the product itself is started as it is. */
 export const COLLECT_ON_SIGNAL = ['--expose-gc', '--import', "data:text/javascript,process.on('SIGUSR2',()=>gc())"];
+const MOST_COLLECTIONS = 30;
+
+/** Lets a process that was started with {@link COLLECT_ON_SIGNAL} collect its garbage until that frees nothing more. One that has no core has not heard of it yet: it is waited for until it has worked. */
+export async function collectGarbage(pid: number): Promise<void> {
+  let last = Number.POSITIVE_INFINITY;
+  for (let same = 0, times = 0; same < 2 && times < MOST_COLLECTIONS; times += 1) {
+    const worked = cpuMs(pid);
+    process.kill(pid, 'SIGUSR2');
+    await sleep(300);
+    for (let waits = 0; cpuMs(pid) === worked && waits < 30; waits += 1) await sleep(100);
+    const now = residentMb(pid);
+    same = Math.abs(now - last) < 1 ? same + 1 : 0;
+    last = now;
+  }
+}
 
 /** Folders of one proof. `work`, `home` and `temporary` are where a program writes that does not keep to its own folders. */
 export interface Folders {

@@ -1,6 +1,6 @@
 import { type Checks, sleep } from './checks.ts';
 import { connections, descriptors, residentMb } from './process-state.ts';
-import type { ProofGateway } from './proof-gateway.ts';
+import { collectGarbage, type ProofGateway } from './proof-gateway.ts';
 
 /* What a gateway holds once its load has gone: nothing may be left of it. */
 
@@ -40,13 +40,9 @@ export async function quiet(gateway: ProofGateway, listeners: number): Promise<Q
   }
   const quietAfter = performance.now() - from;
   await gateway.metrics();
-  let metrics: Readonly<Record<string, number>> = {};
-  // Twice, since finalizers of the first collection free what only the second one finds.
-  for (let times = 0; times < 2; times += 1) {
-    gateway.child.kill('SIGUSR2');
-    await sleep(500);
-    metrics = await gateway.metrics();
-  }
+  // More than once: finalizers of the first collection free what only the next one finds.
+  await collectGarbage(pid);
+  const metrics = await gateway.metrics();
   const { files, others } = descriptors(pid);
   const mb = (name: string) => (metrics[name] ?? Number.NaN) / 1_048_576;
   return {

@@ -147,8 +147,7 @@ export async function nextMessage(socket: WebSocket): Promise<{ data: Buffer; bi
   return { data, binary };
 }
 
-/** How the socket was closed. */
-export async function closing(socket: WebSocket): Promise<{ code: number; reason: string }> {
-  const [code, reason] = (await once(socket, 'close')) as [number, Buffer];
-  return { code, reason: reason.toString() };
+/** How the socket was closed; that its connection was reset is one way, and no error. */
+export function closing(socket: WebSocket): Promise<{ code: number; reason: string }> {
+  return new Promise((resolve) => socket.once('close', (code, reason) => resolve({ code, reason: reason.toString() })));
 }
