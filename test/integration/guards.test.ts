@@ -27,7 +27,7 @@ t.test('a forwarded request carries Via, and one that already does is refused on
 });
 
 t.test('web pages are kept off the structured API and off redirect mode before anything is done', async (t) => {
-  const { gw, send, execute, upstream } = await startGoverned(t);
+  const { gw, send, through, execute, upstream } = await startGoverned(t);
   t.match(await execute({}, {}, { origin: 'https://evil.example' }), { status: 403, body: { error: { code: 'origin_not_allowed' } } });
   t.equal((await send(chat(['Origin', 'null']))).status, 403);
   t.equal((await send(chat(['Sec-Fetch-Site', 'cross-site']))).status, 403);
@@ -38,7 +38,9 @@ t.test('web pages are kept off the structured API and off redirect mode before a
     502,
     'no browser sends absolute-form, plain HTTP has no upstream here',
   );
-  t.equal(upstream.requests.length, 1);
+  const page = ['Origin', 'https://app.example', 'Sec-Fetch-Site', 'cross-site'];
+  t.equal((await through('api.openai.com:443', chat(page, '/v1/chat/completions'))).status, 200, 'nor can a page open a tunnel');
+  t.equal(upstream.requests.length, 2);
   t.notMatch((await gw.admin('GET', '/metrics')).text, /gw_requests_total\{[^}]*\} [3-9]/);
 });
 
