@@ -58,6 +58,8 @@ export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<
 export async function closeExchange(exchange: Exchange, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
   try {
     if (failure) return fail(exchange, pipeline, failure);
+    // Before its own record: who has been told that a response has ended may never ask again.
+    if (exchange.ended) await pipeline.deferred.end(exchange.ended);
     const { record, commit, effects } = drawUp(exchange, pipeline);
     try {
       await pipeline.store.commit(commit, effects);
