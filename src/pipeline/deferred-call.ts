@@ -16,17 +16,17 @@ export function tellsOfResponse(exchange: Exchange): boolean {
 
 /** Takes from an answer what it says of a response that is, or was, made after the answer to its call. */
 export function takeResponse(exchange: Exchange, delivery: Delivered, pipeline: Pipeline): void {
-  const { operation, provider } = exchange;
-  if (operation?.dialect?.deferred === undefined || provider === undefined) return;
+  const { operation } = exchange;
+  if (operation?.dialect?.deferred === undefined) return;
   if (operation.actionType === 'http.request') takeEnd(exchange, delivery);
-  else if (asksDeferred(exchange) && isAccepted(delivery)) takeBeginning(exchange, delivery, provider.id, pipeline);
+  else if (asksDeferred(exchange) && isAccepted(delivery)) takeBeginning(exchange, delivery, pipeline);
 }
 
 /** What was asked for has ended, whoever asked. */
 function takeEnd(exchange: Exchange, { meter }: Delivered): void {
   const { state, usage, model } = meter ?? {};
-  if (state?.id !== undefined && state.hasEnded && exchange.provider) {
-    exchange.ended = { provider: exchange.provider.id, responseId: state.id, usage, model };
+  if (state?.id !== undefined && state.hasEnded) {
+    exchange.ended = { host: exchange.host, responseId: state.id, usage, model };
   }
 }
 
@@ -34,13 +34,13 @@ function takeEnd(exchange: Exchange, { meter }: Delivered): void {
  * The call has begun a response of which the usage is not known yet, so that what was set aside stays so. Where the answer broke off before it named the response, nobody
  * can ask for that: it is charged at its estimate, because it may run all the same.
  */
-function takeBeginning(exchange: Exchange, { meter }: Delivered, provider: string, { deferred }: Pipeline): void {
+function takeBeginning(exchange: Exchange, { meter }: Delivered, { deferred }: Pipeline): void {
   const { state, usage } = meter ?? {};
   if (state?.hasEnded || (usage !== undefined && state?.isOpen !== true)) return;
   exchange.usage = undefined;
   exchange.usageApproximated = false;
   if (state?.id !== undefined) {
-    exchange.deferred = deferred.begin(exchange, provider, state.id);
+    exchange.deferred = deferred.begin(exchange, state.id);
   } else if (exchange.estimate) {
     exchange.usage = { tokens_in: exchange.estimate.reservedIn, tokens_out: exchange.estimate.reservedOut };
     exchange.usageApproximated = true;

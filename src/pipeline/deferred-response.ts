@@ -9,7 +9,8 @@ export interface DeferredCall {
 
 /** What somebody was told who asked for a response that has ended. */
 export interface EndedResponse {
-  readonly provider: string;
+  /** That told it. */
+  readonly host: string;
   readonly responseId: string;
   /** Undefined: it was cancelled or failed, and the provider reports nothing. */
   readonly usage: Usage | undefined;

@@ -67,6 +67,7 @@ export class DeferredUsage {
   readonly #ended = new Lru<string, { readonly end: EndedResponse | null }>({ max: MAX_ENDED });
   #events: Pick<GatewayEvents, 'usageSettled'> | undefined;
   #cancelSweep: () => void = () => undefined;
+  #closed = false;
 
   private constructor(ground: Ground) {
     this.#ground = ground;
@@ -94,8 +95,8 @@ export class DeferredUsage {
   }
 
   /** A call has begun this response; undefined when another call has, as one that was sent twice: its provider charges it once. */
-  begin({ createdAt }: Exchange, provider: string, responseId: string): DeferredCall | undefined {
-    const key = keyOf(provider, responseId);
+  begin({ createdAt, host }: Exchange, responseId: string): DeferredCall | undefined {
+    const key = keyOf(host, responseId);
     if (this.#open.has(key) || this.#ended.peek(key)?.end === null) return undefined;
     return { key, usageRecordId: uuidv7(createdAt) };
   }
@@ -127,18 +128,22 @@ export class DeferredUsage {
    * @throws GatewayError `record_store_unavailable`; it is waited for as before
    */
   async end(ended: EndedResponse): Promise<void> {
-    const key = keyOf(ended.provider, ended.responseId);
+    const key = keyOf(ended.host, ended.responseId);
     if (this.#open.has(key)) await this.#settle(key, ended);
     else if (!this.#ended.has(key)) this.#ended.set(key, { end: ended });
   }
 
-  /** Charges those that nobody asked for in time. */
+  /** Charges those that nobody asked for in time; one that cannot be charged keeps back none behind it. */
   async sweep(): Promise<void> {
     const now = this.#ground.clock.now();
-    for (const [key, { expiresAt }] of this.#open) if (expiresAt <= now) await this.#settle(key, undefined);
+    // One that cannot be charged takes its place anew, at the end.
+    for (const [key, { expiresAt }] of [...this.#open]) {
+      if (expiresAt <= now) await this.#settle(key, undefined).catch((error: unknown) => this.#failed(error));
+    }
   }
 
   close(): Promise<void> {
+    this.#closed = true;
     this.#cancelSweep();
     return Promise.resolve();
   }
@@ -154,7 +159,11 @@ export class DeferredUsage {
     this.#open.delete(key);
     try {
       const kept = (await this.#ground.store.get(SPACE, key)) as Kept | undefined;
-      if (kept === undefined) throw new TypeError('a response that is waited for has no entity');
+      if (kept === undefined) {
+        // Two calls were answered with it, and it was charged between their commits: once is enough.
+        this.#ground.budgets.release(open.reservation);
+        return;
+      }
       const record = await storeCost(this.#ground, this.#settled(kept, ended), open.reservation, [{ op: 'delete', space: SPACE, key }]);
       this.#ended.set(key, { end: null });
       this.#events?.usageSettled({ record, outcome: outcomeOf(ended) });
@@ -176,9 +185,9 @@ export class DeferredUsage {
 
   #sweepLater(): void {
     this.#cancelSweep = this.#ground.clock.after(SWEEP_EVERY_MS, () => {
-      this.sweep()
-        .catch((error: unknown) => this.#failed(error))
-        .finally(() => this.#sweepLater());
+      void this.sweep().then(() => {
+        if (!this.#closed) this.#sweepLater();
+      });
     });
   }
 
@@ -218,7 +227,10 @@ function usageRecord(
   };
 }
 
-/** Ids are texts of the provider; encoded, so that the separator only ever separates. */
-function keyOf(provider: string, responseId: string): string {
-  return `${provider}|${encodeURIComponent(responseId)}`;
+/**
+ * A response is known to the host that makes it alone: what another one says of an id, were it of the same provider, charges nobody. Ids are texts of that host;
+ * encoded, so that the separator only ever separates.
+ */
+function keyOf(host: string, responseId: string): string {
+  return `${host}|${encodeURIComponent(responseId)}`;
 }

@@ -11,10 +11,10 @@ import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { CapReached } from './cap-reached.ts';
 import { asksDeferred } from './deferred-call.ts';
 import type { Delivered, Exchange } from './exchange.ts';
+import { type FollowedStream, followStream } from './followed-stream.ts';
 import { markOf, sendEnvelope } from './send.ts';
 import type { Pipeline } from './stage.ts';
 import { stopEvent } from './stop-event.ts';
-import { type FollowedStream, followStream } from './stream-cap.ts';
 
 /** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
 const HOLD_BYTES = 64 * 1024;

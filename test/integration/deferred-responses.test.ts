@@ -293,6 +293,19 @@ t.test('every format that has such responses, by every door', async (t) => {
   t.strictSame(await spend(gw), { spent: usdFromPico(picoFromUsd(before) + picoFromUsd('0.015')), reserved: '0' });
 });
 
+t.test('another host, were it of the same provider, does not say what a response cost', async (t) => {
+  const governed = await place(t, { hosts: ['mine.openai.azure.com'] });
+  const { gw, provider, through, limit } = governed;
+  await limit('1');
+  await through('res.openai.azure.com:443', post('/openai/v1/responses', ASK));
+  const made = provider.ids[0] ?? '';
+  provider.finish(made, { in: 0, out: 1 });
+  t.equal((await through('mine.openai.azure.com:443', get(`/openai/v1/responses/${made}`))).status, 200);
+  t.strictSame(await spend(gw), { spent: '0', reserved: '0.015' });
+  await through('res.openai.azure.com:443', get(`/openai/v1/responses/${made}`));
+  t.strictSame(await spend(gw), { spent: '0.000015', reserved: '0' });
+});
+
 t.test('a response survives a SIGKILL: reserved, then charged once', async (t) => {
   const provider = backgroundUpstream();
   const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: provider.handler });
@@ -436,17 +449,17 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
     created_at: day,
   } as ExecutionRecord;
   const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined };
-  for (let n = 0; n <= 10_000; n++) {
+  const begin = (id: string) => {
     const reservation = budgets.hold(spender, 1_000n);
-    const exchange = {
-      createdAt: clock.now(),
-      completedAt: clock.now(),
-      price,
-      reservation,
-      estimate: { tokensIn: 0, tokensOutMax: 1 },
-    } as Exchange;
-    const call = deferred.begin(exchange, 'openai', `resp_${n}`);
+    const now = clock.now();
+    const estimate = { tokensIn: 0, tokensOutMax: 1 };
+    const exchange = { host: 'api.openai.com', createdAt: now, completedAt: now, price, reservation, estimate } as Exchange;
+    const call = deferred.begin(exchange, id);
     if (call === undefined) throw new Error('a new response');
+    return { exchange, call, reservation };
+  };
+  for (let n = 0; n <= 10_000; n++) {
+    const { exchange, call, reservation } = begin(`resp_${n}`);
     if (n === 0) await store.commit(undefined, [deferred.effect(exchange, record, call)]);
     deferred.hold(call, reservation, clock.now());
   }
@@ -454,4 +467,15 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   t.equal(deferred.size, 10_000);
   t.match(settled, [{ outcome: 'assumed', record: { settles_record_id: 'first', metering: { cost_usd: '0.000000001' } } }]);
   t.equal(settled.length, 1);
+
+  // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.
+  const last = begin('last');
+  await store.commit(undefined, [deferred.effect(last.exchange, { ...record, record_id: 'last' }, last.call)]);
+  deferred.hold(last.call, last.reservation, clock.now());
+  clock.set(clock.now() + DAY + 1);
+  await deferred.sweep();
+  t.equal(deferred.size, 0, 'what cannot be charged is given back, and keeps back none behind it');
+  t.match(settled[1], { outcome: 'assumed', record: { settles_record_id: 'last' } });
+  t.equal(settled.length, 2);
+  t.ok(last.reservation.scopes.every(({ reserved, open }) => reserved === 0n && open === 0));
 });

@@ -10,12 +10,12 @@ import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connect
 import { beginSocketCall } from '../begin.ts';
 import type { CapReached } from '../cap-reached.ts';
 import type { Exchange } from '../exchange.ts';
+import { type FollowedStream, followStream } from '../followed-stream.ts';
 import { closeExchange, type RunResult, walkLine } from '../run.ts';
 import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
 import { takeSeen } from '../stages/meter.ts';
 import { stopMembers, stopText } from '../stop-event.ts';
-import { type FollowedStream, followStream } from '../stream-cap.ts';
 import { SocketAnswer } from './socket-answer.ts';
 
 /** One call on the socket, from its judgement to its record. */

@@ -1,11 +1,11 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
+import { capAttributes, capCode } from '../cap-reached.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
-import { capAttributes, capCode } from '../stream-cap.ts';
 
 /**
  * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before

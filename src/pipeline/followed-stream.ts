@@ -1,10 +1,8 @@
 import type { DeltaRule } from '../base/catalogue/types.ts';
-import { parseUsd, usdFromPico } from '../base/lib/money.ts';
-import type { ReasonCode } from '../base/model/reason-codes.ts';
+import { parseUsd } from '../base/lib/money.ts';
 import { meter } from '../decide/pricing/meter.ts';
 import { SeenUsage, type StreamWatch } from '../outbound/connectors/seen-usage.ts';
-import type { CapExceeded } from '../services/budgets.ts';
-import type { CapReached } from './cap-reached.ts';
+import { type CapReached, ofBudget, ofRequest } from './cap-reached.ts';
 import type { Exchange } from './exchange.ts';
 import { growIntent } from './intent.ts';
 import type { Pipeline } from './stage.ts';
@@ -69,31 +67,4 @@ export function followStream(exchange: Exchange, pipeline: Pipeline): FollowedSt
   const { operation, price } = exchange;
   const rule = operation?.dialect?.deltas;
   return rule !== undefined && price !== undefined ? new FollowedStream(exchange, pipeline, rule) : undefined;
-}
-
-/** What the record, the log and a decision trace say of a cap of budgets. */
-export function capAttributes({ limit, capPico, settledPico, reservedPico }: CapExceeded): Readonly<Record<string, string>> {
-  return {
-    ...(limit ? { limit_id: limit.limit_id, limit_usd: usdFromPico(capPico) } : { budget_monthly_usd_max: usdFromPico(capPico) }),
-    spent_usd: usdFromPico(settledPico),
-    reserved_usd: usdFromPico(reservedPico),
-  };
-}
-
-/** The code of a cap of budgets. */
-export function capCode({ limit }: CapExceeded): ReasonCode {
-  return limit ? 'budget_limit_exceeded' : 'budget_monthly_usd_max_exceeded';
-}
-
-function ofRequest(costPico: bigint, capPico: bigint): CapReached {
-  const usd = usdFromPico(capPico);
-  const attributes = { cost_usd: usdFromPico(costPico), budget_usd_max: usd };
-  return { reasonCode: 'budget_usd_max_exceeded', cap: `the cap of one request, ${usd} USD`, costPico, attributes };
-}
-
-function ofBudget(costPico: bigint, exceeded: CapExceeded): CapReached {
-  const { limit, capPico } = exceeded;
-  const cap = limit ? `the ${limit.period} budget limit of its ${limit.scope}` : 'the cap of its project for this month';
-  const attributes = { cost_usd: usdFromPico(costPico), ...capAttributes(exceeded) };
-  return { reasonCode: capCode(exceeded), cap: `${cap}, ${usdFromPico(capPico)} USD`, costPico, attributes };
 }
