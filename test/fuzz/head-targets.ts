@@ -113,7 +113,7 @@ const connect: FuzzTarget = {
     const [target = '', ...lines] = input.toString('latin1').split('\n');
     const fields = fieldsOf(lines);
     const headers = joinedFields(fields);
-    Object.assign(message, { url: target, rawHeaders: fields, headers });
+    Object.assign(message, { httpVersion: '1.1', url: target, rawHeaders: fields, headers });
     sameAuthority(input.toString('utf8', 0, 300));
     const read = readConnect(message, link);
     if (read instanceof GatewayError) {

@@ -30,7 +30,7 @@ export class Http2Connection implements Activity {
   /** What the client had sent when it was last looked at, and since when it has sent nothing more. */
   #bytesRead = 0;
   #silentSince: number;
-  /** A PING was to be sent since the client was last heard of. */
+  /** A PING was to have left since the client was last heard of. */
   #asked = false;
   #stuckSince: number | undefined;
 
@@ -94,8 +94,11 @@ export class Http2Connection implements Activity {
     const { session } = this.#options;
     this.#silentSince = now;
     if (session.destroyed) return;
-    this.#asked = true;
     session.ping(ignore);
+    // node:http2 writes before that, unless something is in its way.
+    setImmediate(() => {
+      this.#asked = true;
+    });
   }
 
   /**

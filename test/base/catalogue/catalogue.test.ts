@@ -110,7 +110,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ['openai', 'POST', '/v1/chat/completions/extra', 'ai.infer', undefined, false],
     ['openai', 'POST', '/v1/responses', 'ai.infer', 'openai_responses', true],
     ['openai', 'POST', '/v1/responses/input_tokens', 'http.request', undefined, true],
-    ['openai', 'GET', '/v1/responses/resp_1', 'http.request', undefined, true],
+    ['openai', 'GET', '/v1/responses/resp_1', 'http.request', 'openai_responses', true],
     ['openai', 'DELETE', '/v1/responses/resp_1', 'http.request', undefined, true],
     ['openai', 'POST', '/v1/embeddings', 'ai.embed', 'openai_embeddings', true],
     ['openai', 'POST', '/v1/moderations', 'ai.moderate', 'openai_moderations', true],
