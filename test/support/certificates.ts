@@ -12,6 +12,10 @@ export interface LeafOptions {
   readonly hosts: readonly string[];
   readonly notBefore?: Date;
   readonly notAfter?: Date;
+  /** The first host stands in the common name alone. */
+  readonly commonNameOnly?: true;
+  /** Names an extension that nobody knows, and that may not be passed over. */
+  readonly oddExtension?: true;
 }
 
 /** A throw-away certificate authority. Written without a PKI library, so that what it mints is no echo of the code under test. */
@@ -75,7 +79,8 @@ function mintLeaf(options: LeafOptions, issuer: Buffer, signer: KeyObject, issue
       extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x07, 0x80])),
       extension('2.5.29.37', false, seq(oid('1.3.6.1.5.5.7.3.1'))),
       extension('2.5.29.35', false, seq(tlv(0x80, issuerKeyId))),
-      extension('2.5.29.17', false, seq(...options.hosts.map(generalName))),
+      ...(options.commonNameOnly ? [] : [extension('2.5.29.17', false, seq(...options.hosts.map(generalName)))]),
+      ...(options.oddExtension ? [extension('1.2.3.4', true, seq())] : []),
     ],
     signer,
   });

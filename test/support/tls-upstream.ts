@@ -41,7 +41,15 @@ export interface TestUpstream {
 }
 
 /** How the certificate is made: `good`, or one fault. `untrusted` is signed by a root that `caPem` is not. */
-export type CertificateKind = 'good' | 'expired' | 'not-yet-valid' | 'wrong-host' | 'self-signed' | 'untrusted';
+export type CertificateKind =
+  | 'good'
+  | 'expired'
+  | 'not-yet-valid'
+  | 'wrong-host'
+  | 'self-signed'
+  | 'untrusted'
+  | 'common-name-only'
+  | 'odd-extension';
 
 export interface TlsUpstreamOptions {
   /** Names and addresses of the certificate; default localhost, 127.0.0.1 and ::1. */
@@ -95,6 +103,8 @@ export function certificateOf(kind: CertificateKind, hosts: readonly string[]): 
     'wrong-host': () => ca.leaf({ hosts: ['somebody-else.example'] }),
     'self-signed': () => selfSigned(hosts),
     untrusted: () => testCa('Somebody else').leaf({ hosts }),
+    'common-name-only': () => ca.leaf({ hosts, commonNameOnly: true }),
+    'odd-extension': () => ca.leaf({ hosts, oddExtension: true }),
   };
   return { ...leaves[kind](), caPem: ca.certPem };
 }

@@ -1,12 +1,20 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
-import { connect, createSecureContext, rootCertificates, type SecureContext, type TLSSocket } from 'node:tls';
+import {
+  checkServerIdentity,
+  connect,
+  createSecureContext,
+  type PeerCertificate,
+  rootCertificates,
+  type SecureContext,
+  type TLSSocket,
+} from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { CONNECT_TIMEOUT_MS } from './dialer.ts';
-import { timeoutError, tlsError } from './upstream-error.ts';
+import { NO_NAMES, timeoutError, tlsError } from './upstream-error.ts';
 
 const MAX_SESSIONS = 512;
 const ALPN = ['http/1.1'];
@@ -47,6 +55,9 @@ export class TlsClient {
         host,
         ...(isIP(host) === 0 ? { servername: host } : {}),
         secureContext: this.#context,
+        // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED, which a shell may hold for some other program, opens nothing.
+        rejectUnauthorized: true,
+        checkServerIdentity: checkNames,
         ALPNProtocols: [...protocols],
         ...(session === undefined ? {} : { session }),
       });
@@ -85,6 +96,12 @@ export class TlsClient {
   static scopeOf(authority: Authority, operatorOwn: boolean): string {
     return operatorOwn ? `own ${formatAuthority(authority)}` : formatAuthority(authority);
   }
+}
+
+/** RFC 9525 §2: a common name is no host name. node:tls falls back to it where a certificate has no other, and clients of today would refuse that one. */
+function checkNames(host: string, certificate: PeerCertificate): Error | undefined {
+  if (certificate.subjectaltname !== undefined) return checkServerIdentity(host, certificate);
+  return Object.assign(new Error('The certificate has no subject alternative name.'), { code: NO_NAMES });
 }
 
 /** OpenSSL passes over what it cannot read; a root that the operator gave must not get lost like that. */

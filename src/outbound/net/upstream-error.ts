@@ -17,6 +17,9 @@ export const ENDLESS_INTERIM = 'sent interim answers without an end';
 export const TOO_LARGE = 'sent a head that is too large';
 const CLIENT_CERTIFICATE = 'it asks for a client certificate, and the gateway has none (GW_PROXY_BYPASS passes the host on unopened)';
 
+/** Our own code, beside those of Node, for a certificate that has no subject alternative name. */
+export const NO_NAMES = 'GW_CERTIFICATE_WITHOUT_NAMES';
+
 /** What people read about a certificate or handshake that failed, by OpenSSL's and Node's code. */
 const TLS_FAULTS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
@@ -35,6 +38,7 @@ const TLS_FAULTS: Readonly<Record<string, string>> = {
   INVALID_CA: 'a certificate of its chain may not sign others',
   INVALID_PURPOSE: 'its certificate is not for servers',
   HOSTNAME_MISMATCH: 'its certificate is for another host',
+  [NO_NAMES]: 'its certificate names no host: it has a common name only, and no subject alternative name (RFC 9525)',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS on this port',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS on this port',
   ERR_SSL_HTTP_REQUEST: 'it does not speak TLS on this port',
@@ -47,6 +51,14 @@ const TLS_FAULTS: Readonly<Record<string, string>> = {
   ERR_SSL_TLSV1_UNRECOGNIZED_NAME: 'it does not know this host name',
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'it speaks none of the protocols that the client offers',
   ERR_TLS_DH_PARAM_SIZE: 'its key exchange is too weak',
+};
+
+/** The same by OpenSSL's words, for what Node has no code for. */
+const UNSPECIFIED_FAULTS: Readonly<Record<string, string>> = {
+  'CA signature digest algorithm too weak': 'its certificate is signed with a digest that is too weak, such as SHA-1',
+  'CA certificate key too weak': 'a certificate of its chain has a key that is too weak',
+  'EE certificate key too weak': 'its certificate has a key that is too weak',
+  'unhandled critical extension': 'its certificate has a critical extension that is not understood',
 };
 
 /** What people read about a connection that could not be made, by the system's code. */
@@ -91,7 +103,7 @@ export function tlsError(authority: Authority, cause: unknown, answered = false)
   const code = codeOf(cause);
   const isRefused = answered && code === 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE';
   const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
-  const known = isRefused ? CLIENT_CERTIFICATE : TLS_FAULTS[code];
+  const known = isRefused ? CLIENT_CERTIFICATE : (TLS_FAULTS[code] ?? UNSPECIFIED_FAULTS[messageOf(cause)]);
   const what = known ?? (broken ? 'it broke the connection during the handshake' : `the handshake failed (${code || 'unknown fault'})`);
   const message = `No trusted TLS connection to ${formatAuthority(authority)}: ${what}.`;
   return what === CLIENT_CERTIFICATE

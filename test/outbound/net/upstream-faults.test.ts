@@ -77,9 +77,11 @@ eachClient('each fault of a certificate has its own message, and nothing was sen
     ['wrong-host', /for another host/],
     ['self-signed', /self-signed/],
     ['untrusted', /not trusted/],
+    ['common-name-only', /names no host/],
+    ['odd-extension', /critical extension that is not understood/],
   ] as const;
   for (const [certificate, message] of cases) {
-    const server = await startTlsUpstream({ certificate });
+    const server = await startTlsUpstream({ certificate, hosts: ['localhost'] });
     t.teardown(() => server.close());
     const upstream = openUpstream(t, { caFile: server.caPem, lookup: async () => ['127.0.0.1'] });
     // Twice: a session of a refused certificate must not open the door the second time.
@@ -98,6 +100,25 @@ eachClient('each fault of a certificate has its own message, and nothing was sen
     code: 'upstream_tls',
     message: /does not speak TLS/,
   });
+});
+
+eachClient('the environment of the process cannot turn the look at certificates off', async (t, openUpstream) => {
+  const server = await startTlsUpstream({ certificate: 'untrusted', h2: true });
+  t.teardown(() => server.close());
+  const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+  process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+  t.teardown(() => {
+    if (before === undefined) delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+    else process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = before;
+  });
+  const upstream = openUpstream(t, { connectTo: [{ host: 'localhost', port: 443, toHost: '127.0.0.1', toPort: server.port }] });
+  const { error } = await collect(upstream, { authority: { host: 'localhost', port: 443 }, tls: true });
+  t.match(error, { code: 'upstream_tls', message: /not trusted/ });
+  const dialled = await upstream.dial({ host: 'localhost', port: 443 }, ['h2', 'http/1.1']);
+  t.teardown(() => dialled.close());
+  const relayed = await collect(upstream, { authority: { host: 'localhost', port: 443 }, tls: true, on: dialled });
+  t.match(relayed.error, { code: 'upstream_tls', message: /not trusted/ });
+  t.equal(server.requests.length, 0);
 });
 
 eachClient(
