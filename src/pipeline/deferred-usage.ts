@@ -111,14 +111,16 @@ export class DeferredUsage {
 
   /** The record of the call is stored. */
   hold({ key }: DeferredCall, reservation: Reservation, completedAt: number): void {
+    const before = this.#ended.peek(key);
+    const isCharged = before?.end === null;
     // Two calls that came at the same time and were answered with one response: it is charged once.
-    if (this.#open.has(key)) {
+    if (isCharged || this.#open.has(key)) {
       this.#ground.budgets.release(reservation);
+      if (isCharged) this.#forget(key);
       return;
     }
     this.#open.set(key, { reservation, expiresAt: completedAt + KEEP_MS });
-    const before = this.#ended.peek(key)?.end;
-    if (before) this.#settleLater(key, before);
+    if (before?.end) this.#settleLater(key, before.end);
     const [oldest] = this.#open.keys();
     if (this.#open.size > MAX_OPEN && oldest !== undefined) this.#settleLater(oldest, undefined);
   }
@@ -146,6 +148,11 @@ export class DeferredUsage {
     this.#closed = true;
     this.#cancelSweep();
     return Promise.resolve();
+  }
+
+  /** The entity came after the charge: a start would wait for it once more. */
+  #forget(key: string): void {
+    this.#ground.store.commit(undefined, [{ op: 'delete', space: SPACE, key }]).catch((error: unknown) => this.#failed(error));
   }
 
   #settleLater(key: string, ended: EndedResponse | undefined): void {

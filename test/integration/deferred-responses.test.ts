@@ -429,7 +429,8 @@ async function kill(gw: GatewayProcess): Promise<void> {
   await gw.child.ended;
 }
 
-t.test('no more than ten thousand are waited for: the oldest is charged what was set aside', async (t) => {
+/** The service alone, and calls that have begun a response. */
+async function service(t: Test) {
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
   t.teardown(() => store.close());
@@ -458,6 +459,11 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
     if (call === undefined) throw new Error('a new response');
     return { exchange, call, reservation };
   };
+  return { clock, store, deferred, settled, record, begin };
+}
+
+t.test('no more than ten thousand are waited for: the oldest is charged what was set aside', async (t) => {
+  const { clock, store, deferred, settled, record, begin } = await service(t);
   for (let n = 0; n <= 10_000; n++) {
     const { exchange, call, reservation } = begin(`resp_${n}`);
     if (n === 0) await store.commit(undefined, [deferred.effect(exchange, record, call)]);
@@ -478,4 +484,22 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   t.match(settled[1], { outcome: 'assumed', record: { settles_record_id: 'last' } });
   t.equal(settled.length, 2);
   t.ok(last.reservation.scopes.every(({ reserved, open }) => reserved === 0n && open === 0));
+});
+
+t.test('two calls that are answered with one response: it is charged once, whatever comes first', async (t) => {
+  const { clock, store, deferred, settled, record, begin } = await service(t);
+  const two = [begin('resp'), begin('resp')];
+  for (const { exchange, call, reservation } of two) {
+    await store.commit(undefined, [deferred.effect(exchange, record, call)]);
+    deferred.hold(call, reservation, clock.now());
+    await deferred.end({ host: 'api.openai.com', responseId: 'resp', usage: { tokens_in: 1, tokens_out: 1 }, model: undefined });
+  }
+  t.equal(deferred.size, 0);
+  clock.set(clock.now() + DAY + 1);
+  await deferred.sweep();
+  t.equal(settled.length, 1);
+  t.ok(two.every(({ reservation }) => reservation.scopes.every(({ reserved, open }) => reserved === 0n && open === 0)));
+  // Commits are made in their order: what was given to the store before is visible behind this one.
+  await store.commit(undefined, [{ op: 'delete', space: 'deferred_usage', key: 'none' }]);
+  t.strictSame(await store.list('deferred_usage'), [], 'nothing is waited for after a restart either');
 });
