@@ -119,6 +119,8 @@ export class Interception implements Activity {
     secure.once('secure', () => {
       secure.off('error', onFailure);
       secure.on('error', ignore);
+      // What breaks TLS from now on, one renegotiation too many included: node:tls ends the connection only for its own servers, here it would stay.
+      secure.on('_tlsError', (error: Error) => secure.destroy(error));
       // node:tls clears it for sockets of its own servers only; node:http2 waits for it.
       Object.assign(secure, { secureConnecting: false });
       if (secure.alpnProtocol === 'h2') inner.acceptHttp2(link, secure, tunnel);
