@@ -1,4 +1,5 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const SPACE = 'org_month';
@@ -32,8 +33,8 @@ export class MonthlyRequests {
     const month = monthOf(options.clock);
     const prefix = `${month}|`;
     const counts = service.#countsOf(month);
-    for (const { key, amounts } of await options.store.counters(SPACE, prefix)) {
-      counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
+    for await (const page of counterPages(options.store, SPACE, prefix)) {
+      for (const { key, amounts } of page) counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
     }
     return service;
   }

@@ -1,4 +1,5 @@
 import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../decide/limits/windows.ts';
+import { counterRows } from '../storage/contract/counter-pages.ts';
 import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { ScopeLimits } from './scope-limits.ts';
@@ -134,7 +135,8 @@ export class SpendBook {
 
   async #read(store: Store, day: number): Promise<void> {
     const prefix = `${dayText(day)}|`;
-    for (const { key, amounts } of await store.counters(USAGE_DAY, prefix)) {
+    const rowsOf = (space: string) => counterRows(store, space, prefix);
+    for await (const { key, amounts } of rowsOf(USAGE_DAY)) {
       const [, org = '', workload = '', connector = ''] = parseRollUpKey(key);
       const pico = amounts['cost_pico'] ?? 0n;
       if (pico === 0n) continue;
@@ -142,13 +144,13 @@ export class SpendBook {
       for (const scope of this.of(spender)) scope.add(day, pico);
     }
     // Only named projects have counters: what is left of the org's spend is that of calls without one.
-    for (const { key, amounts } of await store.counters(SPEND_DAY, prefix)) {
+    for await (const { key, amounts } of rowsOf(SPEND_DAY)) {
       const [, org = '', project = ''] = parseRollUpKey(key);
       const pico = amounts['cost_pico'] ?? 0n;
       this.scope(org, 'project', project).add(day, pico);
       this.scope(org, 'project', '').add(day, -pico);
     }
-    for (const { key, amounts } of await store.counters(SPEND_PROVIDER_DAY, prefix)) {
+    for await (const { key, amounts } of rowsOf(SPEND_PROVIDER_DAY)) {
       const [, org = '', provider = ''] = parseRollUpKey(key);
       this.scope(org, 'provider', provider).add(day, amounts['cost_pico'] ?? 0n);
     }

@@ -1,4 +1,5 @@
 import type { RecordedDecision } from '../base/model/decision.ts';
+import { counterPages } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
 
@@ -45,46 +46,59 @@ export class UsageReports {
    * @param to the same, exclusive
    */
   async byDecision(orgId: string, from: number, to: number): Promise<ReadonlyMap<RecordedDecision, Usage>> {
-    const parts: Promise<readonly CounterRow[]>[] = [];
+    const sums = new Map<RecordedDecision, Usage>();
     let end = from;
     for (let at = from; at < to; at = end) {
       end = Math.min(to, startOfMonth(at, 1));
       const whole = at === startOfMonth(at, 0) && end === startOfMonth(at, 1);
-      parts.push(whole ? this.#store.counters(USAGE_MONTH, monthPrefix(isoText(at, 'month'), orgId)) : this.#hours(orgId, at, end));
-    }
-    const sums = new Map<RecordedDecision, Usage>();
-    for (const { key, amounts } of (await Promise.all(parts)).flat()) {
-      // Keys are written from records only; the decision is the last part in both spaces.
-      const decision = key.slice(key.lastIndexOf('|') + 1) as RecordedDecision;
-      sums.set(decision, plus(sums.get(decision) ?? NO_USAGE, usageOf(amounts)));
+      const pages = whole ? counterPages(this.#store, USAGE_MONTH, monthPrefix(isoText(at, 'month'), orgId)) : this.#hours(orgId, at, end);
+      for await (const page of pages) {
+        for (const { key, amounts } of page) {
+          // Keys are written from records only; the decision is the last part in both spaces.
+          const decision = key.slice(key.lastIndexOf('|') + 1) as RecordedDecision;
+          sums.set(decision, plus(sums.get(decision) ?? NO_USAGE, usageOf(amounts)));
+        }
+      }
     }
     return sums;
   }
 
   /** Hourly rows of an org between two times in one month. */
-  async #hours(orgId: string, from: number, to: number): Promise<readonly CounterRow[]> {
+  async *#hours(orgId: string, from: number, to: number): AsyncGenerator<readonly CounterRow[], void> {
     const first = hoursPrefix(orgId, isoText(from, 'hour'));
     const last = hoursPrefix(orgId, isoText(to - HOUR_MS, 'hour'));
     const day = isoText(from, 'day');
-    const rows = await this.#store.counters(USAGE_HOUR, hoursPrefix(orgId, isoText(to - HOUR_MS, 'day') === day ? day : day.slice(0, -3)));
-    // Hours are compared as text: all have the same length.
-    return rows.filter(({ key }) => key.slice(0, first.length) >= first && key.slice(0, last.length) <= last);
+    const prefix = hoursPrefix(orgId, isoText(to - HOUR_MS, 'day') === day ? day : day.slice(0, -3));
+    for await (const page of counterPages(this.#store, USAGE_HOUR, prefix)) {
+      // Hours are compared as text: all have the same length.
+      yield page.filter(({ key }) => key.slice(0, first.length) >= first && key.slice(0, last.length) <= last);
+    }
   }
 
-  /** Usage in one UTC month (`2026-11`) of one org or of all, in the order of org, workload, connector. */
-  async month(period: string, orgId?: string): Promise<readonly MonthlyUsage[]> {
-    const found = new Map<string, MonthlyUsage>();
-    for (const { key, amounts } of await this.#store.counters(USAGE_MONTH, monthPrefix(period, orgId))) {
-      const pair = key.slice(0, key.lastIndexOf('|'));
-      const before = found.get(pair);
-      if (before !== undefined) {
-        found.set(pair, { ...before, ...plus(before, usageOf(amounts)) });
-        continue;
+  /**
+   * Usage in one UTC month (`2026-11`) of one org or of all, a few hundred rows at a time, in the order of the keys.
+   * What `counterPages` promises of a month's counters holds for the records behind them: each is counted once or, when it came meanwhile, perhaps not yet.
+   */
+  async *month(period: string, orgId?: string): AsyncGenerator<readonly MonthlyUsage[], void> {
+    let pair: string | undefined;
+    let row: MonthlyUsage | undefined;
+    for await (const page of counterPages(this.#store, USAGE_MONTH, monthPrefix(period, orgId))) {
+      const complete: MonthlyUsage[] = [];
+      for (const { key, amounts } of page) {
+        // What differs in its decision only comes one behind the other.
+        const own = key.slice(0, key.lastIndexOf('|'));
+        if (row !== undefined && own === pair) {
+          row = { ...row, ...plus(row, usageOf(amounts)) };
+          continue;
+        }
+        if (row !== undefined) complete.push(row);
+        const [, org = '', workloadId = '', connectorId = ''] = parseRollUpKey(key);
+        pair = own;
+        row = { orgId: org, workloadId, connectorId, ...usageOf(amounts) };
       }
-      const [, org = '', workloadId = '', connectorId = ''] = parseRollUpKey(key);
-      found.set(pair, { orgId: org, workloadId, connectorId, ...usageOf(amounts) });
+      yield complete;
     }
-    return [...found.values()];
+    if (row !== undefined) yield [row];
   }
 }
 

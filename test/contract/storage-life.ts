@@ -93,7 +93,13 @@ export async function closing(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>)
     await store.close();
     t.equal(store.writable, false);
     t.ok(isUnavailable(await rejection(store.commit(makeRecord(1), []))));
-    for (const read of [store.recordById('x'), store.get('e', 'a'), store.records({ limit: 1 }), store.list('e'), store.counters('c')]) {
+    for (const read of [
+      store.recordById('x'),
+      store.get('e', 'a'),
+      store.records({ limit: 1 }),
+      store.list('e'),
+      store.counters('c', { limit: 1 }),
+    ]) {
       t.ok((await rejection(read)) instanceof StoreError);
     }
   });

@@ -90,15 +90,61 @@ export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<Stor
     await under.store.commit(undefined, [add('b', { n: 1n }), add('a/2', { n: 2n }), add('a/1', { n: 3n }), add('x', { n: 1n }, 'c2')]);
     const store = await under.reopen();
     await store.commit(undefined, [add('a/1', { n: 1n }), add('a/0', { n: 9n })]);
-    t.strictSame(await store.counters('c', 'a/'), [
+    t.strictSame(await store.counters('c', { prefix: 'a/', limit: 5 }), [
       { key: 'a/0', amounts: { n: 9n } },
       { key: 'a/1', amounts: { n: 4n } },
       { key: 'a/2', amounts: { n: 2n } },
     ]);
     t.strictSame(
-      (await store.counters('c')).map((row) => row.key),
+      (await store.counters('c', { limit: 5 })).map((row) => row.key),
       ['a/0', 'a/1', 'a/2', 'b'],
     );
+  });
+
+  await t.test('counters come in pages, each with what is visible by then, before and after indexing', async (t) => {
+    const under = await open(t);
+    const keys = ['b', 'a', 'a/2', 'a/10', 'a/1', 'B', '~', 'a/1/x'];
+    await under.store.commit(undefined, [...keys.map((key) => add(key, { n: 1n })), add('a', { n: 1n }, 'c2'), add('~~', { n: 1n }, 'b')]);
+    const sorted = [...keys].sort();
+    let { store } = under;
+    const check = async (expected: readonly string[], page: Parameters<Store['counters']>[1]): Promise<void> => {
+      t.strictSame(
+        (await store.counters('c', page)).map((row) => row.key),
+        expected,
+        JSON.stringify(page),
+      );
+    };
+    for (const round of ['new', 'reopened', 'changed after reopening']) {
+      const expected = round === 'changed after reopening' ? [...sorted, '~~'] : sorted;
+      if (round === 'reopened') store = await under.reopen();
+      if (round === 'changed after reopening')
+        await store.commit(
+          undefined,
+          ['a/10', '~~', 'B'].map((key) => add(key, { n: 4n })),
+        );
+      for (let limit = 1; limit <= expected.length + 1; limit += 1) {
+        const read: string[] = [];
+        for (let page = expected; page.length > 0; ) {
+          const after = read.at(-1);
+          const at = { limit, ...(after === undefined ? {} : { after }) };
+          page = (await store.counters('c', at)).map((row) => row.key);
+          t.equal(page.length, Math.min(limit, expected.length - read.length), 'only the last page has fewer rows');
+          read.push(...page);
+        }
+        t.strictSame(read, expected, `${round}, ${limit} at a time`);
+      }
+      const inside = expected.filter((key) => key.startsWith('a/'));
+      await check(inside.slice(0, 3), { prefix: 'a/', limit: 3 });
+      await check(inside.slice(1, 3), { prefix: 'a/', after: 'a/1', limit: 2 });
+      await check(inside, { prefix: 'a/', after: 'B', limit: 9 });
+      await check([], { prefix: 'a/', after: 'b', limit: 9 });
+      await check([], { prefix: 'nothing', limit: 9 });
+    }
+    await store.commit(undefined, [add('a', { n: 6n }), add('a/1', { n: 8n })]);
+    t.strictSame(await store.counters('c', { after: 'B', limit: 2 }), [
+      { key: 'a', amounts: { n: 7n } },
+      { key: 'a/1', amounts: { n: 9n } },
+    ]);
   });
 
   await t.test('additions that are under way together are all counted', async (t) => {
@@ -109,7 +155,7 @@ export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<Stor
     for await (const store of states(under, 'reopen')) {
       t.strictSame(await store.counter('c', 'k'), { n: 200n });
       t.equal(
-        (await store.counters('c', 'k')).reduce((sum, row) => sum + (row.amounts['n'] ?? 0n), 0n),
+        (await store.counters('c', { prefix: 'k', limit: 9 })).reduce((sum, row) => sum + (row.amounts['n'] ?? 0n), 0n),
         400n,
       );
     }

@@ -2,6 +2,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { counterRows } from '../../src/storage/contract/counter-pages.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 const PAGE = 1_000;
@@ -75,7 +76,7 @@ async function auditMoney(dir: string): Promise<MoneyAudit> {
     }
     const stored = new Map<string, bigint>();
     for (const space of ['usage_day', 'spend_day']) {
-      for (const { key, amounts } of await store.counters(space)) {
+      for await (const { key, amounts } of counterRows(store, space)) {
         const parts = key.split('|').map(decodeURIComponent);
         // What belongs to no project is what others leave of the org's spend.
         if (space === 'spend_day' && parts[2] === '') continue;

@@ -1,6 +1,7 @@
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { checkRecord } from '../../src/record/verify-record.ts';
+import { counterRows } from '../../src/storage/contract/counter-pages.ts';
 import type { CounterRow, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
@@ -85,7 +86,7 @@ async function audit(store: Store): Promise<Audit> {
   }
   const stored: CounterRow[] = [];
   for (const space of SPACES) {
-    for (const { key, amounts } of await store.counters(space)) stored.push({ key: `${space} ${key}`, amounts });
+    for await (const { key, amounts } of counterRows(store, space)) stored.push({ key: `${space} ${key}`, amounts });
   }
   return { records, counters: stored.length, badHashes, doubles, wrongCounters: compare(stored, recount) };
 }

@@ -82,8 +82,15 @@ export interface Store {
 
   /** Totals by name; empty when nothing was ever added. */
   counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>>;
-  /** Counters of a space in key order. */
-  counters(space: string, prefix?: string): Promise<readonly CounterRow[]>;
+  /**
+   * A page of a space's counters in key order (code units); `after` is exclusive, `limit` at least 1, and a page with fewer rows MUST be the last. It is one
+   * consistent state; the next page is one of its own, with everything that is visible by then. There may be any number of counters: who wants all of them
+   * takes `counterPages`, which lets other work go on between two pages.
+   */
+  counters(
+    space: string,
+    page: { readonly prefix?: string; readonly after?: string; readonly limit: number },
+  ): Promise<readonly CounterRow[]>;
 
   /**
    * Removes records committed before `epochMs`, oldest first and as far as whole segments allow; returns how many. MUST NOT remove a younger record, MUST

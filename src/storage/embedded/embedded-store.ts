@@ -128,11 +128,19 @@ export class EmbeddedStore implements Store {
     }
   }
 
-  async counters(space: string, prefix = ''): Promise<readonly CounterRow[]> {
+  async counters(
+    space: string,
+    page: { readonly prefix?: string; readonly after?: string; readonly limit: number },
+  ): Promise<readonly CounterRow[]> {
     this.#mustBeOpen();
+    const { limit } = page;
     const start = `${space}\0`;
-    const stored = this.#parts.index.rows(ROW.counter + start + prefix);
-    const rows = await readRows(stored, this.#parts.tail.totals(start + prefix), { after: undefined, limit: Number.POSITIVE_INFINITY });
+    const prefix = start + (page.prefix ?? '');
+    const after = page.after === undefined ? undefined : start + page.after;
+    const { index, tail } = this.#parts;
+    // Counters are never deleted, so a page needs no more rows of either.
+    const stored = index.rows(ROW.counter + prefix, after === undefined ? undefined : ROW.counter + after, limit);
+    const rows = await readRows(stored, tail.totals(prefix, after, limit), { after, limit });
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 

@@ -77,10 +77,10 @@ export class LevelIndex {
     await batch.write({ sync: options.sync });
   }
 
-  /** Rows whose key begins with `prefix` and is larger than `after`, in order, as of the moment of the call. */
-  rows(prefix: string, after?: string): AsyncIterable<readonly [key: string, value: string]> {
+  /** Rows whose key begins with `prefix` and is larger than `after`, in order, at most `limit`, as of the moment of the call. */
+  rows(prefix: string, after?: string, limit = Number.POSITIVE_INFINITY): AsyncIterable<readonly [key: string, value: string]> {
     const behind = after !== undefined && after >= prefix ? { gt: after } : { gte: prefix };
-    return this.#db.iterator({ ...behind, lt: prefix + BEHIND, highWaterMarkBytes: READ_AHEAD_BYTES });
+    return this.#db.iterator({ ...behind, lt: prefix + BEHIND, limit, highWaterMarkBytes: READ_AHEAD_BYTES });
   }
 
   /** The largest key that begins with `prefix`. */

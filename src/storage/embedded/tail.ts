@@ -101,13 +101,15 @@ export class Tail {
     return found;
   }
 
-  /** Totals, as they are now, of the counters whose key begins with `prefix`. */
-  totals(prefix: string): Map<string, string> {
-    const found = new Map<string, string>();
+  /** Totals, as they are now, of the first `limit` counters, in key order, whose key begins with `prefix` and is larger than `after`. */
+  totals(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): Map<string, string> {
+    const found = new Map<string, CounterCell>();
     for (const generation of this.#generations()) {
-      for (const [key, cell] of generation.cells) if (key.startsWith(prefix)) found.set(key, encodeTotals(cell.totals));
+      for (const [key, cell] of generation.cells) if (key > after && key.startsWith(prefix)) found.set(key, cell);
     }
-    return found;
+    const totals = new Map<string, string>();
+    for (const key of [...found.keys()].sort().slice(0, limit)) totals.set(key, encodeTotals(found.get(key)?.totals ?? new Map()));
+    return totals;
   }
 
   /** Starts a new generation and returns the old one, which stays readable until {@link drop}. */

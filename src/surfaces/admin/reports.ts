@@ -1,5 +1,6 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import { type MonthlyUsage, NO_USAGE, sumUsage, type Usage } from '../../services/usage-reports.ts';
+import { jsonParts } from '../http/json-parts.ts';
 import { QueryMembers } from '../http/query-members.ts';
 import type { Route } from '../http/route.ts';
 import type { ReportRouteOptions } from './dashboard.ts';
@@ -8,18 +9,17 @@ import { reportPeriod } from './report-query.ts';
 interface Asked {
   readonly org_id: string;
   readonly period: string;
-  readonly rows: readonly MonthlyUsage[];
 }
 
 /** Monthly reports of one org, which the admin token must name (specification, "Gateway admin API"; decisions 3.6, 8.12). */
 export function reportRoutes({ reports, clock }: ReportRouteOptions): readonly Route[] {
-  const ask = async (parameters: URLSearchParams): Promise<Asked> => {
+  const asked = (parameters: URLSearchParams): Asked => {
     const query = new QueryMembers(parameters, ['org_id', 'period']);
     const org = query.id('org_id');
     if (query.value('org_id') === undefined) query.problem('org_id', 'must name the org');
     const period = reportPeriod(query, clock.now());
     query.check();
-    return { org_id: org ?? '', period, rows: await reports.month(period, org) };
+    return { org_id: org ?? '', period };
   };
   return [
     {
@@ -27,9 +27,10 @@ export function reportRoutes({ reports, clock }: ReportRouteOptions): readonly R
       path: '/v1/reports/usage',
       auth: 'admin',
       summary: 'Requests and tokens of an org (`org_id`) in a month (`period=YYYY-MM`, default the current one), by workload.',
-      handle: async ({ query }) => {
-        const { rows, ...asked } = await ask(query);
-        return { status: 200, json: { ...asked, workloads: [...sumBy(rows, 'workloadId')].map(workload) } };
+      handle: ({ query }) => {
+        const head = asked(query);
+        const workloads = byWorkload(reports.month(head.period, head.org_id));
+        return { status: 200, parts: jsonParts(head, 'workloads', '[]', workloads), contentType: 'application/json' };
       },
     },
     {
@@ -38,20 +39,45 @@ export function reportRoutes({ reports, clock }: ReportRouteOptions): readonly R
       auth: 'admin',
       summary: 'Requests and cost of an org (`org_id`) in a month (`period=YYYY-MM`, default the current one), by provider.',
       handle: async ({ query }) => {
-        const { rows, ...asked } = await ask(query);
-        // A provider is known by its connector (decision 8.7); what was refused before one was chosen went to none, and cost nothing.
-        const routed = rows.filter(({ connectorId }) => connectorId !== '');
-        const total = usdFromPico(sumUsage(routed).costPico);
-        return { status: 200, json: { ...asked, providers: [...sumBy(routed, 'connectorId')].map(provider), total_cost_usd: total } };
+        const head = asked(query);
+        const spend = await byConnector(reports.month(head.period, head.org_id));
+        const total = usdFromPico(sumUsage(spend.values()).costPico);
+        return { status: 200, json: { ...head, providers: [...spend].map(provider), total_cost_usd: total } };
       },
     },
   ];
 }
 
-/** Sums of the rows that have the same id, in the order of the ids. */
-function sumBy(rows: readonly MonthlyUsage[], member: 'workloadId' | 'connectorId'): ReadonlyMap<string, Usage> {
+/** Texts of the sums of an org's workloads, in their order: the rows of one come one behind the other. */
+async function* byWorkload(rows: AsyncIterable<readonly MonthlyUsage[]>): AsyncGenerator<readonly string[], void> {
+  let id: string | undefined;
+  let sum = NO_USAGE;
+  for await (const some of rows) {
+    const complete: string[] = [];
+    for (const row of some) {
+      if (id !== undefined && id !== row.workloadId) {
+        complete.push(JSON.stringify(workload([id, sum])));
+        sum = NO_USAGE;
+      }
+      id = row.workloadId;
+      sum = sumUsage([sum, row]);
+    }
+    yield complete;
+  }
+  if (id !== undefined) yield [JSON.stringify(workload([id, sum]))];
+}
+
+/**
+ * Sums by connector, in the order of their ids. A provider is known by its connector (decision 8.7); what was refused before one was chosen went to none, and
+ * cost nothing.
+ */
+async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<ReadonlyMap<string, Usage>> {
   const sums = new Map<string, Usage>();
-  for (const row of rows) sums.set(row[member], sumUsage([sums.get(row[member]) ?? NO_USAGE, row]));
+  for await (const some of rows) {
+    for (const row of some) {
+      if (row.connectorId !== '') sums.set(row.connectorId, sumUsage([sums.get(row.connectorId) ?? NO_USAGE, row]));
+    }
+  }
   return new Map([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

@@ -4,13 +4,18 @@
  */
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 
-/** What a route answers. Exactly one of `json`, `text` and `bytes`, or none. */
+/** What a route answers. Exactly one of `json`, `text`, `bytes` and `parts`, or none. */
 export interface RouteAnswer {
   readonly status: number;
   readonly json?: unknown;
   readonly text?: string;
   readonly bytes?: Uint8Array;
-  /** For `text` and `bytes`. */
+  /**
+   * Text that may be long, each part made when the client has room for it; between two of them other work goes on. A failure before the first part is answered
+   * as any other, a later one breaks the answer off.
+   */
+  readonly parts?: AsyncIterable<string>;
+  /** For `text`, `bytes` and `parts`. */
   readonly contentType?: string;
   /** Flat name, value list. */
   readonly headers?: readonly string[];

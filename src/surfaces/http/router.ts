@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
@@ -56,9 +57,15 @@ export class Router {
         return;
       }
       const answer = await match.route.handle(requestOf(arrival, match.params));
-      if (!reply.gone) sendAnswer(arrival, answer);
+      if (reply.gone) return;
+      if (answer.parts === undefined) sendAnswer(arrival, answer);
+      else await sendParts(arrival, answer, answer.parts);
     } catch (error) {
-      if (!reply.gone) sendError(arrival, this.#known(error));
+      if (reply.gone) return;
+      const known = this.#known(error);
+      if (!reply.headSent) return sendError(arrival, known);
+      if (known === error) this.#options.log.error({ err: error }, 'an answer was broken off');
+      reply.reset();
     }
   }
 
@@ -151,8 +158,34 @@ function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>): 
   };
 }
 
+function headersOf(answer: RouteAnswer): string[] {
+  return [...(answer.headers ?? []), 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+}
+
+/** Sends what is made while it is sent. Whoever does not read holds up nothing but his own answer. */
+async function sendParts({ head, reply }: Arrival, answer: RouteAnswer, parts: AsyncIterable<string>): Promise<void> {
+  const headers = [...headersOf(answer), 'Content-Type', answer.contentType ?? 'text/plain; charset=utf-8'];
+  if (head.method === 'HEAD') {
+    reply.head(answer.status, headers);
+    return reply.end();
+  }
+  let goOn: () => void = () => undefined;
+  reply.onDrain(() => goOn());
+  reply.onGone(() => goOn());
+  for await (const part of parts) {
+    if (reply.gone) return;
+    if (!reply.headSent) reply.head(answer.status, headers);
+    const hasRoom = reply.write(Buffer.from(part));
+    if (reply.gone) return;
+    if (hasRoom) await turn();
+    else await new Promise<void>((resolve) => (goOn = resolve));
+  }
+  if (!reply.headSent) reply.head(answer.status, headers);
+  reply.end();
+}
+
 function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
-  const headers = [...(answer.headers ?? []), 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+  const headers = headersOf(answer);
   let body: Uint8Array = answer.bytes ?? new Uint8Array(0);
   if (answer.json !== undefined) {
     headers.push('Content-Type', 'application/json');

@@ -135,7 +135,7 @@ async function agree(store: Store, model: Model): Promise<void> {
     same([await store.get('s', key)], [model.entities.get(key)]);
     same(sorted(await store.counter('s', key)), sorted(Object.fromEntries(model.counters.get(key) ?? [])));
   }
-  const counters = (await store.counters('s'))
+  const counters = (await store.counters('s', { limit: 1_000 }))
     .filter((row) => Object.keys(row.amounts).length > 0)
     .map((row) => [row.key, sorted(row.amounts)]);
   const expected = [...model.counters].filter(([, totals]) => totals.size > 0).sort(([a], [b]) => (a < b ? -1 : 1));
