@@ -60,6 +60,7 @@ t.test('ResponsesWS by base URL and by CONNECT', async (t) => {
     { record_tier: 'connection', connection_type: 'connect_proxy' },
     { ...METERED, connection_type: 'connect_proxy' },
   ]);
+  t.equal((await records()).length, 4, 'each of them once');
 });
 
 t.test('OpenAIRealtimeWS by CONNECT, and what policy refuses', async (t) => {
@@ -84,6 +85,7 @@ t.test('OpenAIRealtimeWS by CONNECT, and what policy refuses', async (t) => {
   t.match(await failed, { message: /not seven/ });
   client.close();
   t.match(await records(), [{ record_tier: 'connection' }, { decision: 'allow', model: 'gpt-4o-mini' }, { decision: 'deny' }]);
+  t.equal((await records()).length, 3, 'each of them once');
 });
 
 t.test('a key that the provider does not take is its refusal, passed on', async (t) => {

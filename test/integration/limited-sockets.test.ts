@@ -74,6 +74,7 @@ t.test('the rate of a workload and the requests of a month count responses, not 
     { decision: 'allow' },
     { decision: 'deny', reason: 'monthly_request_limit_exceeded' },
   ]);
+  t.equal((await records()).length, 6, 'each of them once');
 });
 
 t.test('without TLS, in absolute form and inside of a CONNECT, a socket to an AI host is metered as well', async (t) => {
@@ -90,6 +91,7 @@ t.test('without TLS, in absolute form and inside of a CONNECT, a socket to an AI
   t.equal(upstream.handshakes.length, 2);
   const metered = { record_tier: 'action', model: 'gpt-4o-mini', target: /^http:\/\//, metering: { tokens_in: 100, tokens_out: 30 } };
   t.match(await records(), [{ record_tier: 'connection' }, metered, { record_tier: 'connection' }, metered]);
+  t.equal((await records()).length, 4, 'each of them once');
 });
 
 t.test('what the server of a responses socket begins and policy refuses ends the socket with 1008', async (t) => {
@@ -138,6 +140,7 @@ t.test('WebSockets inside of tunnels to hosts that are no AI hosts: relayed, aft
         { decision: 'allow', target_path: '/room', status_code: 101, action_type: 'http.request' },
         { decision: 'deny', target_path: '/admin' },
       ]);
+      t.equal((await records()).length, 2, 'each of them once');
     }
     t.match((await gw.admin('GET', '/metrics')).text, new RegExp(`gw_websockets_total\\{kind="relayed"\\} ${mode === 'inspect' ? 2 : 1}`));
   }

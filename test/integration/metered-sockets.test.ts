@@ -139,6 +139,7 @@ t.test('a handshake that policy or identity refuses never reaches the upstream',
     { decision: 'deny', reason_codes: ['workload_not_registered'] },
     { decision: 'deny', reason_codes: ['misdirected_request'] },
   ]);
+  t.equal((await records()).length, 3, 'each of them once');
 });
 
 t.test('a refusal of the upstream is passed on and recorded', async (t) => {
@@ -207,6 +208,7 @@ t.test('a change of the session to a refused model, or of its transcription, is 
   });
   await client.say({ type: 'session.update', session: { instructions: 'x' } }, 'session.updated');
   t.match(await records(), [{}, { decision: 'deny', model: 'gpt-4' }, { decision: 'deny', model: 'gpt-4' }]);
+  t.equal((await records()).length, 3, 'each of them once');
 });
 
 t.test('what the server begins by itself is judged, and cancelled when it is refused', async (t) => {
@@ -282,6 +284,7 @@ t.test('an error of the server ends the call that caused it', async (t) => {
     { stream_outcome: 'error' },
     { stream_outcome: 'complete' },
   ]);
+  t.equal((await records()).length, 6, 'each of them once');
 });
 
 t.test('a socket that dies leaves aborted records, whichever side it was', async (t) => {
