@@ -5,7 +5,7 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { type AnswerHead, readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { UsageHider } from '../outbound/connectors/usage-hider.ts';
-import { filterResponseHeaders } from '../outbound/net/header-filter.ts';
+import { filterResponseHeaders, filterResponseTrailers } from '../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { CapReached } from './cap-reached.ts';
@@ -138,7 +138,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   onEnd(trailers: readonly string[]): void {
-    this.#trailers = trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers;
+    this.#trailers = filterResponseTrailers(trailers);
     if (this.#decoding) void this.#decoding.then(() => this.#finish());
     else this.#finish();
   }

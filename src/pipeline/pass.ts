@@ -3,7 +3,7 @@ import type { Arrival } from '../base/model/arrival.ts';
 import type { ByteChannel } from '../base/model/channel.ts';
 import { resolveTarget } from '../inbound/normalise/target.ts';
 import { readAnswerHead } from '../inbound/reply/answer-head.ts';
-import { filterRequestHeaders, filterResponseHeaders, via } from '../outbound/net/header-filter.ts';
+import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../outbound/net/header-filter.ts';
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { sendError } from '../surfaces/http/router.ts';
 import { runProxied } from './enter.ts';
@@ -88,7 +88,7 @@ class Passage implements UpgradeEvents {
   }
 
   onEnd(trailers: readonly string[]): void {
-    this.#arrival.reply.end(trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers);
+    this.#arrival.reply.end(filterResponseTrailers(trailers));
   }
 
   onError(error: GatewayError, h2Code?: number): void {

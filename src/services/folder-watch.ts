@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { codeOf } from '../base/lib/thrown.ts';
+import { isMissing } from '../base/lib/thrown.ts';
 
 /** An editor writes a file in several steps, and a deployment several files: what comes within this time is one change. */
 const SETTLE_MS = 200;
@@ -58,8 +58,8 @@ export class FolderWatch {
       watcher.on('error', () => watcher.close());
       return watcher;
     } catch (error) {
-      const missing = ['ENOENT', 'ENOTDIR'].includes(codeOf(error));
-      if (!missing) this.#options.log.warn({ folder, err: error }, 'a policies folder cannot be watched; it is looked at every 30 s');
+      if (!isMissing(error))
+        this.#options.log.warn({ folder, err: error }, 'a policies folder cannot be watched; it is looked at every 30 s');
       return undefined;
     }
   }

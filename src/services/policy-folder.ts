@@ -4,7 +4,7 @@ import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
 import { readRegularFile } from '../base/lib/regular-file.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
-import { codeOf } from '../base/lib/thrown.ts';
+import { isMissing, messageOf } from '../base/lib/thrown.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../base/lib/utf8.ts';
 import { MAX_YAML_LENGTH } from '../base/lib/yaml.ts';
 import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
@@ -108,12 +108,8 @@ async function readText(dir: string, file: string): Promise<string | undefined> 
   throw notText(dir, file, text);
 }
 
-function isMissing(error: unknown): boolean {
-  return ['ENOENT', 'ENOTDIR'].includes(codeOf(error));
-}
-
 function unreadable(file: string, cause: unknown): GatewayError {
-  const message = `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
+  const message = `the file cannot be read (${messageOf(cause)})`;
   const detail: ErrorDetail = { path: '', file, code: 'unreadable', message };
   return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause });
 }

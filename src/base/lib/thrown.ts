@@ -7,3 +7,8 @@ export function messageOf(thrown: unknown): string {
 export function codeOf(thrown: unknown): string {
   return typeof thrown === 'object' && thrown !== null && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : '';
 }
+
+/** Whether a path leads to nothing: no such file, or something in the place of one of its folders. */
+export function isMissing(thrown: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR'].includes(codeOf(thrown));
+}

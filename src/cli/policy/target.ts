@@ -6,7 +6,7 @@ import { actionTypeConnectors, canonicalConnectorId } from '../../base/catalogue
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
@@ -46,7 +46,7 @@ export function unreadable(path: string, cause: unknown): UnreadablePath {
     return new UnreadablePath(renderProblems([problem], new Map([[path, text]])), { cause });
   }
   if (codeOf(cause) === 'ENOENT') return new UnreadablePath(`${path}: there is no such file`, { cause });
-  return new UnreadablePath(`${path}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  return new UnreadablePath(`${path}: ${messageOf(cause)}`, { cause });
 }
 
 async function readFolder(dir: string, tier: PlanTier): Promise<PolicyInput> {

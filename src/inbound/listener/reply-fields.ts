@@ -1,4 +1,5 @@
 import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
+import { noFields } from '../../base/lib/http2-fields.ts';
 
 /** Fields that belong to one connection or to the framing, which the sink writes itself. Answers keep `upgrade` on HTTP/1.1 for 426. */
 const FRAMING = new Set(['connection', 'content-length', 'keep-alive', 'proxy-connection', 'transfer-encoding']);
@@ -83,11 +84,6 @@ export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders 
   const fields = noFields();
   for (const [name, value] of trailerPairs(trailers)) append(fields, name.toLowerCase(), value);
   return fields;
-}
-
-/** Without the names that every object has, which are field names like any other. */
-function noFields(): OutgoingHttpHeaders {
-  return Object.create(null) as OutgoingHttpHeaders;
 }
 
 function append(fields: OutgoingHttpHeaders, name: string, value: string): void {

@@ -141,6 +141,11 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
   return { headers, contentLength, contentType, contentEncoding };
 }
 
+/** The same for trailers, of which most answers have none. */
+export function filterResponseTrailers(trailers: readonly string[]): readonly string[] {
+  return trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers;
+}
+
 function knownName(name: string): KnownName {
   const known = KNOWN_NAMES.get(name);
   if (known !== undefined) return known;

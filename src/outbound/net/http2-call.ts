@@ -2,6 +2,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, constants, type Incomi
 import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import { noFields } from '../../base/lib/http2-fields.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
@@ -246,11 +247,6 @@ function drained(stream: ClientHttp2Stream): Promise<void> {
     };
     stream.on('drain', done).on('close', done);
   });
-}
-
-/** Without the names that every object has, which are field names like any other. */
-function noFields(): OutgoingHttpHeaders {
-  return Object.create(null) as OutgoingHttpHeaders;
 }
 
 /** Repeated fields become lists, which node:http2 sends as repeated fields. */
