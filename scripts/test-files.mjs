@@ -1,0 +1,186 @@
+/*
+ * Runs compiled test files, each in a process of its own. Plain processes instead of `tap run`: the files use tap's API all the same, and start five times
+ * faster.
+ */
+import { spawn } from 'node:child_process';
+import { relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { forTests } from './child-environment.mjs';
+import { projectRoot } from './setup.mjs';
+import { TapCounter } from './tap-count.mjs';
+import { failuresIn } from './tap-failures.mjs';
+
+/**
+ * tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the second. Far more than any file needs
+ * on a machine that is its own: a busy one is no reason to fail.
+ */
+const TAP_TIMEOUT_S = 240;
+const KILL_AFTER_S = 300;
+/** What a test's own child processes may take to go after the test has ended. */
+const LEFTOVER_GRACE_MS = 3000;
+const OUTPUT_SHOWN = 30_000;
+/** When more files than these failed, it was not their company, and running all of them again one by one would only take long. */
+const MOST_AGAIN = 10;
+
+const running = new Set();
+
+/** Ends every test file that is under way, for a run that is broken off. */
+export function killRunning() {
+  for (const child of running) killGroup(child, 'SIGKILL');
+}
+
+/**
+ * Runs the files and writes their outcome, last the line `N passed, N failed`. A file that failed is run once more, alone, when all others are done: one that
+ * passes then counts as passed and is named in a line `flaky: FILE`, since nothing but the company it ran in has changed.
+ * @param root the folder that the names shown are relative to
+ * @param times milliseconds that each file took, by its name; read for the order, and updated
+ * @param skipsFail skipped tests count as failures
+ * @returns the exit code
+ */
+export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
+  const name = (file) => nameOf(file, root);
+  // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
+  const queue = [...files].sort(
+    (a, b) => (times[name(b)] ?? Number.MAX_VALUE) - (times[name(a)] ?? Number.MAX_VALUE) || a.localeCompare(b),
+  );
+  const total = { passed: 0, failed: 0, skipped: 0, optional: 0 };
+  const add = (result) => {
+    for (const key of Object.keys(total)) total[key] += result[key];
+  };
+  const failed = [];
+  const worker = async () => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+      const result = await runFile(file);
+      times[name(file)] = result.ms;
+      write(reported(name(file), result));
+      if (result.failed > 0) failed.push({ file, result });
+      else add(result);
+    }
+  };
+  const runAgain = async (file) => {
+    write(`again, alone: ${name(file)}\n`);
+    const result = await runFile(file);
+    write(reported(name(file), result));
+    return result;
+  };
+  await Promise.all(Array.from({ length: Math.min(files.length, jobs) }, worker));
+  const failures = [];
+  const flaky = [];
+  for (const { file, result } of failed) {
+    const last = failed.length > MOST_AGAIN ? result : await runAgain(file);
+    add(last);
+    (last.failed > 0 ? failures : flaky).push(name(file));
+  }
+
+  const skipped = skipsFail && total.skipped > 0;
+  if (skipped) total.failed += total.skipped;
+  write('\n');
+  for (const file of flaky.sort()) write(`flaky: ${file}\n`);
+  if (failures.length > 0) write(`failed: ${failures.sort().join(', ')}\n`);
+  if (skipped) write('skipped tests are failures when CI=true: npm run peers installs what they need\n');
+  if (files.length === 0) write('no test file matches\n');
+  if (total.optional > 0) write(`${total.optional} left out: they need a peer that not every machine can have\n`);
+  write(`${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}\n`);
+  return total.failed > 0 || total.passed === 0 ? 1 : 0;
+}
+
+async function runFile(file) {
+  const started = performance.now();
+  const counter = new TapCounter();
+  const output = [];
+  const child = spawn(process.execPath, ['--enable-source-maps', file], {
+    cwd: projectRoot,
+    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: process.platform !== 'win32',
+  });
+  running.add(child);
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    counter.write(text);
+    output.push(text);
+  });
+  child.stderr.setEncoding('utf8').on('data', (text) => output.push(text));
+  let hungIn;
+  const timer = setTimeout(() => {
+    hungIn = counter.current || 'the time after its last test';
+    killGroup(child, 'SIGKILL');
+  }, KILL_AFTER_S * 1000);
+
+  const { code, signal } = await new Promise((resolve) => {
+    child.on('error', (error) => resolve({ code: 1, signal: error.message }));
+    child.on('exit', (exitCode, exitSignal) => resolve({ code: exitCode, signal: exitSignal }));
+  });
+  clearTimeout(timer);
+  const leftovers = hungIn === undefined && (await leftProcessesBehind(child));
+  await closed(child);
+  running.delete(child);
+
+  const reasons = [];
+  if (hungIn !== undefined) reasons.push(`killed after ${KILL_AFTER_S} s, it hung in: ${hungIn}`);
+  const own = counter.end(code === 0);
+  if (own !== undefined && hungIn === undefined) reasons.push(code === 0 ? own : `${own} (${signal ?? `exit code ${code}`})`);
+  if (leftovers) reasons.push('it left processes running, they were killed');
+  if (leftovers && counter.failed === 0) counter.failed = 1;
+  const { passed, failed, skipped, optional } = counter;
+  return { passed, failed, skipped, optional, reasons, output: output.join(''), ms: Math.round(performance.now() - started) };
+}
+
+function reported(name, { passed, failed, skipped, optional, reasons, output, ms }) {
+  const counts = [`${passed} passed`, ...counted(failed, 'failed'), ...counted(skipped, 'skipped'), ...counted(optional, 'left out')].join(
+    ', ',
+  );
+  let text = `${failed > 0 ? 'FAILED' : 'ok    '} ${name}: ${counts}, ${(ms / 1000).toFixed(1)} s\n`;
+  for (const reason of reasons) text += `       ${name}: ${reason}\n`;
+  if (failed > 0) {
+    for (const line of failuresIn(output)) text += `       ${line}\n`;
+    text += `all that it said:\n${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}\n`;
+  }
+  return text;
+}
+
+function counted(count, what) {
+  return count > 0 ? [`${count} ${what}`] : [];
+}
+
+/** The source's path, as a person would look for it. */
+function nameOf(file, root) {
+  return relative(root, file).replaceAll('\\', '/').replace(/\.js$/, '.ts');
+}
+
+/** True when processes of the file's group outlive it; they are killed. */
+async function leftProcessesBehind(child) {
+  if (process.platform === 'win32') return false;
+  for (let waited = 0; waited < LEFTOVER_GRACE_MS; waited += 50) {
+    if (!groupAlive(child)) return false;
+    await sleep(50);
+  }
+  killGroup(child, 'SIGKILL');
+  return true;
+}
+
+function groupAlive(child) {
+  try {
+    process.kill(-child.pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function killGroup(child, signal) {
+  try {
+    if (process.platform === 'win32') child.kill(signal);
+    else process.kill(-child.pid, signal);
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+/** Waits for the last output; a process outside of the group may hold the pipe for ever. */
+async function closed(child) {
+  if (child.stdout.closed && child.stderr.closed) return;
+  const ended = Promise.all([child.stdout, child.stderr].map((stream) => new Promise((resolve) => stream.once('close', resolve))));
+  await Promise.race([ended, sleep(2000, undefined, { ref: false })]);
+  child.stdout.destroy();
+  child.stderr.destroy();
+}
