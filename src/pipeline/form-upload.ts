@@ -29,6 +29,9 @@ export class FormUpload implements StreamedForm {
   #headGrowth = 0;
   #ended = false;
   #late = false;
+  /** Of the parts that were looked at so far: they are not listed anew with each piece that comes. */
+  readonly #names = new Set<string>();
+  #named = 0;
   #decided: { readonly params: Readonly<Record<string, unknown>>; readonly operation: Operation; known: number } | undefined;
 
   constructor(exchange: Exchange, pipeline: Pipeline, source: PassingBody, reader: MultipartReader) {
@@ -128,7 +131,8 @@ export class FormUpload implements StreamedForm {
     const isTooLarge = (this.#source.length ?? this.bytes) > maxBodyBytes;
     if (!isTooLarge) return false;
     const { operation, path } = this.#exchange;
-    if (open?.file && !lacksModel(operation?.dialect, path, new Set(fields.map((field) => field.name)))) return true;
+    for (; this.#named < fields.length; this.#named += 1) this.#names.add(fields[this.#named]?.name ?? '');
+    if (open?.file && !lacksModel(operation?.dialect, path, this.#names)) return true;
     if (this.bytes <= maxBodyBytes + (open ? 0 : BETWEEN_PARTS)) return false;
     throw new GatewayError(
       'body_too_large',

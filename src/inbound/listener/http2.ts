@@ -1,6 +1,7 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { RequestBody } from './body-source.ts';
 import { sendError } from './error-reply.ts';
@@ -24,6 +25,8 @@ export class Http2Connection implements Activity {
   /** Streams whose request has not arrived in full. */
   readonly #arriving = new Map<ServerHttp2Stream, RequestBody>();
   #open = 0;
+  /** Of heads and trailers of open streams, decoded. */
+  #fieldBytes = 0;
   #idleSince: number;
   /** The `#idleSince` for which the connection was found to be there. */
   #settledSince: number | undefined;
@@ -119,12 +122,15 @@ export class Http2Connection implements Activity {
     const { clock } = arrivals;
     const hasBody = (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0;
     const startedAt = clock.monotonic();
+    let fieldBytes = fieldListBytes(rawHeaders);
     this.#open++;
     stream.once('close', () => {
       this.#open--;
+      this.#fieldBytes -= fieldBytes;
       this.#idleSince = clock.monotonic();
       this.#arriving.delete(stream);
     });
+    if (!this.#holds(stream, fieldBytes)) return;
     stream.once('aborted', () => letGo(stream));
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
@@ -142,13 +148,30 @@ export class Http2Connection implements Activity {
       if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, body);
       stream.once('end', () => this.#arriving.delete(stream));
       stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
-        trailers = withoutPseudo(more[0]);
+        const bytes = fieldListBytes(more[0]);
+        fieldBytes += bytes;
+        if (this.#holds(stream, bytes)) trailers = withoutPseudo(more[0]);
       });
     }
     const reply = new Http2Reply(stream, method, body);
     const refusal = refusalOf(method, headers);
     if (refusal === undefined) arrivals.onArrival({ head: this.#head(method, headers, rawHeaders, startedAt), body, reply });
     else sendError(reply, refusal);
+  }
+
+  /**
+   * Counts the fields that came on a stream. False when they are too many: the stream is reset, as node:http2 does it for a client that has acknowledged the limit
+   * of a head; a connection whose streams hold more than theirs together is ended.
+   */
+  #holds(stream: ServerHttp2Stream, fieldBytes: number): boolean {
+    const { session, arrivals } = this.#options;
+    const { maxHeaderBytes, maxSessionHeaderBytes } = arrivals.limits;
+    this.#fieldBytes += fieldBytes;
+    if (fieldBytes <= maxHeaderBytes && this.#fieldBytes <= maxSessionHeaderBytes) return true;
+    stream.on('error', ignore);
+    if (this.#fieldBytes > maxSessionHeaderBytes) session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    else stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    return false;
   }
 
   #head(method: string, headers: IncomingHttpHeaders, rawHeaders: unknown, startedAt: number): ArrivalHead {

@@ -44,10 +44,8 @@ export class InnerServers {
   /** Speaks HTTP/1 on a connection: plain on the link's own socket, or inside TLS. */
   acceptHttp1(link: Link, transport: Socket | TLSSocket, tunnel: Tunnel | undefined, secure: boolean): void {
     const connection = new Http1Connection({ link, transport, ...(tunnel ? { tunnel } : {}), secure, arrivals: this.#arrivals });
-    this.#connections.set(transport, connection);
     link.activity = connection;
-    this.#http1.emit('connection', transport);
-    transport.resume();
+    this.#serve(connection);
   }
 
   /** Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once its `Upgrade` is left out. */
@@ -56,13 +54,22 @@ export class InnerServers {
       connection.acceptUpgrade(request, head);
       return;
     }
-    const { link, transport, tunnel, secure } = connection.options;
+    const { link, transport } = connection.options;
     if (connection.unanswered > 0) {
       link.reset();
       return;
     }
     transport.unshift(Buffer.concat([headWithoutUpgrade(request), head]));
-    this.acceptHttp1(link, transport, tunnel, secure);
+    // The same connection, however often: another one would know nothing of a drain, and listen to the socket for as long as that lives.
+    this.#serve(connection);
+  }
+
+  /** node:http takes the transport, for the first time or after it has let go of it. */
+  #serve(connection: Http1Connection): void {
+    const { transport } = connection.options;
+    this.#connections.set(transport, connection);
+    this.#http1.emit('connection', transport);
+    transport.resume();
   }
 
   /** Speaks h2 inside TLS. */

@@ -16,8 +16,10 @@ export interface ListenerLimits {
   readonly bodyIdleMs: number;
   /** A connection without requests is closed after this long. */
   readonly keepAliveMs: number;
-  /** Of a request head; also the HPACK limit of h2. */
+  /** Of a request head, in h2 decoded. */
   readonly maxHeaderBytes: number;
+  /** Of the heads and trailers of all open streams of one h2 connection, decoded. */
+  readonly maxSessionHeaderBytes: number;
   readonly maxHeaderFields: number;
   /** Concurrent streams of one h2 connection. */
   readonly maxStreams: number;
@@ -47,6 +49,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   bodyIdleMs: 60_000,
   keepAliveMs: 75_000,
   maxHeaderBytes: 65_536,
+  maxSessionHeaderBytes: 1_048_576,
   maxHeaderFields: 500,
   maxStreams: 128,
   maxPipelined: 32,

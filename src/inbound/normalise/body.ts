@@ -121,15 +121,17 @@ function formParams(form: Form, bytes: Uint8Array, governed: GovernedNames): Rec
     const isList = name.endsWith('[]');
     if (!isList && (Object.hasOwn(params, name) || (isText && files.has(name)))) throw ambiguous(`The form has the field "${name}" twice.`);
     if (!isText) files.add(name);
-    else if (isList) params[name] = [...listOf(params[name]), fieldText(form, bytes, field)];
+    else if (isList) addTo(params, name, fieldText(form, bytes, field));
     else params[name] = fieldText(form, bytes, field);
   }
   refuseLookalikes([...Object.keys(params), ...files], governed);
   return params;
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+function addTo(params: Record<string, unknown>, name: string, text: string): void {
+  const list = params[name];
+  if (Array.isArray(list)) list.push(text);
+  else params[name] = [text];
 }
 
 /**
@@ -144,7 +146,7 @@ export function refuseLatePart(part: FormField, params: Readonly<Record<string, 
   }
   refuseOddField(part, governed);
   if (Object.hasOwn(params, part.name)) throw ambiguous(`The form has the field "${part.name}" twice.`);
-  refuseLookalikes([...Object.keys(params), part.name], governed);
+  refuseLookalikes([part.name], governed, (name) => Object.hasOwn(params, name));
 }
 
 /** A governed field must be one text; `_charset_` would make the others mean something else. */

@@ -54,15 +54,25 @@ function loosen(name: string): string {
   return fold(name).replaceAll('_', '');
 }
 
-/** Refuses a name that a lenient reader takes for a governed one (decision 3.19). @throws GatewayError `ambiguous_body` */
-export function refuseLookalikes(names: readonly string[], governed: GovernedNames): void {
+/**
+ * Refuses a name that a lenient reader takes for a governed one (decision 3.19).
+ * @param isGiven whether the body has a member of this name: by default one of `names`
+ * @throws GatewayError `ambiguous_body`
+ */
+export function refuseLookalikes(names: readonly string[], governed: GovernedNames, isGiven = isAmong(names)): void {
   for (const name of names) {
     if (governed.exact.has(name)) continue;
     const meant = governed.folded.get(fold(name));
     if (meant !== undefined) throw ambiguous(`The name "${shorten(name)}" differs from "${meant}" only in case.`);
     const alias = governed.loose.get(loosen(name));
-    if (alias !== undefined && names.includes(alias)) throw ambiguous(`Both "${shorten(name)}" and "${alias}" are given.`);
+    if (alias !== undefined && isGiven(alias)) throw ambiguous(`Both "${shorten(name)}" and "${alias}" are given.`);
   }
+}
+
+/** Asked once for each name that has an underscore too many, and nearly always for none: the set is made when it is needed. */
+function isAmong(names: readonly string[]): (name: string) => boolean {
+  let set: ReadonlySet<string> | undefined;
+  return (name) => (set ??= new Set(names)).has(name);
 }
 
 export interface PlacedValues {

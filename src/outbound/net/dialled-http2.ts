@@ -9,14 +9,13 @@ import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
 import type { DialledOrigin } from './dialled.ts';
 import { Http2Call, type Http2Lane } from './http2-call.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
 import type { SilenceLimits } from './origin.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import { timeoutError } from './upstream-error.ts';
 
 const STREAM_WINDOW = 262_144;
 const CONNECTION_WINDOW = 1_048_576;
-/** Of an answer's head. */
-const MAX_HEADER_BYTES = 65_536;
 
 /** An h2 origin: one connection for all streams of its tunnel, which ends with it. */
 export class DialledHttp2 implements DialledOrigin, Http2Lane {

@@ -2,13 +2,14 @@ import { type ClientHttp2Session, type ClientHttp2Stream, constants, type Incomi
 import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
-import { noFields } from '../../base/lib/http2-fields.ts';
+import { fieldListBytes, noFields } from '../../base/lib/http2-fields.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call.ts';
+import { MAX_HEADER_BYTES } from './lane.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS } from './upstream-error.ts';
+import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS, TOO_LARGE } from './upstream-error.ts';
 
 /** The connection that serves a call. */
 export interface Http2Lane {
@@ -103,14 +104,14 @@ export class Http2Call implements UpstreamHandle {
   #listen(stream: ClientHttp2Stream): void {
     // The types leave out the last argument, which is the raw field list.
     stream.on('headers', (headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
-      if (this.#done) return;
+      if (this.#done || this.#isTooLarge(more[0])) return;
       const status = Number(headers[':status']);
       if (++this.#interims > MAX_INTERIM) this.fail(answerError(this.#request.authority, ENDLESS_INTERIM));
       // A 100 was for us to wait for, and we did not.
       else if (status > 101) this.#events.onInfo?.(status, fieldsOf(more[0]));
     });
     stream.on('response', (headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]) => {
-      if (this.#done) return;
+      if (this.#done || this.#isTooLarge(more[0])) return;
       this.seen();
       this.#phase = 'answering';
       const status = Number(headers[':status']);
@@ -124,12 +125,19 @@ export class Http2Call implements UpstreamHandle {
       stream.on('data', (chunk: Buffer) => this.#onData(chunk));
     });
     stream.on('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
-      this.#trailers = fieldsOf(more[0]);
+      if (!this.#done && !this.#isTooLarge(more[0])) this.#trailers = fieldsOf(more[0]);
     });
     stream.on('wantTrailers', () => this.#sendTrailers(stream));
     stream.once('end', () => this.#onEnd(stream));
     stream.once('error', () => undefined);
     stream.once('close', () => this.#onClose(stream));
+  }
+
+  /** The origin may not have acknowledged the limit; the call is over then, as on HTTP/1.1. */
+  #isTooLarge(rawFields: unknown): boolean {
+    if (fieldListBytes(rawFields) <= MAX_HEADER_BYTES) return false;
+    this.fail(answerError(this.#request.authority, TOO_LARGE));
+    return true;
   }
 
   #onData(chunk: Buffer): void {

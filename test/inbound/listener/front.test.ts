@@ -1,9 +1,13 @@
 // What is used of http-mitm-proxy, and that the rest of it cannot be reached.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { CA } from 'http-mitm-proxy/dist/lib/ca.js';
 import t from 'tap';
+import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { type Front, openFront } from '../../../src/inbound/listener/front.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { tempDir } from '../../support/temp-dir.ts';
@@ -119,6 +123,42 @@ t.test('an `Upgrade: h2c` POST arrives as an ordinary request with its body', as
   const fields =
     'Host: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: 5\r\n';
   t.match(await exchange(t, listener.port, `POST /v1 HTTP/1.1\r\n${fields}\r\nhello`), /^HTTP\/1\.1 200 .*hello$/s);
+});
+
+const UPGRADE = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n';
+
+t.test('a connection that asks for another protocol again and again holds no more than before', async (t) => {
+  const accepted: Socket[] = [];
+  const onSocket = (message: unknown): void => void accepted.push((message as { socket: Socket }).socket);
+  subscribe('net.server.socket', onSocket);
+  t.teardown(() => unsubscribe('net.server.socket', onSocket));
+  const { listener } = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(200, [], Buffer.from('ok')) });
+  const client = await rawClient(t, listener.port);
+  const [socket] = accepted;
+  const listeners = (): unknown => socket?.eventNames().map((name) => [name, socket.listenerCount(name)]);
+  const ask = async (times: number): Promise<void> => {
+    for (let time = 0; time < times; time += 1) {
+      client.socket.write(UPGRADE);
+      await once(client.socket, 'data');
+    }
+  };
+  await ask(2);
+  const before = listeners();
+  t.match(before, [/./], 'the socket is known');
+  await ask(200);
+  t.same(listeners(), before);
+});
+
+t.test('a connection that asked for another protocol still hears of the end', async (t) => {
+  const held: Arrival[] = [];
+  const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
+  const client = await rawClient(t, listener.port);
+  client.socket.write(UPGRADE);
+  while (held.length === 0) await new Promise(setImmediate);
+  const drained = listener.drain(60_000);
+  held[0]?.reply.sendWhole(200, [], Buffer.from('ok'));
+  t.match((await client.closed).text, /^HTTP\/1\.1 200 .*Connection: close/s);
+  t.equal(await drained, true, 'nothing had to be cut');
 });
 
 t.test('absolute-form and origin-form are kept apart, with the target as it was sent', async (t) => {

@@ -4,14 +4,12 @@ import { constants } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
+import { AGAIN, DEAR, DEAR_BYTES, END_HEADERS, END_STREAM, FRAME, type Frame, FrameReader, frame } from '../../support/h2-frames.ts';
 import { type Harness, type HasTeardown, h2Client, h2Request, openTunnel, startListener, tlsInside } from './harness.ts';
 
-/** RFC 9113 §6. */
-const FRAME = { data: 0, headers: 1, rstStream: 3, settings: 4, ping: 6, windowUpdate: 8, continuation: 9 } as const;
-const END_STREAM = 1;
-const END_HEADERS = 4;
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 const CANCEL = Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]);
 /** Static table (RFC 7541 appendix A): GET, https, `/`, and the authority as a literal that is not indexed. */
@@ -23,16 +21,6 @@ interface Asserts extends HasTeardown {
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
-
-function frame(type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array(0)): Buffer {
-  const bytes = Buffer.alloc(9 + payload.length);
-  bytes.writeUIntBE(payload.length, 0, 3);
-  bytes[3] = type;
-  bytes[4] = flags;
-  bytes.writeUInt32BE(stream, 5);
-  bytes.set(payload, 9);
-  return bytes;
-}
 
 /** SETTINGS with INITIAL_WINDOW_SIZE. */
 const windowOf = (bytes: number): Buffer => {
@@ -263,3 +251,111 @@ t.test(
     t.equal((await answered).body, 'ok');
   },
 );
+
+const fieldBytes = (arrivals: readonly Arrival[]): number =>
+  arrivals.reduce((sum, { head }) => sum + head.rawHeaders.reduce((length, text) => length + text.length, 0), 0);
+
+/** A head with the dear field so many times. */
+function dearHead(stream: number, times: number, more = END_STREAM): Buffer {
+  return frame(FRAME.headers, END_HEADERS | more, stream, Buffer.concat([more === 0 ? POST : GET, Buffer.alloc(times, AGAIN)]));
+}
+
+/** The frames that come. */
+function framesOf(socket: TLSSocket): Frame[] {
+  const reader = new FrameReader();
+  const frames: Frame[] = [];
+  socket.on('data', (chunk: Buffer) => frames.push(...reader.push(chunk)));
+  return frames;
+}
+
+t.test('a client that never acknowledges SETTINGS is held to the limit of a head all the same', async (t) => {
+  const harness = await startListener(t, { onArrival: answer });
+  const socket = await rawH2(t, harness);
+  const frames = framesOf(socket);
+  socket.write(
+    Buffer.concat([
+      frame(FRAME.headers, END_HEADERS | END_STREAM, 1, Buffer.concat([GET, DEAR])),
+      dearHead(3, 15),
+      dearHead(5, 17),
+      dearHead(7, 1),
+    ]),
+  );
+  while (harness.arrivals.length < 3) await turn();
+  while (!frames.some(({ type }) => type === FRAME.rstStream)) await once(socket, 'data');
+  t.same(
+    harness.arrivals.map(({ head }) => head.rawHeaders.filter((text) => text.length === DEAR_BYTES).length),
+    [1, 15, 1],
+    'a head below the limit is taken, one beyond it is not, and the connection goes on',
+  );
+  t.same(
+    frames.filter(({ type }) => type === FRAME.rstStream).map(({ stream, payload }) => [stream, payload.readUInt32BE(0)]),
+    [[5, constants.NGHTTP2_ENHANCE_YOUR_CALM]],
+  );
+});
+
+t.test('heads of a few bytes that would be megabytes end their connection, and others are served meanwhile', async (t) => {
+  const harness = await startListener(t, { onArrival: answer });
+  const socket = await rawH2(t, harness);
+  const closed = once(socket, 'close');
+  const first = frame(FRAME.headers, END_HEADERS | END_STREAM, 1, Buffer.concat([GET, DEAR]));
+  const written = Buffer.concat([first, ...Array.from({ length: 170 }, (_, at) => dearHead(2 * at + 3, 490))]);
+  socket.write(written);
+  await othersAreServed(t, harness, closed);
+  await closed;
+  const bytes = fieldBytes(harness.arrivals.filter(({ head }) => head.rawTarget !== '/other'));
+  t.ok(bytes < 10_000, `${bytes} bytes came of ${written.length}`);
+});
+
+t.test('the heads of the open streams of one connection have a limit together', async (t) => {
+  const mine: Arrival[] = [];
+  const harness = await startListener(t, {
+    onArrival: (arrival) => (arrival.head.rawTarget === '/other' ? answer(arrival) : mine.push(arrival)),
+  });
+  const socket = await rawH2(t, harness);
+  const closed = once(socket, 'close');
+  socket.write(frame(FRAME.headers, END_HEADERS | END_STREAM, 1, Buffer.concat([GET, DEAR])));
+  const attack = flood(socket, (at) => dearHead(2 * at + 3, 15), 128);
+  await othersAreServed(t, harness, Promise.all([attack, closed]));
+  t.ok(fieldBytes(mine) < DEFAULT_LIMITS.maxSessionHeaderBytes, `${mine.length} heads were taken`);
+  t.ok(mine.length > 10, 'and so many were');
+  while (!mine.every(({ reply }) => reply.gone)) await turn();
+  t.pass('all of them are known to be gone');
+});
+
+t.test('streams that are over hold no head any more', async (t) => {
+  const harness = await startListener(t, { onArrival: answer });
+  const socket = await rawH2(t, harness);
+  socket.write(frame(FRAME.headers, END_HEADERS | END_STREAM, 1, Buffer.concat([GET, DEAR])));
+  for (let at = 0; at < 100; at += 1) {
+    socket.write(dearHead(2 * at + 3, 15));
+    while (harness.arrivals.length < at + 2) await turn();
+  }
+  t.equal(socket.destroyed, false);
+});
+
+t.test('trailers of a request count as its head does', async (t) => {
+  const mine: Arrival[] = [];
+  const harness = await startListener(t, { onArrival: (arrival) => mine.push(arrival) });
+  const socket = await rawH2(t, harness);
+  const frames = framesOf(socket);
+  const trailers = (stream: number, times: number): Buffer =>
+    frame(FRAME.headers, END_HEADERS | END_STREAM, stream, Buffer.alloc(times, AGAIN));
+  socket.write(Buffer.concat([frame(FRAME.headers, END_HEADERS, 1, Buffer.concat([POST, DEAR])), dearHead(3, 1, 0), dearHead(5, 1, 0)]));
+  while (mine.length < 3) await turn();
+  const [first, second] = mine.map(({ body }) => body.readAll(10).then(() => body.trailers.length, () => 'refused'));
+  socket.write(Buffer.concat([trailers(1, 15), trailers(3, 17)]));
+  t.same([await first, await second], [30, 'refused']);
+  while (!frames.some(({ type }) => type === FRAME.rstStream)) await once(socket, 'data');
+  const closed = once(socket, 'close');
+  socket.write(trailers(5, 490));
+  await closed;
+  t.pass('trailers of megabytes end the connection');
+});
+
+t.test('a client in order may have as many streams as are allowed, each with a head of some kilobytes', async (t) => {
+  const harness = await startListener(t, { onArrival: answer });
+  const session = await h2Client(t, harness);
+  const cookie = 'c'.repeat(7_000);
+  const answers = await Promise.all(Array.from({ length: 128 }, (_, at) => h2Request(session, { ':path': `/${at}`, cookie })));
+  t.same(new Set(answers.map(({ headers }) => headers[':status'])), new Set([200]));
+});

@@ -3,12 +3,14 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import t from 'tap';
 import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
 import { DialledHttp2 } from '../../../src/outbound/net/dialled-http2.ts';
 import type { UpstreamEvents } from '../../../src/outbound/net/upstream.ts';
+import { AGAIN, DEAR, END_HEADERS, END_STREAM, FRAME, FrameReader, frame } from '../../support/h2-frames.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../../support/tls-upstream.ts';
 
@@ -263,5 +265,95 @@ t.test('an http/1.1 connection that the origin closes before it is used is made 
   upstream.call({ ...GET, on }, events);
   t.same(await ended, { text: 'answer' });
   t.equal(origin.connections, 2);
+  on.close();
+});
+
+/** The length of what an h2 client sends first (RFC 9113 §3.4). */
+const PREFACE_BYTES = 24;
+/** RFC 7541 appendix A: `:status: 200`. */
+const OK = Buffer.from([0x88]);
+const EARLY_HINTS = Buffer.concat([Buffer.from([0x08, 3]), Buffer.from('103')]);
+const again = (times: number): Buffer => Buffer.alloc(times, AGAIN);
+
+/** An h2 origin that never acknowledges SETTINGS, and answers each stream with `frames`. */
+async function rudeOrigin(t: HasTeardown, frames: (stream: number) => readonly Buffer[]) {
+  const { caPem, certPem, keyPem } = certificateOf('good', [AUTHORITY.host]);
+  const server = createTlsServer({ cert: certPem, key: keyPem, ALPNProtocols: ['h2'] }, (socket: TLSSocket) => {
+    const reader = new FrameReader();
+    let skipped = 0;
+    socket.on('error', () => undefined);
+    socket.write(frame(FRAME.settings, 0, 0));
+    socket.on('data', (chunk: Buffer) => {
+      const preface = Math.min(chunk.length, PREFACE_BYTES - skipped);
+      skipped += preface;
+      for (const { type, stream } of reader.push(chunk.subarray(preface)))
+        if (type === FRAME.headers) socket.write(Buffer.concat(frames(stream)));
+    });
+  });
+  const sockets = trackSockets(server);
+  t.teardown(() => closeServer(server, sockets));
+  return { port: await listenOnFreePort(server), caPem };
+}
+
+for (const [what, answer] of Object.entries({
+  'whose head is megabytes, decoded': (stream: number) => [
+    frame(FRAME.headers, END_HEADERS | END_STREAM, stream, Buffer.concat([OK, DEAR, again(100)])),
+  ],
+  'whose interim answer is': (stream: number) => [
+    frame(FRAME.headers, END_HEADERS, stream, Buffer.concat([EARLY_HINTS, DEAR, again(100)])),
+    frame(FRAME.headers, END_HEADERS | END_STREAM, stream, OK),
+  ],
+  'whose trailers are': (stream: number) => [
+    frame(FRAME.headers, END_HEADERS, stream, OK),
+    frame(FRAME.data, 0, stream, Buffer.from('text')),
+    frame(FRAME.headers, END_HEADERS | END_STREAM, stream, Buffer.concat([DEAR, again(100)])),
+  ],
+})) {
+  t.test(`an answer ${what} fails, although the origin never acknowledges the limit`, async (t) => {
+    const origin = await rudeOrigin(t, answer);
+    const upstream = upstreamTo(t, origin.port, origin.caPem);
+    const on = await upstream.dial(AUTHORITY, ['h2']);
+    const { events, ended } = collect();
+    const seen: string[] = [];
+    const noted: UpstreamEvents = {
+      ...events,
+      onInfo: (_status, fields) => seen.push(...fields),
+      onHead: (_status, fields) => seen.push(...fields),
+      onEnd: (trailers) => {
+        seen.push(...trailers);
+        events.onEnd(trailers);
+      },
+    };
+    upstream.call({ ...GET, on }, noted);
+    t.match(await ended, { error: { code: 'upstream_protocol', message: 'origin.example:443 sent a head that is too large.' } });
+    t.same(seen, [], 'nothing of it was handed on');
+    on.close();
+  });
+}
+
+t.test('an origin that pushes streams, although it was told not to, has them held by nobody', async (t) => {
+  const promise = (stream: number): Buffer => {
+    const promised = Buffer.alloc(4);
+    promised.writeUInt32BE(stream);
+    return Buffer.concat([promised, Buffer.from([0x82, 0x87, 0x84, 0x01, 1, 0x61])]);
+  };
+  const origin = await rudeOrigin(t, (stream) =>
+    Array.from({ length: 100 }, (_, at) => 2 * at + 2).flatMap((pushed) => [
+      frame(FRAME.pushPromise, END_HEADERS, stream, promise(pushed)),
+      frame(FRAME.headers, END_HEADERS, pushed, OK),
+      frame(FRAME.data, 0, pushed, Buffer.alloc(16_000)),
+    ]),
+  );
+  const upstream = upstreamTo(t, origin.port, origin.caPem, 200);
+  const on = await upstream.dial(AUTHORITY, ['h2']);
+  if (!(on instanceof DialledHttp2)) throw new Error('no h2');
+  let pushed = 0;
+  on.session.on('stream', () => {
+    pushed += 1;
+  });
+  const { events, ended } = collect();
+  upstream.call({ ...GET, on }, events);
+  t.type((await ended).error, Error);
+  t.equal(pushed, 0);
   on.close();
 });

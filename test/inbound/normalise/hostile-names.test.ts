@@ -1,0 +1,128 @@
+// Names and heads are a stranger's: whatever they are, they cost time in proportion to their length, and little of it.
+import t from 'tap';
+import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import type { Operation } from '../../../src/base/catalogue/types.ts';
+import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { readAiBody, refuseLatePart } from '../../../src/inbound/normalise/body.ts';
+import { parseActionRequest } from '../../../src/inbound/normalise/direct.ts';
+import { parseMediaType } from '../../../src/inbound/normalise/form.ts';
+import { parseMultipart } from '../../../src/inbound/normalise/multipart.ts';
+import { cpuClock } from '../../support/cpu-clock.ts';
+
+const catalogue = loadCatalogue();
+/** A hundred times what any of it takes; what grows with the square took many times as long. */
+const PATIENCE_MS = 3_000;
+
+function operation(dialect: string): Operation {
+  return {
+    actionType: 'ai.infer',
+    detailType: undefined,
+    dialect: catalogue.dialect(dialect),
+    multipart: true,
+    websocket: false,
+    known: true,
+  };
+}
+
+const CHAT = operation('openai_chat');
+
+/** As many spellings of `model` as are asked for, up to nine underscores before each letter: readers of protocol buffers take every one for it. */
+function spellings(count: number): string[] {
+  return Array.from({ length: count }, (_, n) => [...'model'].map((letter, at) => '_'.repeat(Math.floor(n / 10 ** at) % 10) + letter).join(''));
+}
+
+function membersOf(names: readonly string[]): Buffer {
+  return Buffer.from(JSON.stringify(Object.fromEntries(names.map((name) => [name, 1]))));
+}
+
+function read(bytes: Uint8Array, contentType: string): unknown {
+  return readAiBody({ operation: CHAT, contentType, bytes, path: '/v1/chat/completions' });
+}
+
+function partOf(name: string, value = '1'): string {
+  return `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+}
+
+const FORM = 'multipart/form-data; boundary=b';
+/** A part's head may have so many bytes. */
+const BLANKS = ' '.repeat(8_000);
+const envelope = (extra: object): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      schema: 'gw.action_request.v1',
+      org_id: 'o',
+      workload_id: 'w',
+      action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: {} },
+      ...extra,
+    }),
+  );
+const DIRECT = { newRequestId: () => 'r-1', isAiHost: () => true };
+const many = (count: number): Record<string, unknown> => Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, n]));
+
+const HOSTILE: Readonly<Record<string, () => unknown>> = {
+  'ninety thousand names that loosen to a governed one': () => {
+    const body = membersOf(spellings(90_000).slice(1));
+    return () => read(body, 'application/json');
+  },
+  'the heads of parts that are blanks and a NUL': () => {
+    const bodies = [`Content-Disposition:${BLANKS}\0`, `Content-Disposition: form-data${BLANKS}\0`, `X-A:${'\t '.repeat(4_000)}\0`];
+    return () => {
+      for (let round = 0; round < 60; round += 1)
+        for (const head of bodies) refused(() => parseMultipart(Buffer.from(`--b\r\n${head}\r\n\r\nx\r\n--b--\r\n`), 'b'));
+    };
+  },
+  'parameters that are blanks': () => () => {
+    for (let round = 0; round < 60; round += 1)
+      for (const parameters of [`;${BLANKS}`, `; a=b${BLANKS}"`, ';'.repeat(8_000), '; a="'.repeat(1_600)])
+        refused(() => parseMediaType(`multipart/form-data${parameters}`));
+  },
+  'a thousand values of one list': () => {
+    const body = Buffer.from(`${partOf('x[]').repeat(1_000)}--b--\r\n`);
+    return () => {
+      for (let round = 0; round < 5; round += 1) read(body, FORM);
+    };
+  },
+  'files that come late, beside fields with long names': () => {
+    const params = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`${n}${'x'.repeat(8_000)}`, '1']));
+    return () => {
+      for (let n = 0; n < 500; n += 1) refuseLatePart({ name: `file${n}`, file: true, start: 0, end: 1 }, params, CHAT);
+    };
+  },
+  'a hundred thousand members of an envelope that it does not have': () => {
+    const body = envelope(many(90_000));
+    return () => parseActionRequest(body, DIRECT);
+  },
+  'as many labels': () => {
+    const body = envelope({ context: { labels: many(90_000) } });
+    return () => parseActionRequest(body, DIRECT);
+  },
+  'as many headers': () => {
+    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: {}, headers: many(90_000) };
+    const body = envelope({ action });
+    return () => parseActionRequest(body, DIRECT);
+  },
+  'ill-formed texts under a name of a megabyte': () => {
+    const inner = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`n${n}`, '\ud800']));
+    const body = envelope({ ['x'.repeat(1_000_000)]: inner });
+    return () => parseActionRequest(body, DIRECT);
+  },
+};
+
+/** The refusal that is wanted, or nothing; anything else is thrown on. */
+function refused(call: () => unknown): void {
+  try {
+    call();
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+  }
+}
+
+for (const [name, prepare] of Object.entries(HOSTILE)) {
+  t.test(`${name} cost no more than their length`, async (t) => {
+    const attack = prepare();
+    const cpu = cpuClock();
+    if (typeof attack === 'function') refused(() => attack() as unknown);
+    const spent = cpu.spent();
+    t.ok(spent < PATIENCE_MS, `${Math.round(spent)} ms`);
+  });
+}

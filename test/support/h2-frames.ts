@@ -1,0 +1,46 @@
+/** RFC 9113 §6. */
+export const FRAME = { data: 0, headers: 1, rstStream: 3, settings: 4, pushPromise: 5, ping: 6, windowUpdate: 8, continuation: 9 } as const;
+export const END_STREAM = 1;
+export const END_HEADERS = 4;
+
+/** One frame, written by hand. */
+export function frame(type: number, flags: number, stream: number, payload: Uint8Array = new Uint8Array(0)): Buffer {
+  const bytes = Buffer.alloc(9 + payload.length);
+  bytes.writeUIntBE(payload.length, 0, 3);
+  bytes[3] = type;
+  bytes[4] = flags;
+  bytes.writeUInt32BE(stream, 5);
+  bytes.set(payload, 9);
+  return bytes;
+}
+
+/** Length of the value of {@link DEAR}. */
+export const DEAR_BYTES = 4_000;
+/**
+ * A field `x-a` that goes into the table of RFC 7541 §2.3.2, which has 4,096 bytes: as the newest entry it is {@link AGAIN}, one byte, from then on.
+ */
+export const DEAR = Buffer.concat([Buffer.from([0x40, 3]), Buffer.from('x-a'), Buffer.from([0x7f, 0xa1, 0x1e]), Buffer.alloc(DEAR_BYTES, 'a')]);
+export const AGAIN = 0x80 | 62;
+
+export interface Frame {
+  readonly type: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
+/** Takes bytes as they come, gives the frames that are complete. */
+export class FrameReader {
+  #held = Buffer.alloc(0);
+
+  push(chunk: Uint8Array): Frame[] {
+    this.#held = Buffer.concat([this.#held, chunk]);
+    const frames: Frame[] = [];
+    for (;;) {
+      const held = this.#held;
+      const end = held.length < 9 ? Number.POSITIVE_INFINITY : 9 + held.readUIntBE(0, 3);
+      if (held.length < end) return frames;
+      frames.push({ type: held[3] ?? 0, stream: held.readUInt32BE(5), payload: held.subarray(9, end) });
+      this.#held = held.subarray(end);
+    }
+  }
+}
