@@ -1,9 +1,9 @@
 // What an upstream says in a head either is written or is refused before anything is: no head, of whatever fields, throws where nobody can answer any more.
-import { constants } from 'node:http2';
+import { connect, constants } from 'node:http2';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Arrival, ReplySink } from '../../../src/base/model/arrival.ts';
-import { type HasTeardown, h2Client, h2Request, startListener } from './harness.ts';
+import { type HasTeardown, h2Client, h2Request, openTunnel, startListener, tlsInside } from './harness.ts';
 
 type Way = (reply: ReplySink, status: number, fields: readonly string[]) => void;
 
@@ -94,4 +94,14 @@ t.test('h2: every final status is written, in every way; others are refused at t
     const expected = isFinal ? (isEmpty ? '' : 'hello') : 'refused';
     if (status !== (isFinal ? wanted : 502) || rstCode !== 0 || body !== expected) t.fail(`${wanted} ${way}: ${status} ${rstCode} ${body}`);
   }
+});
+
+t.test('h2: a head as large as an upstream may send it is written, with what the gateway adds', async (t) => {
+  const fields = Array.from({ length: 64 }, (_, at) => [`x${at}`, '~'.repeat(1_015)]).flat();
+  const harness = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(200, [...fields, 'x-ours', '~'.repeat(500)], BODY) });
+  const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: ['h2'] });
+  const session = connect('https://api.openai.com', { createConnection: () => secure, settings: { maxHeaderListSize: 200_000 } });
+  t.teardown(() => session.destroy());
+  const answer = await h2Request(session, { ':method': 'GET' });
+  t.match([answer.headers[':status'], answer.rstCode, answer.body], [200, 0, 'hello']);
 });
