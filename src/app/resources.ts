@@ -55,6 +55,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
+    log,
     client: config.upstreamClient,
     connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
     ...(config.upstreamCaFile === undefined ? {} : { caFile: await readFile(config.upstreamCaFile, 'utf8') }),

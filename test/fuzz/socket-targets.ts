@@ -49,7 +49,10 @@ function read(pieces: readonly Buffer[], masked: boolean): Read {
   const reader = new FrameReader(masked, MAX_MESSAGE);
   try {
     // Its bytes may be changed in place.
-    for (const piece of pieces) reader.push(Buffer.from(piece), (message) => messages.push(message));
+    for (const piece of pieces) {
+      reader.push(Buffer.from(piece));
+      for (let message = reader.next(); message !== undefined; message = reader.next()) messages.push(message);
+    }
   } catch (error) {
     if (!(error instanceof WebSocketFault)) throw error;
     return { messages, fault: error.code };

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ByteCollector } from './byte-collector.ts';
 
 /** RFC 6455 §5.2. */
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
@@ -25,15 +26,24 @@ const FIN = 0x80;
 const RESERVED = 0x70;
 const MASKED = 0x80;
 const MAX_HEAD = 14;
+/** Pieces of one message: a piece may be empty, so that its bytes alone bound nothing. */
+const MAX_PIECES = 65_536;
+const POLICY_VIOLATION = 1008;
 const MAX_CONTROL = 125;
 /** Smaller messages leave in one write with their head. */
 const ONE_WRITE_BYTES = 16_384;
-const EMPTY = Buffer.alloc(0);
+const NOTHING = Buffer.alloc(0);
 
-/** Makes messages of the bytes of one direction, without extensions. Control frames may stand between the pieces of a message. */
+/**
+ * Makes messages of the bytes of one direction, without extensions. Control frames may stand between the pieces of a message. Messages are made one by one, when
+ * they are asked for: a chunk of bytes may hold thousands of them.
+ */
 export class FrameReader {
   readonly #masked: boolean;
   readonly #maxBytes: number;
+  /** What has come and was not read yet. */
+  #rest: Buffer = NOTHING;
+  #at = 0;
   readonly #head = Buffer.alloc(MAX_HEAD);
   #headLength = 0;
   /** Of the frame whose payload is on its way. */
@@ -43,11 +53,11 @@ export class FrameReader {
   /** Where the mask stands in the head, and how much of the payload it was laid on. */
   #maskStart = 0;
   #maskAt = 0;
-  #control: Buffer[] = [];
+  readonly #control = new ByteCollector();
   /** Of the message that is under way; 0 between messages. */
   #messageOpcode = 0;
-  #parts: Buffer[] = [];
-  #partBytes = 0;
+  readonly #message = new ByteCollector();
+  #pieces = 0;
 
   /** @param masked the other side is a client @param maxBytes of a message */
   constructor(masked: boolean, maxBytes: number) {
@@ -57,38 +67,45 @@ export class FrameReader {
 
   /** Bytes of an unfinished message that are kept. */
   get held(): number {
-    return this.#partBytes;
+    return this.#message.size;
+  }
+
+  /** Takes bytes, which may be changed in place. */
+  push(chunk: Buffer): void {
+    this.#rest = this.#at === this.#rest.length ? chunk : Buffer.concat([this.#rest.subarray(this.#at), chunk]);
+    this.#at = 0;
   }
 
   /**
-   * The bytes may be changed in place.
-   * @throws WebSocketFault 1002 for what is no frame, 1009 for a message that is too large
+   * The next message; undefined when more bytes are needed for it.
+   * @throws WebSocketFault 1002 for what is no frame, 1009 for a message that is too large, 1008 for one in too many pieces; nothing can be read then
    */
-  push(chunk: Buffer, onMessage: (message: WebSocketMessage) => void): void {
-    let at = 0;
-    while (at < chunk.length) {
-      if (this.#left === 0) {
-        at = this.#readHead(chunk, at, onMessage);
-        continue;
-      }
-      const part = chunk.subarray(at, at + this.#left);
-      at += part.length;
+  next(): WebSocketMessage | undefined {
+    const { length } = this.#rest;
+    while (this.#at < length) {
+      if (this.#left === 0 && !this.#readHead()) break;
+      const part = this.#rest.subarray(this.#at, this.#at + this.#left);
+      this.#at += part.length;
       this.#left -= part.length;
       this.#takePart(part);
-      if (this.#left === 0) this.#endFrame(onMessage);
+      const message = this.#left === 0 ? this.#endFrame() : undefined;
+      if (message) return message;
     }
+    // What was read must not be kept for what may come.
+    this.#rest = NOTHING;
+    this.#at = 0;
+    return undefined;
   }
 
-  #readHead(chunk: Buffer, from: number, onMessage: (message: WebSocketMessage) => void): number {
-    let at = from;
-    while (at < chunk.length) {
-      this.#head[this.#headLength++] = chunk[at++] ?? 0;
+  /** @returns false when it is not here to its end */
+  #readHead(): boolean {
+    while (this.#at < this.#rest.length) {
+      this.#head[this.#headLength++] = this.#rest[this.#at++] ?? 0;
       if (this.#headLength !== this.#headSize()) continue;
       this.#beginFrame();
-      if (this.#left === 0) this.#endFrame(onMessage);
-      return at;
+      return true;
     }
-    return at;
+    return false;
   }
 
   #headSize(): number {
@@ -105,7 +122,6 @@ export class FrameReader {
     this.#left = this.#payloadLength();
     this.#maskStart = this.#headLength - 4;
     this.#maskAt = 0;
-    this.#control = [];
     if (first & RESERVED) throw new WebSocketFault(1002, 'a frame with an extension that was not agreed on');
     if (!KNOWN.has(this.#opcode)) throw new WebSocketFault(1002, 'a frame of an unknown kind');
     if (((second & MASKED) !== 0) !== this.#masked) throw new WebSocketFault(1002, 'a frame that is masked on the wrong side');
@@ -115,7 +131,8 @@ export class FrameReader {
     }
     if ((this.#opcode === OPCODE.continuation) !== this.#messageOpcode > 0)
       throw new WebSocketFault(1002, 'pieces of messages out of order');
-    if (this.#partBytes + this.#left > this.#maxBytes) throw new WebSocketFault(1009, `a message of more than ${this.#maxBytes} bytes`);
+    if (++this.#pieces > MAX_PIECES) throw new WebSocketFault(POLICY_VIOLATION, `a message in more than ${MAX_PIECES} pieces`);
+    if (this.#message.size + this.#left > this.#maxBytes) throw new WebSocketFault(1009, `a message of more than ${this.#maxBytes} bytes`);
     if (this.#opcode !== OPCODE.continuation) this.#messageOpcode = this.#opcode;
   }
 
@@ -133,31 +150,18 @@ export class FrameReader {
       for (let i = 0; i < part.length; i++) part[i] = (part[i] ?? 0) ^ (this.#head[mask + ((this.#maskAt + i) & 3)] ?? 0);
       this.#maskAt += part.length;
     }
-    if (this.#opcode >= OPCODE.close) {
-      this.#control.push(part);
-      return;
-    }
-    this.#parts.push(part);
-    this.#partBytes += part.length;
+    (this.#opcode >= OPCODE.close ? this.#control : this.#message).push(part);
   }
 
-  #endFrame(onMessage: (message: WebSocketMessage) => void): void {
+  #endFrame(): WebSocketMessage | undefined {
     this.#headLength = 0;
-    if (this.#opcode >= OPCODE.close) {
-      onMessage({ opcode: this.#opcode, payload: joined(this.#control) });
-      return;
-    }
-    if (!this.#fin) return;
-    const message = { opcode: this.#messageOpcode, payload: joined(this.#parts) };
+    if (this.#opcode >= OPCODE.close) return { opcode: this.#opcode, payload: this.#control.take() };
+    if (!this.#fin) return undefined;
+    const message = { opcode: this.#messageOpcode, payload: this.#message.take() };
     this.#messageOpcode = 0;
-    this.#parts = [];
-    this.#partBytes = 0;
-    onMessage(message);
+    this.#pieces = 0;
+    return message;
   }
-}
-
-function joined(parts: readonly Buffer[]): Buffer {
-  return parts.length === 1 ? (parts[0] ?? EMPTY) : Buffer.concat(parts);
 }
 
 /** A message or control frame as one frame. `masked`: it goes to a server (RFC 6455 §5.3). The payload is not changed. */

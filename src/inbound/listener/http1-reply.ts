@@ -6,7 +6,7 @@ import type { ByteChannel } from '../../base/model/channel.ts';
 import type { RequestBody } from './body-source.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
-import { http1Fields, isBodiless, trailerPairs } from './reply-fields.ts';
+import { http1Fields, isBodiless, refuseNoStatus, trailerPairs } from './reply-fields.ts';
 import { switchingHead } from './upgrade.ts';
 import { canWriteWhole, writeWhole } from './whole-answer.ts';
 
@@ -184,6 +184,11 @@ export class Http1Reply implements ReplySink {
   #fieldsOf(status: number, rawHeaders: readonly string[], length: number | undefined): string[] | undefined {
     if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
     if (this.#gone) return undefined;
+    try {
+      refuseNoStatus(status);
+    } catch (error) {
+      throw notHttp(error);
+    }
     const { request, response, body, limits, owner } = this.#options;
     this.#bodiless = isBodiless(request.method ?? '', status);
     const stuck = body.isUnread && !body.isSkippable(limits.maxDiscardedBytes);

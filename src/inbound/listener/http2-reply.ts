@@ -3,7 +3,14 @@ import { constants, type ServerHttp2Stream } from 'node:http2';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { RequestBody } from './body-source.ts';
-import { http2Fields, http2Trailers, isBodiless } from './reply-fields.ts';
+import { http2Fields, http2Trailers, isBodiless, refuseNoStatus } from './reply-fields.ts';
+
+interface HeadWay {
+  /** It is sent by what ends the answer. */
+  readonly held: boolean;
+  /** Nothing follows it. */
+  readonly endsHere: boolean;
+}
 
 /** The way back of one h2 request. */
 export class Http2Reply implements ReplySink {
@@ -14,10 +21,9 @@ export class Http2Reply implements ReplySink {
   #ended = false;
   #gone = false;
   #bodiless = false;
-  #empty = false;
   #length: number | undefined;
   #written = 0;
-  /** A head that would already complete the answer, or the bytes that would, wait here for `end`. */
+  /** A head that would already complete the answer, or the bytes that would, wait here for `end`. It is known by then that the head can be written. */
   #heldHead: (() => void) | undefined;
   #last: Uint8Array | undefined;
   #trailers: readonly string[] = [];
@@ -48,8 +54,7 @@ export class Http2Reply implements ReplySink {
   }
 
   head(status: number, rawHeaders: readonly string[], length?: number, empty = false): void {
-    this.#empty = empty;
-    this.#writeHead(status, rawHeaders, length, length === 0 || empty);
+    this.#writeHead(status, rawHeaders, length, { held: length === 0 || empty, endsHere: length === 0 || empty });
   }
 
   write(chunk: Uint8Array): boolean {
@@ -71,18 +76,14 @@ export class Http2Reply implements ReplySink {
     this.#ended = true;
     if (trailers !== undefined) this.#trailers = trailers;
     if (!this.#isOpen()) return;
-    this.#heldHead?.();
-    if (this.#last === undefined) this.#stream.end();
-    else this.#stream.end(this.#last);
+    this.#endWith(this.#last);
   }
 
   sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void {
-    this.#writeHead(status, rawHeaders, body.length, true);
+    this.#writeHead(status, rawHeaders, body.length, { held: true, endsHere: body.length === 0 });
     if (!this.#isOpen()) return;
     this.#ended = true;
-    this.#heldHead?.();
-    if (this.#bodiless || body.length === 0) this.#stream.end();
-    else this.#stream.end(body);
+    this.#endWith(this.#bodiless || body.length === 0 ? undefined : body);
   }
 
   reset(h2Code: number = constants.NGHTTP2_INTERNAL_ERROR): void {
@@ -94,23 +95,29 @@ export class Http2Reply implements ReplySink {
     else if (!this.#ended) this.#goneListeners.push(listener);
   }
 
-  #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined, whole: boolean): void {
+  #writeHead(status: number, rawHeaders: readonly string[], length: number | undefined, way: HeadWay): void {
     if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
     if (!this.#isOpen()) return;
     const stream = this.#stream;
-    this.#bodiless = isBodiless(this.#method, status);
-    const held = whole || this.#bodiless;
+    // node:http2 ends a 205 with its head.
+    this.#bodiless = isBodiless(this.#method, status) || status === constants.HTTP_STATUS_RESET_CONTENT;
+    const held = way.held || this.#bodiless;
+    const endStream = way.endsHere || this.#bodiless;
     const fields = this.#fields(rawHeaders, status, length);
     const send = (): void => {
       this.#heldHead = undefined;
-      stream.respond(fields, held ? { endStream: this.#bodiless || this.#empty || length === 0 } : { waitForTrailers: true });
+      stream.respond(fields, held ? { endStream } : { waitForTrailers: true });
     };
     if (held) {
       this.#heldHead = send;
       stream.once('finish', () => this.#stopUpload());
     } else {
       stream.once('wantTrailers', () => this.#sendTrailers());
-      send();
+      try {
+        send();
+      } catch (error) {
+        throw notHttp(error);
+      }
     }
     this.#length = length;
     this.#headSent = true;
@@ -118,11 +125,23 @@ export class Http2Reply implements ReplySink {
 
   #fields(rawHeaders: readonly string[], status: number, length: number | undefined): OutgoingHttpHeaders {
     try {
+      refuseNoStatus(status);
       return http2Fields(rawHeaders, status, length, this.#bodiless);
     } catch (error) {
-      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
-      throw new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause: error });
+      throw notHttp(error);
     }
+  }
+
+  /** Completes the answer. Nobody is there any more who could give another one in its place. */
+  #endWith(last: Uint8Array | undefined): void {
+    try {
+      this.#heldHead?.();
+    } catch {
+      this.reset();
+      return;
+    }
+    if (last === undefined) this.#stream.end();
+    else this.#stream.end(last);
   }
 
   #sendTrailers(): void {
@@ -155,4 +174,8 @@ export class Http2Reply implements ReplySink {
     for (const listener of this.#goneListeners) listener();
     this.#goneListeners = [];
   }
+}
+
+function notHttp(cause: unknown): GatewayError {
+  return new GatewayError('upstream_protocol', 'The answer has a status or header fields that cannot be passed on.', { cause });
 }

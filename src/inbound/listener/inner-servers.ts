@@ -16,6 +16,8 @@ import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
 const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
+/** The head of an answer, as large as any upstream may send it, with ours and what each field may cost beside its own bytes; the default of nghttp2 is less. */
+const MAX_SENT_HEAD = 131_072;
 const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
 
 /** The servers that speak HTTP inside tunnels. Neither ever listens: connections are put into them. */
@@ -37,6 +39,7 @@ export class InnerServers {
       },
       maxHeaderListPairs: arrivals.limits.maxHeaderFields,
       maxSessionMemory: SESSION_MEMORY_MB,
+      maxSendHeaderBlockLength: MAX_SENT_HEAD,
     });
     this.h2.on('sessionError', ignore);
   }

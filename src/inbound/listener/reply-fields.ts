@@ -5,19 +5,21 @@ import { noFields } from '../../base/lib/http2-fields.ts';
 const FRAMING = new Set(['connection', 'content-length', 'keep-alive', 'proxy-connection', 'transfer-encoding']);
 const FORBIDDEN_ON_H2 = new Set([...FRAMING, 'http2-settings', 'te', 'upgrade']);
 const FORBIDDEN_IN_TRAILERS = new Set([...FORBIDDEN_ON_H2, 'host', 'content-encoding', 'content-type', 'set-cookie', 'trailer']);
-/** node:http2 refuses a second value of these; a client would take the first. */
+/** node:http2 throws for a second value of these, those of requests included; a client would take the first. */
 const SINGLE_VALUED = new Set([
-  ...[
-    'access-control-allow-credentials',
-    'access-control-max-age',
-    'age',
-    'content-encoding',
-    'content-language',
-    'content-location',
-    'content-md5',
-  ],
-  ...['content-range', 'content-type', 'date', 'etag', 'expires', 'last-modified', 'location', 'retry-after', 'x-content-type-options'],
+  ...['access-control-allow-credentials', 'access-control-max-age', 'access-control-request-method', 'age', 'authorization'],
+  ...['content-encoding', 'content-language', 'content-length', 'content-location', 'content-md5', 'content-range', 'content-type'],
+  ...['date', 'dnt', 'etag', 'expires', 'from', 'host', 'if-match', 'if-modified-since', 'if-none-match', 'if-range'],
+  ...['if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'proxy-authorization', 'range', 'referer', 'retry-after'],
+  ...['tk', 'upgrade-insecure-requests', 'user-agent', 'x-content-type-options'],
 ]);
+/** Statuses whose answers have no content (RFC 9110 §15.3.5, §15.3.6), so that no length of theirs says anything. */
+const NO_CONTENT: ReadonlySet<number> = new Set([204, 205]);
+
+/** @throws RangeError for what is no status of a final answer (RFC 9110 §15): the one place that says so for every answer that is written */
+export function refuseNoStatus(status: number): void {
+  if (!Number.isInteger(status) || status < 200 || status > 599) throw new RangeError(`no status of a final answer: ${status}`);
+}
 
 /** True for answers that never have a body: their `Content-Length`, if any, describes what a GET would have brought. */
 export function isBodiless(method: string, status: number): boolean {
@@ -41,15 +43,16 @@ export function http1Fields(
     upgrade ||= lower === 'upgrade';
     fields.push(name, rawHeaders[i + 1] ?? '');
   }
-  if (length !== undefined && (!bodiless || (status !== 204 && length > 0))) fields.push('Content-Length', String(length));
+  if (length !== undefined && (!bodiless || (!NO_CONTENT.has(status) && length > 0))) fields.push('Content-Length', String(length));
   if (close) fields.push('Connection', upgrade ? 'upgrade, close' : 'close');
   else if (upgrade) fields.push('Connection', 'upgrade');
   return fields;
 }
 
 /**
- * The fields of an h2 answer: connection-specific ones dropped (RFC 9113 §8.2.2), repeated ones as lists.
- * @throws Error for a status, name or value that HTTP does not have; node:http2 would send it
+ * The fields of an h2 answer, of which node:http2 refuses none any more: connection-specific ones dropped (RFC 9113 §8.2.2), repeated ones as lists, of those that may
+ * stand there once the first.
+ * @throws Error for a name or value that HTTP does not have; node:http2 would send it
  */
 export function http2Fields(
   rawHeaders: readonly string[],
@@ -57,7 +60,6 @@ export function http2Fields(
   length: number | undefined,
   bodiless: boolean,
 ): OutgoingHttpHeaders {
-  if (!Number.isInteger(status) || status < 100 || status > 599) throw new RangeError(`no HTTP status: ${status}`);
   const fields = noFields();
   fields[':status'] = status;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
@@ -66,7 +68,7 @@ export function http2Fields(
     if (FORBIDDEN_ON_H2.has(name) && !(name === 'content-length' && keepsLength(bodiless, status, length))) continue;
     append(fields, name, rawHeaders[i + 1] ?? '');
   }
-  if (length !== undefined && (!bodiless || (status !== 204 && length > 0))) fields['content-length'] = String(length);
+  if (length !== undefined && (!bodiless || (!NO_CONTENT.has(status) && length > 0))) fields['content-length'] = String(length);
   return fields;
 }
 
@@ -96,5 +98,5 @@ function append(fields: OutgoingHttpHeaders, name: string, value: string): void 
 }
 
 function keepsLength(bodiless: boolean, status: number, length: number | undefined): boolean {
-  return bodiless && status !== 204 && (length === undefined || length === 0);
+  return bodiless && !NO_CONTENT.has(status) && (length === undefined || length === 0);
 }

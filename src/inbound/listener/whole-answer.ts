@@ -12,6 +12,7 @@ const MAX_KNOWN_NAMES = 2_048;
 const MAX_KNOWN_LENGTH = 64;
 
 export interface WholeAnswer {
+  /** Of a final answer. */
   readonly status: number;
   /** As `http1Fields` makes them, Content-Length among them; `Connection` only where it says more than that the connection stays. */
   readonly fields: readonly string[];
@@ -30,7 +31,7 @@ export function canWriteWhole(response: ServerResponse, body: Uint8Array): boole
 /**
  * Writes head and body as one text straight to the connection. `ServerResponse` keeps book of the lines of a head, and corks the connection for two pieces that it
  * gathers; here it is only told that the answer has ended, since it sees to the connection's next request.
- * @throws Error for a status, name or value that HTTP does not have; nothing is written then
+ * @throws Error for a name or value that HTTP does not have; nothing is written then
  */
 export function writeWhole(response: ServerResponse, answer: WholeAnswer): void {
   const { body } = answer;
@@ -42,7 +43,6 @@ export function writeWhole(response: ServerResponse, answer: WholeAnswer): void 
 }
 
 function headOf({ status, fields, now, keepAliveMs }: WholeAnswer): string {
-  if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`no HTTP status: ${status}`);
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n`;
   let dated = false;
   let connection = false;

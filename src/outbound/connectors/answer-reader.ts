@@ -1,7 +1,7 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { JsonPicker } from './json-picker.ts';
 import type { ResponseState } from './response-state.ts';
-import { type AnswerFacts, compilePath, modelName, type Path, type UsageReader, usageReader } from './usage.ts';
+import { type AnswerFacts, type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader } from './usage.ts';
 
 /** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
 export interface AnswerReader {
@@ -14,7 +14,7 @@ const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
 
 interface Plan {
   readonly reader: UsageReader | undefined;
-  /** The usage object, or each of its members where the answer itself is that object; then the model. */
+  /** The usage object, or each of its counts where the answer itself is that object; then the model. */
   readonly paths: readonly Path[];
   readonly modelAt: number;
 }
@@ -27,7 +27,7 @@ function planOf(dialect: Dialect): Plan {
   if (plan === undefined) {
     const { usage, modelEcho } = dialect;
     const reader = usage && usageReader(usage);
-    const counts = reader === undefined ? [] : reader.root.length > 0 ? [reader.root] : reader.members.map((name) => [name]);
+    const counts = reader === undefined ? [] : reader.root.length > 0 ? [reader.root] : reader.paths;
     plan = { reader, paths: [...counts, ...(modelEcho === undefined ? [] : [compilePath(modelEcho)])], modelAt: counts.length };
     plans.set(dialect, plan);
   }
@@ -41,21 +41,20 @@ function planOf(dialect: Dialect): Plan {
 export function createAnswerReader(dialect: Dialect | undefined, state?: ResponseState): AnswerReader {
   if (dialect === undefined || (dialect.usage === undefined && dialect.modelEcho === undefined)) return NOTHING;
   const { reader, paths, modelAt } = planOf(dialect);
-  let usage: unknown;
-  const members: Record<string, unknown> = {};
+  let counts: Counts = [];
   let model: string | undefined;
   const stateAt = paths.length;
   const picker = new JsonPicker(state ? [...paths, ...state.paths] : paths, (path, value) => {
     if (path >= stateAt) state?.take(path === stateAt ? 0 : 1, value);
     else if (path === modelAt) model = modelName(value);
-    else if (reader?.root.length === 0) members[reader.members[path] ?? ''] = value;
-    else usage = value;
+    else if (reader?.root.length === 0) counts[path] = countOf(value);
+    else if (reader) counts = reader.counts(value);
   });
   return {
     push: (chunk) => picker.push(latin1(chunk)),
     end() {
       picker.end();
-      const read = reader?.read(reader.root.length === 0 ? members : usage);
+      const read = reader?.usageOf(counts);
       return { ...(read ? { usage: read } : {}), ...(model ? { model } : {}) };
     },
   };

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
 
 /** One message of an AWS event stream. */
 export interface AwsFrame {
@@ -19,7 +20,6 @@ const CHECKSUM = 4;
 /** Bytes of a header value by its type; -1: two bytes of length stand before it. Types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID. */
 const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16];
 const TEXT_TYPE = 7;
-const NOTHING = new Uint8Array(0);
 
 /**
  * Reads `application/vnd.amazon.eventstream` however it is cut: messages of a length, a length of headers and a checksum of both, then headers, payload and a
@@ -36,8 +36,7 @@ export class AwsFrames {
   #left = 0;
   #headersLength = 0;
   #crc = 0;
-  #kept: Uint8Array[] = [];
-  #keptBytes = 0;
+  readonly #kept = new ByteCollector();
   #tooLarge = false;
   #start = 0;
   /** Bytes of the stream before the current chunk. */
@@ -110,18 +109,12 @@ export class AwsFrames {
 
   /** Of a message that is too large, as much as holds its headers. */
   #keep(content: Uint8Array): void {
-    const room = this.#tooLarge ? this.#headersLength - this.#keptBytes : content.length;
-    if (room <= 0) return;
-    const kept = content.subarray(0, room);
-    this.#kept.push(kept);
-    this.#keptBytes += kept.length;
+    const room = this.#tooLarge ? this.#headersLength - this.#kept.size : content.length;
+    if (room > 0) this.#kept.push(content.subarray(0, room));
   }
 
   #closeMessage(): void {
-    const [only = NOTHING] = this.#kept;
-    const content = this.#kept.length === 1 ? Buffer.from(only.buffer, only.byteOffset, only.byteLength) : Buffer.concat(this.#kept);
-    this.#kept = [];
-    this.#keptBytes = 0;
+    const content = this.#kept.take();
     const headers = this.#crc === this.#checksum.readUInt32BE(0) ? readHeaders(content.subarray(0, this.#headersLength)) : undefined;
     this.#broken = headers === undefined;
     if (headers === undefined) return;

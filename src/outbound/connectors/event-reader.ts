@@ -3,8 +3,8 @@ import type { Usage } from '../../base/model/usage.ts';
 import { ELEMENT, JsonPicker, parsed } from './json-picker.ts';
 import type { ResponseState } from './response-state.ts';
 import { EACH, type SeenUsage } from './seen-usage.ts';
-import { compilePath, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
-import { utf8Text, utf8Value } from './utf8-text.ts';
+import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
+import { utf8Text } from './utf8-text.ts';
 
 /** Members that name an event inside its data, where the format does not name it outside. */
 const TYPE_PATHS: readonly Path[] = [['type'], ['event_type'], ['event']];
@@ -37,7 +37,7 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   const known = compiled.get(rule);
   if (known !== undefined) return known;
   const usageRoots = rule.usageRoots.filter((root) => root !== '').map(compilePath);
-  const countPaths = rule.usageRoots.includes('') ? (reader?.members ?? []).map((name) => [name]) : [];
+  const countPaths = rule.usageRoots.includes('') ? (reader?.paths ?? []) : [];
   const donePaths = rule.donePaths.map(compilePath);
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
@@ -68,8 +68,8 @@ function lastNames(paths: readonly Path[]): readonly string[] {
 export class EventReader {
   readonly #rule: CompiledRule;
   readonly #usageReader: UsageReader | undefined;
-  /** Members of all usage objects so far; later values win, see {@link saysMore}. */
-  readonly #members = new Map<string, unknown>();
+  /** Of all usage objects so far, and nothing else of them; later ones win, see {@link saysMore}. Undefined before the first. */
+  #counts: Counts | undefined;
   #usage: Usage | undefined;
   #model: string | undefined;
   #failed = false;
@@ -105,7 +105,7 @@ export class EventReader {
   }
 
   get usage(): Usage | undefined {
-    if (this.#members.size > 0 && this.#usage === undefined) this.#usage = this.#usageReader?.read(Object.fromEntries(this.#members));
+    if (this.#counts !== undefined && this.#usage === undefined) this.#usage = this.#usageReader?.usageOf(this.#counts);
     return this.#usage;
   }
 
@@ -160,7 +160,7 @@ export class EventReader {
   #take(value: unknown): void {
     const rule = this.#rule;
     for (const path of rule.usageRoots) this.#addUsage(valueAt(value, path));
-    for (const path of rule.countPaths) this.#addCount(path[0] ?? '', valueAt(value, path));
+    for (let at = 0; at < rule.countPaths.length; at++) this.#addCount(at, valueAt(value, rule.countPaths[at] ?? []));
     for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
     for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
     for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
@@ -182,7 +182,7 @@ export class EventReader {
       }
     };
     add(rule.usageRoots, (value) => this.#addUsage(value));
-    for (const path of rule.countPaths) add([path], (value) => this.#addCount(path[0] ?? '', value));
+    for (const [at, path] of rule.countPaths.entries()) add([path], (value) => this.#addCount(at, value));
     add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
@@ -190,8 +190,8 @@ export class EventReader {
     const state = this.#state;
     if (state) for (const which of [0, 1] as const) add([state.eventPaths[which]], (value) => state.take(which, value));
     const seen = this.#seen;
-    if (seen) add(seen.paths.map(ofElements), (value) => seen.addValue(utf8Value(value)));
-    return new JsonPicker(paths, (path, value) => uses[path]?.(value));
+    if (seen) add(seen.paths.map(ofElements), (value) => seen.addValue(value));
+    return new JsonPicker(paths, (path, value) => uses[path]?.(value), seen && utf8Text);
   }
 
   /** The event's name, outside or inside the data. */
@@ -233,13 +233,16 @@ export class EventReader {
 
   #addUsage(value: unknown): void {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
-    for (const [name, member] of Object.entries(value)) if (saysMore(member, this.#members.get(name))) this.#members.set(name, member);
-    this.#usage = undefined;
+    const paths = this.#usageReader?.paths ?? [];
+    for (let at = 0; at < paths.length; at++) this.#addCount(at, valueAt(value, paths[at] ?? []));
   }
 
-  #addCount(name: string, value: unknown): void {
-    if (typeof value !== 'number' || !saysMore(value, this.#members.get(name))) return;
-    this.#members.set(name, value);
+  /** @param at index of its path in those of the usage reader */
+  #addCount(at: number, value: unknown): void {
+    const count = countOf(value);
+    if (count === undefined || !saysMore(count, this.#counts?.[at])) return;
+    this.#counts ??= [];
+    this.#counts[at] = count;
     this.#usage = undefined;
   }
 
@@ -256,10 +259,9 @@ export class EventReader {
   }
 }
 
-/** Null, a zero and what is no count say nothing once a count was reported: counts are cumulative, and some providers end a stream with zeros. */
-function saysMore(member: unknown, before: unknown): boolean {
-  if (typeof before !== 'number' || before === 0) return member !== null;
-  return typeof member === 'number' && Number.isSafeInteger(member) && member > 0;
+/** A zero says nothing once a count was reported: counts are cumulative, and some providers end a stream with zeros. */
+function saysMore(count: number, before: number | undefined): boolean {
+  return count > 0 || before === undefined;
 }
 
 /** A member that is there to say something. */

@@ -1,3 +1,4 @@
+import { TextPieces } from './text-pieces.ts';
 import type { Path } from './usage.ts';
 
 /** Stands in a path for "any element of the array". No JSON text of a provider has such a name. */
@@ -22,6 +23,7 @@ const BACKSLASH = 0x5c;
 export class JsonPicker {
   readonly #paths: readonly Path[];
   readonly #onPick: (path: number, value: unknown) => void;
+  readonly #decode: ((text: string) => string) | undefined;
   readonly #tracked: number;
   /** Name at each open level up to `#tracked`; `ELEMENT` in arrays. */
   readonly #names: string[] = [];
@@ -35,7 +37,7 @@ export class JsonPicker {
   /** Index of the path whose value is being read, or -1. */
   #picking = -1;
   #pickDepth = 0;
-  #pick = '';
+  readonly #pick = new TextPieces();
   #pickStart = 0;
   #broken = 0;
   #closedAt = -1;
@@ -43,9 +45,11 @@ export class JsonPicker {
   /** Called behind each object or list in a list that is the whole text; false: nothing behind it is read. */
   onElement: (() => boolean) | undefined;
 
-  constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void) {
+  /** @param decode makes text of the bytes of a picked value, which it may nest as deep as it likes; default: they are taken as they are */
+  constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void, decode?: (text: string) => string) {
     this.#paths = paths;
     this.#onPick = onPick;
+    this.#decode = decode;
     this.#tracked = Math.max(0, ...paths.map((path) => path.length));
   }
 
@@ -176,7 +180,7 @@ export class JsonPicker {
     this.#picking = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
     if (this.#picking === -1) return;
     this.#pickDepth = this.#depth;
-    this.#pick = '';
+    this.#pick.take();
     this.#pickStart = at;
   }
 
@@ -186,17 +190,16 @@ export class JsonPicker {
   }
 
   #extend(text: string): void {
-    if (this.#pick.length <= MAX_PICK) this.#pick += text;
+    if (this.#pick.length <= MAX_PICK) this.#pick.push(text);
   }
 
   #deliver(last: string): void {
     const path = this.#picking;
     this.#extend(last);
     this.#picking = -1;
-    const text = this.#pick;
-    this.#pick = '';
+    const text = this.#pick.take();
     if (text.length > MAX_PICK) return;
-    const value = parsed(text);
+    const value = parsed(this.#decode === undefined ? text : this.#decode(text));
     if (value !== undefined) this.#onPick(path, value);
     else this.#broken++;
   }

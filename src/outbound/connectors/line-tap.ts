@@ -2,8 +2,10 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import type { JsonPicker } from './json-picker.ts';
+import { firstOf } from './line-ends.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
+import { TextPieces } from './text-pieces.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
 const MAX_KEPT = 256 * 1024;
@@ -25,10 +27,12 @@ export class LineTap implements StreamTap {
   #eventStart = -1;
   #terminalStart = -1;
   /** The line so far, when it began in an earlier chunk. */
-  #carry = '';
+  readonly #carry = new TextPieces();
   #afterCr = false;
   #eventName = '';
+  /** Of the event; the first line by itself, which is nearly always the only one. */
   #data: string | undefined;
+  readonly #furtherData = new TextPieces();
   /** Takes the data of an event that became too large. */
   #picker: JsonPicker | undefined;
   /** Inside a line that is too large to keep. */
@@ -78,7 +82,7 @@ export class LineTap implements StreamTap {
     if (this.#ended || this.#stops) return;
     this.#ended = true;
     // Many servers leave out the last empty line, and clients take the event all the same.
-    if (this.#carry !== '' || this.#inLongLine) this.#endLine('');
+    if (this.#carry.length > 0 || this.#inLongLine) this.#endLine('');
     this.#dispatch();
   }
 
@@ -107,7 +111,7 @@ export class LineTap implements StreamTap {
 
   /** Notes where a line begins, unless it began in an earlier chunk. */
   #beginLine(position: number): void {
-    if (this.#carry === '' && !this.#inLongLine) this.#lineStart = position;
+    if (this.#carry.length === 0 && !this.#inLongLine) this.#lineStart = position;
   }
 
   #endLine(rest: string): void {
@@ -117,8 +121,7 @@ export class LineTap implements StreamTap {
       if (this.#oneEventPerLine) this.#dispatch();
       return;
     }
-    const line = this.#carry === '' ? rest : this.#carry + rest;
-    this.#carry = '';
+    const line = this.#carry.take() + rest;
     this.#line(this.#lineStart === 0 && line.startsWith(BYTE_ORDER_MARK) ? line.slice(BYTE_ORDER_MARK.length) : line);
   }
 
@@ -144,16 +147,24 @@ export class LineTap implements StreamTap {
       this.#picker.push(`\n${value}`);
       return;
     }
-    const data = this.#data === undefined ? value : `${this.#data}\n${value}`;
-    if (data.length > MAX_KEPT && this.#data !== undefined) {
-      this.#data = undefined;
-      this.#picker = this.#events.picker();
-      this.#picker.push(data);
+    if (this.#data !== undefined) {
+      this.#furtherData.push('\n');
+      this.#furtherData.push(value);
+      if (this.#data.length + this.#furtherData.length > MAX_KEPT) this.#pickFromData();
       return;
     }
     // Only the first line is looked at by itself: looking at all data again with each further line would take quadratic time.
-    if (this.#terminalStart === -1 && this.#data === undefined && this.#events.endsByData(data)) this.#terminate();
-    this.#data = data;
+    if (this.#terminalStart === -1 && this.#events.endsByData(value)) this.#terminate();
+    this.#data = value;
+  }
+
+  /** The data so far, and what follows, is not kept any longer. */
+  #pickFromData(): JsonPicker {
+    const picker = this.#events.picker();
+    this.#picker = picker;
+    if (this.#data !== undefined) picker.push(this.#data + this.#furtherData.take());
+    this.#data = undefined;
+    return picker;
   }
 
   #terminate(): void {
@@ -164,7 +175,7 @@ export class LineTap implements StreamTap {
     if (this.#picker !== undefined) {
       this.#picker.end();
       this.#events.read('', this.#eventName);
-    } else if (this.#data !== undefined) this.#events.read(this.#data, this.#eventName);
+    } else if (this.#data !== undefined) this.#events.read(this.#data + this.#furtherData.take(), this.#eventName);
     if (this.#events.done) this.#terminate();
     if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = endsHere(this.#watch);
     this.#picker = undefined;
@@ -179,33 +190,23 @@ export class LineTap implements StreamTap {
       this.#picker?.push(piece);
       return;
     }
-    this.#carry += piece;
+    this.#carry.push(piece);
     if (this.#carry.length <= MAX_KEPT) {
       // `data: [DONE]` without its line end may be all that ever comes, and is enough for some clients.
-      if (this.#terminalStart === -1 && this.#data === undefined && this.#events.isDoneData(this.#carry, 'data:')) {
+      if (this.#terminalStart === -1 && this.#data === undefined && this.#events.isDoneData(this.#carry.text, 'data:')) {
         this.#terminalStart = this.#eventStart === -1 ? this.#lineStart : this.#eventStart;
       }
       return;
     }
-    const line = this.#carry;
-    this.#carry = '';
+    const line = this.#carry.take();
     this.#inLongLine = true;
     if (this.#eventStart === -1) this.#eventStart = this.#lineStart;
     const isData = this.#oneEventPerLine || line.startsWith('data:');
     if (!isData) return;
     const value = line.startsWith('data:') ? fieldValue(line, 5) : line;
-    if (this.#picker === undefined) {
-      this.#picker = this.#events.picker();
-      if (this.#data !== undefined) this.#picker.push(this.#data);
-      this.#data = undefined;
-    }
-    this.#picker.push(`\n${value}`);
+    const picker = this.#picker ?? this.#pickFromData();
+    picker.push(`\n${value}`);
   }
-}
-
-/** The smaller of two indexes, where -1 is none. */
-function firstOf(a: number, b: number): number {
-  return b === -1 || (a !== -1 && a < b) ? a : b;
 }
 
 /** What stands behind the colon, without one leading space. */

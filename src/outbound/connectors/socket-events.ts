@@ -1,4 +1,6 @@
 import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { compilePath, modelName, usageReader, valueAt } from './usage.ts';
 
@@ -26,8 +28,9 @@ export interface ServerEvent {
 const OUTCOMES: Readonly<Record<string, ServerEvent['outcome']>> = { failed: 'error', cancelled: 'aborted' };
 
 /**
- * Reads a server event; undefined for what is no event, which concerns no call. Never throws.
+ * Reads a server event; undefined for what is no event, which concerns no call.
  * @param call the wire format of the calls
+ * @throws GatewayError `upstream_protocol` for one that nests deeper, or has more members, than the event of a client may: what it says of a call cannot be known then
  */
 export function readServerEvent(payload: Buffer, rule: SocketRule, call: Dialect): ServerEvent | undefined {
   const event = parsed(payload);
@@ -85,12 +88,18 @@ export function errorEvent(
 }
 
 function parsed(payload: Buffer): Readonly<Record<string, unknown>> | undefined {
+  const text = payload.toString('utf8');
+  // Sound that is sent as it is must not be taken for a large event.
+  if (!OBJECT.test(text)) return undefined;
   try {
-    return record(JSON.parse(payload.toString('utf8')));
-  } catch {
-    return undefined;
+    return record(parseSafeJsonText(text).value);
+  } catch (error) {
+    if (error instanceof GatewayError && error.code !== 'body_too_deep') return undefined;
+    throw new GatewayError('upstream_protocol', 'The upstream sent an event on the WebSocket that is too deep or too large to be read.', { cause: error });
   }
 }
+
+const OBJECT = /^[\t\n\r ]*\{/;
 
 function record(value: unknown): Readonly<Record<string, unknown>> | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : undefined;

@@ -1,8 +1,13 @@
 import { jsonMembers, type MemberRange } from '../../base/lib/json-members.ts';
 import { latin1 } from './answer-reader.ts';
+import { parsed } from './json-picker.ts';
+import { firstOf } from './line-ends.ts';
+import { TextPieces } from './text-pieces.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
 const MAX_LINE = 256 * 1024;
+/** Refusing a broken JSON text costs more than a thousand bytes of an intact one; from a stream with so many of them nothing is taken out any more. */
+const MAX_BROKEN = 100;
 const LF = 0x0a;
 const CR = 0x0d;
 const NOTHING = new Uint8Array(0);
@@ -13,13 +18,14 @@ const NOTHING = new Uint8Array(0);
  */
 export class UsageHider {
   /** The line so far. */
-  #line = '';
+  readonly #line = new TextPieces();
   #passing = false;
   /** The last chunk ended in CR: an LF that follows belongs to it and goes where it went. */
   #crKept: boolean | undefined;
   /** Lines of this event that were passed on, and whether one was not. */
   #kept = 0;
   #dropped = false;
+  #broken = 0;
 
   /** @returns what may be sent on now */
   push(chunk: Uint8Array): Uint8Array {
@@ -28,12 +34,18 @@ export class UsageHider {
     let at = this.#crKept !== undefined && text.charCodeAt(0) === LF ? 1 : 0;
     let out = this.#crKept === true ? text.slice(0, at) : '';
     this.#crKept = undefined;
-    for (let end = lineEnd(text, at); end !== -1; end = lineEnd(text, at)) {
-      const next = text.charCodeAt(end) === CR && text.charCodeAt(end + 1) === LF ? end + 2 : end + 1;
-      const kept = this.#take(this.#line + text.slice(at, end));
+    // The next line ends at or behind `at`, each searched for again only when it was passed.
+    let lf = text.indexOf('\n', at);
+    let cr = text.indexOf('\r', at);
+    while (lf !== -1 || cr !== -1) {
+      const end = firstOf(lf, cr);
+      const next = end === cr && lf === end + 1 ? end + 2 : end + 1;
+      const kept = this.#take(this.#line.take() + text.slice(at, end));
       if (kept !== undefined) out += kept + text.slice(end, next);
       if (next === text.length && text.charCodeAt(next - 1) === CR) this.#crKept = kept !== undefined;
       at = next;
+      if (cr !== -1 && cr < at) cr = text.indexOf('\r', at);
+      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
     }
     if (at < text.length) out += this.#begin(text.slice(at));
     return Buffer.from(out, 'latin1');
@@ -41,24 +53,20 @@ export class UsageHider {
 
   /** The beginning of a line that never ended. */
   flush(): Uint8Array {
-    const rest = this.#line;
-    this.#line = '';
+    const rest = this.#line.take();
     return rest === '' ? NOTHING : Buffer.from(rest, 'latin1');
   }
 
   #begin(piece: string): string {
     if (this.#passing) return piece;
-    this.#line += piece;
+    this.#line.push(piece);
     if (this.#line.length <= MAX_LINE) return '';
-    const passed = this.#line;
-    this.#line = '';
     this.#passing = true;
-    return passed;
+    return this.#line.take();
   }
 
   /** What a whole line becomes; undefined: nothing, without its end. */
   #take(line: string): string | undefined {
-    this.#line = '';
     if (this.#passing) {
       this.#passing = false;
       this.#kept++;
@@ -70,21 +78,27 @@ export class UsageHider {
       this.#kept = 0;
       return whole ? undefined : line;
     }
-    const left = line.startsWith('data:') && line.includes('"usage"') ? withoutUsage(line) : line;
+    const event = this.#broken < MAX_BROKEN && line.startsWith('data:') && line.includes('"usage"') ? this.#eventOf(line) : undefined;
+    const left = event === undefined ? line : withoutUsage(line, event);
     if (left === undefined) this.#dropped = true;
     else this.#kept++;
     return left;
   }
+
+  #eventOf(line: string): Event | undefined {
+    const event = parsed(line.slice(5));
+    if (event === undefined) this.#broken++;
+    return typeof event === 'object' && event !== null && Object.hasOwn(event, 'usage') ? (event as Event) : undefined;
+  }
 }
 
+type Event = Readonly<Record<string, unknown>>;
+
 /** A line with `data:`; undefined when it is the usage event. */
-function withoutUsage(line: string): string | undefined {
-  const open = line.indexOf('{');
-  const event = open === -1 ? undefined : parsed(line.slice(open));
-  if (event === undefined || !Object.hasOwn(event, 'usage')) return line;
+function withoutUsage(line: string, event: Event): string | undefined {
   const { choices, usage } = event;
   if (usage !== null) return Array.isArray(choices) && choices.length === 0 ? undefined : line;
-  const members = [...jsonMembers(line, open)];
+  const members = [...jsonMembers(line, line.indexOf('{'))];
   const at = members.findIndex(({ name }) => name === 'usage');
   const member = members[at];
   return member === undefined ? line : line.slice(0, cutFrom(members, at, member)) + line.slice(members[at + 1]?.start ?? member.end);
@@ -93,19 +107,4 @@ function withoutUsage(line: string): string | undefined {
 /** The last member goes with the comma before it, any other with the one behind. */
 function cutFrom(members: readonly MemberRange[], at: number, member: MemberRange): number {
   return members[at + 1] === undefined ? (members[at - 1]?.end ?? member.start) : member.start;
-}
-
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>>;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Where the line that begins at `from` ends; -1 when its end is not here. */
-function lineEnd(text: string, from: number): number {
-  const lf = text.indexOf('\n', from);
-  const cr = text.slice(from, lf === -1 ? text.length : lf).indexOf('\r');
-  return cr === -1 ? lf : from + cr;
 }

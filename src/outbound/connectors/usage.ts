@@ -28,17 +28,21 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
+/** Counts by the index of their path; holes where a report has none. */
+export type Counts = (number | undefined)[];
+
 interface CompiledCount {
   readonly how: CountRule['how'];
-  readonly paths: readonly Path[];
+  /** Indexes of paths. */
+  readonly at: readonly number[];
   readonly constant: number;
 }
 
-/** A dialect's rule for token counts, compiled. */
+/** A dialect's rule for token counts, compiled. Of a usage object only numbers at known places are taken, whatever else stands in it. */
 export class UsageReader {
   readonly root: Path;
-  /** Where the answer itself is the usage object: the names of the members that are counts. */
-  readonly members: readonly string[];
+  /** Where counts stand inside of a usage object. */
+  readonly paths: readonly Path[];
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
   readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
@@ -46,28 +50,42 @@ export class UsageReader {
 
   constructor(rule: UsageRule) {
     this.root = compilePath(rule.root);
-    this.#in = compileCount(rule.tokensIn);
-    this.#out = compileCount(rule.tokensOut);
-    this.#parts = rule.parts.map(({ tokens, paths }) => ({ tokens, count: compileCount({ how: 'first', paths }) }));
-    this.#reasoning = compileCount({ how: 'first', paths: rule.reasoningOut });
-    this.members =
-      rule.root === ''
-        ? [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.parts.flatMap(({ paths }) => paths), ...rule.reasoningOut]
-        : [];
+    const all = [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.parts.flatMap(({ paths }) => paths), ...rule.reasoningOut];
+    const texts = [...new Set(all)];
+    this.paths = texts.map(compilePath);
+    const compiled = ({ how, paths, constant }: CountRule): CompiledCount => ({
+      how,
+      at: paths.map((path) => texts.indexOf(path)),
+      constant: constant ?? 0,
+    });
+    this.#in = compiled(rule.tokensIn);
+    this.#out = compiled(rule.tokensOut);
+    this.#parts = rule.parts.map(({ tokens, paths }) => ({ tokens, count: compiled({ how: 'first', paths }) }));
+    this.#reasoning = compiled({ how: 'first', paths: rule.reasoningOut });
   }
 
   /** @returns undefined when the object holds neither input nor output tokens: absent is not zero (decision 7.5) */
   read(usage: unknown): Usage | undefined {
-    const tokensIn = count(this.#in, usage);
-    const tokensOut = count(this.#out, usage);
+    return this.usageOf(this.counts(usage));
+  }
+
+  /** What a usage object says. */
+  counts(usage: unknown): Counts {
+    return this.paths.map((path) => countOf(valueAt(usage, path)));
+  }
+
+  /** The same as {@link read}, of counts that were gathered. */
+  usageOf(counts: Counts): Usage | undefined {
+    const tokensIn = count(this.#in, counts);
+    const tokensOut = count(this.#out, counts);
     const nothing = tokensOut === undefined || this.#out.how === 'constant';
     if (tokensIn === undefined && nothing) return undefined;
     const read: Usage = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
     for (const part of this.#parts) {
-      const tokens = count(part.count, usage);
+      const tokens = count(part.count, counts);
       if (tokens !== undefined) read[part.tokens] = tokens;
     }
-    const reasoning = count(this.#reasoning, usage);
+    const reasoning = count(this.#reasoning, counts);
     if (reasoning !== undefined) read.reasoning_tokens_out = reasoning;
     return read;
   }
@@ -110,13 +128,13 @@ export function usageOfHeaders(rule: UsageRule | undefined, headers: readonly st
   let tokensOut: number | undefined;
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const name = headers[at]?.toLowerCase();
-    if (name === rule.headers.tokensIn) tokensIn = countOf(headers[at + 1] ?? '');
-    else if (name === rule.headers.tokensOut) tokensOut = countOf(headers[at + 1] ?? '');
+    if (name === rule.headers.tokensIn) tokensIn = countOfText(headers[at + 1] ?? '');
+    else if (name === rule.headers.tokensOut) tokensOut = countOfText(headers[at + 1] ?? '');
   }
   return tokensIn === undefined && tokensOut === undefined ? undefined : { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
 }
 
-function countOf(text: string): number | undefined {
+function countOfText(text: string): number | undefined {
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
@@ -127,16 +145,17 @@ export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= MAX_MODEL_NAME && value.isWellFormed() ? value : undefined;
 }
 
-function compileCount(rule: CountRule): CompiledCount {
-  return { how: rule.how, paths: rule.paths.map(compilePath), constant: rule.constant ?? 0 };
+/** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */
+export function countOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-function count(rule: CompiledCount, usage: unknown): number | undefined {
+function count(rule: CompiledCount, counts: Counts): number | undefined {
   if (rule.how === 'constant') return rule.constant;
   let sum: number | undefined;
-  for (const path of rule.paths) {
-    const value = valueAt(usage, path);
-    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) continue;
+  for (const at of rule.at) {
+    const value = counts[at];
+    if (value === undefined) continue;
     if (rule.how === 'first') return value;
     sum = Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
   }

@@ -5,7 +5,9 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
+import { AnswerGuard } from './answer-guard.ts';
 import { Call, type SlowCounter } from './call.ts';
 import { type ConnectTo, Dialer } from './dialer.ts';
 import { DialledHttp1, type DialledOrigin, UndialledOrigin } from './dialled.ts';
@@ -24,6 +26,8 @@ import type { UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHan
 
 export interface UpstreamOptions {
   readonly clock: Clock;
+  /** Default: nothing is logged. */
+  readonly log?: Logger;
   /** `GW_UPSTREAM_CLIENT`: who speaks HTTP/1.1 on the connections. Default `direct`. */
   readonly client?: 'direct' | 'undici';
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
@@ -62,6 +66,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   tick = 0;
 
   readonly #clock: Clock;
+  readonly #log: Logger;
   readonly #client: 'direct' | 'undici';
   readonly #nextTurn = new NextTurn();
   readonly #dialer: Dialer;
@@ -84,6 +89,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   constructor(options: UpstreamOptions) {
     const { clock, headersTimeoutMs, idleTimeoutMs } = options;
     this.#clock = clock;
+    this.#log = options.log ?? silentLogger;
     this.#client = options.client ?? 'direct';
     const resolver = new Resolver({
       clock,
@@ -114,12 +120,17 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
-    if (request.on === undefined) return this.#callShared(request, events);
     // Nobody else makes them.
-    const dialled = request.on as DialledOrigin;
+    const dialled = request.on as DialledOrigin | undefined;
+    const guard = this.#guardOf(request.authority, events, this.#client === 'undici' || dialled?.protocol === 'h2');
+    if (dialled === undefined) return guard.guards(this.#callShared(request, guard));
     this.#dialled.add(dialled);
     this.#cancelTick ??= this.#clock.after(this.#tickMs, this.#onTick);
-    return dialled.call(request, events);
+    return guard.guards(dialled.call(request, guard));
+  }
+
+  #guardOf(authority: Authority, events: UpstreamEvents | UpgradeEvents, looksAtHeads: boolean): AnswerGuard {
+    return new AnswerGuard({ events, authority, log: this.#log, looksAtHeads });
   }
 
   #callShared(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
@@ -138,13 +149,15 @@ class UpstreamDoor implements Upstream, SlowCounter {
     const { authority, tls, operatorOwn = false, on } = call;
     const dialled = on as DialledOrigin | undefined;
     const connect = (): Promise<Socket> => dialled?.connect() ?? this.#connectRaw(authority, tls, operatorOwn);
-    return new UpgradeCall({
+    const guard = this.#guardOf(authority, events, true);
+    const handle = new UpgradeCall({
       call,
-      events,
+      events: guard,
       clock: this.#clock,
       headersTimeoutMs: this.#headersTimeoutMs,
       connect: () => (this.#closed ? Promise.reject(draining()) : connect()),
     });
+    return guard.guards(handle);
   }
 
   connect(authority: Authority): Promise<Socket> {

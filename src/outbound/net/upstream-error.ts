@@ -7,6 +7,7 @@ import type { Authority } from '../../base/model/arrival.ts';
 export type CallPhase = 'connecting' | 'sent' | 'answering';
 
 export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
+export const NOT_A_FIELD = 'sent a header field that HTTP does not have';
 export const SWITCHED = 'switched to a protocol that nobody asked for';
 /** The last of the five classes of RFC 9110 §15. h2 clients could not be given a higher one, and the others would have to guess what it means. */
 export const MAX_STATUS = 599;

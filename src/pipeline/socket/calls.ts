@@ -42,6 +42,8 @@ export type WhyEnded = { readonly clientGone: true } | { readonly failure: Gatew
 
 /** Calls of one socket that may be under way; each holds its params. */
 const MAX_CALLS = 100;
+/** Of the event that tells settings: they are kept, and are part of each call that policy is asked about. */
+const MAX_SETTINGS = 1_048_576;
 
 /** Judges the calls of one metered WebSocket, finds the events that belong to them, and leaves a record of each. */
 export class SocketCalls {
@@ -53,6 +55,8 @@ export class SocketCalls {
   readonly #asked: OpenCall[] = [];
   readonly #begun = new Map<string, OpenCall>();
   #settings: Readonly<Record<string, unknown>> = {};
+  /** Bytes of the shared budget that these hold. */
+  #settingsHeld = 0;
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
@@ -73,8 +77,17 @@ export class SocketCalls {
     return [...this.#begun.values()].includes(call);
   }
 
-  /** The server has told the settings of the calls to come. */
-  learn(settings: Readonly<Record<string, unknown>>): void {
+  /**
+   * The server has told the settings of the calls to come.
+   * @param bytes of the event
+   * @throws GatewayError `overloaded`, and `upstream_protocol` for settings that are too large to be part of each call
+   */
+  learn(settings: Readonly<Record<string, unknown>>, bytes: number): void {
+    const { buffers } = this.#pipeline;
+    if (bytes > MAX_SETTINGS) throw new GatewayError('upstream_protocol', 'The upstream told settings on the WebSocket that are too large.');
+    buffers.take(bytes);
+    buffers.give(this.#settingsHeld);
+    this.#settingsHeld = bytes;
     this.#settings = settings;
     const { model } = settings;
     if (typeof model === 'string') this.#model = model;
@@ -135,8 +148,13 @@ export class SocketCalls {
     return [...this.#begun.values()].find(({ lane }) => lane === event.lane);
   }
 
-  /** The server has begun a call: one that the client asked for, or one by itself, which is judged now. */
+  /**
+   * The server has begun a call: one that the client asked for, or one by itself, which is judged now.
+   * @throws GatewayError `upstream_protocol` for one more than may be under way, and for one that cannot be told apart from another
+   */
   begin(event: ServerEvent): OpenCall | Promise<OpenCall> {
+    if (this.#begun.size >= MAX_CALLS || this.#begun.has(keyOf(event)))
+      throw new GatewayError('upstream_protocol', 'The upstream began responses on the WebSocket without an end.');
     const asked = this.#takeAsked(event);
     return asked ? this.#began(asked, event) : this.#judgeBegun(event);
   }
@@ -175,6 +193,8 @@ export class SocketCalls {
 
   /** The socket is gone: every call that is not over ends as aborted (decision 6.4). */
   async abort(why: WhyEnded): Promise<void> {
+    this.#pipeline.buffers.give(this.#settingsHeld);
+    this.#settingsHeld = 0;
     const calls = [...this.#asked.splice(0), ...this.#begun.values()];
     await Promise.all(
       calls.map((call) => {
@@ -226,7 +246,7 @@ export class SocketCalls {
     call.answer.headLatencyMs = this.#pipeline.clock.monotonic() - call.startedAt;
     // Also of a call that is refused at its beginning the provider may report what it used.
     call.exchange.delivery = call.answer;
-    this.#begun.set(event.responseId ?? event.lane ?? '', call);
+    this.#begun.set(keyOf(event), call);
     return call;
   }
 
@@ -266,6 +286,11 @@ export class SocketCalls {
     this.#pipeline.buffers.give(judged.held);
     return { ...judged, held: 0 };
   }
+}
+
+/** What a call that has begun is known by. */
+function keyOf({ responseId, lane }: ServerEvent): string {
+  return responseId ?? lane ?? '';
 }
 
 function aboutCall(eventId: string | undefined, lane: string | undefined): { eventId?: string; lane?: string } {

@@ -16,11 +16,13 @@ export interface LaneOptions {
   onFault(error: unknown): void;
 }
 
-/** One direction of a metered WebSocket: bytes in, whole messages out, one after the other. */
+/**
+ * One direction of a metered WebSocket: bytes in, whole messages out, one after the other. A message is read when the one before is done with, and when the receiver
+ * takes more: what waits here are the bytes of one chunk.
+ */
 export class Lane {
   readonly #options: LaneOptions;
   readonly #reader: FrameReader;
-  readonly #waiting: WebSocketMessage[] = [];
   #busy = false;
   #held = 0;
   #stopped = false;
@@ -35,13 +37,7 @@ export class Lane {
 
   push(chunk: Uint8Array): void {
     if (this.#stopped) return;
-    try {
-      this.#reader.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength), (message) => this.#waiting.push(message));
-      this.#hold(this.#reader.held);
-    } catch (error) {
-      this.#options.onFault(error);
-      return;
-    }
+    this.#reader.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength));
     this.#drain();
   }
 
@@ -58,13 +54,13 @@ export class Lane {
 
   unblock(): void {
     this.#blocked = false;
+    this.#drain();
     this.#resume();
   }
 
   /** Takes nothing more. */
   stop(): void {
     this.#stopped = true;
-    this.#waiting.length = 0;
     this.#hold(0);
   }
 
@@ -77,17 +73,24 @@ export class Lane {
   }
 
   #drain(): void {
-    while (!this.#busy && !this.#stopped) {
-      const message = this.#waiting.shift();
-      if (message === undefined) break;
-      const pending = this.#options.onMessage(message);
-      if (pending) this.#wait(pending);
+    try {
+      while (this.#takes) {
+        const message = this.#reader.next();
+        if (message === undefined) break;
+        const pending = this.#options.onMessage(message);
+        if (pending) this.#wait(pending);
+      }
+      if (!this.#stopped) this.#hold(this.#reader.held);
+    } catch (error) {
+      this.#options.onFault(error);
     }
-    if (this.#busy || this.#stopped) return;
-    if (this.#ended) {
-      this.#stopped = true;
-      this.#options.onEnd();
-    }
+    if (!this.#takes || !this.#ended) return;
+    this.#stopped = true;
+    this.#options.onEnd();
+  }
+
+  get #takes(): boolean {
+    return !this.#busy && !this.#blocked && !this.#stopped;
   }
 
   #wait(pending: Promise<void>): void {
@@ -105,6 +108,6 @@ export class Lane {
   }
 
   #resume(): void {
-    if (!this.#busy && !this.#blocked && !this.#stopped) this.#options.from.resume();
+    if (this.#takes) this.#options.from.resume();
   }
 }

@@ -42,6 +42,8 @@ export class MeteredSocket {
   #clientSaidClose = false;
   #upstreamSaidClose = false;
   #cancelDeadline: (() => void) | undefined;
+  /** Called when the client takes more, and when nothing more is sent to it. */
+  #onClientFree: () => void = () => undefined;
 
   constructor(opened: Exchange, pipeline: Pipeline, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
     const { operation } = opened;
@@ -56,13 +58,14 @@ export class MeteredSocket {
     this.#host = opened.host;
     this.#onClosed = onClosed;
     this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect });
-    const shared = { maxBytes: pipeline.settings.maxBodyBytes, buffers: pipeline.buffers, onFault: (error: unknown) => this.#fault(error) };
+    const shared = { maxBytes: pipeline.settings.maxBodyBytes, buffers: pipeline.buffers };
     this.#up = new Lane({
       ...shared,
       from: client,
       masked: true,
       onMessage: (message) => this.#watched(this.#fromClient(message)),
       onEnd: () => this.#clientLeft(!this.#clientSaidClose),
+      onFault: (error) => this.#fault(error, { clientGone: true }),
     });
     this.#down = new Lane({
       ...shared,
@@ -70,6 +73,7 @@ export class MeteredSocket {
       masked: false,
       onMessage: (message) => this.#watched(this.#fromUpstream(message)),
       onEnd: () => this.#upstreamLeft(!this.#upstreamSaidClose),
+      onFault: (error) => this.#fault(error, { failure: this.#upstreamFault(error) }),
     });
   }
 
@@ -87,7 +91,10 @@ export class MeteredSocket {
     this.#client.open({
       onData: (chunk) => this.#up.push(chunk),
       onEnd: () => this.#up.end(),
-      onDrain: () => this.#down.unblock(),
+      onDrain: () => {
+        this.#onClientFree();
+        this.#down.unblock();
+      },
       onClose: (broken) => {
         this.#clientLeft(broken || !this.#clientSaidClose);
         this.#closed();
@@ -142,7 +149,11 @@ export class MeteredSocket {
   /** Tells the client, once that is on record, why its event was not sent on. */
   async #refuse(call: OpenCall): Promise<void> {
     const result = await this.#calls.close(call);
-    this.#toClient(OPCODE.text, this.#calls.told(call, result));
+    if (this.#toClient(OPCODE.text, this.#calls.told(call, result)) || this.#why) return;
+    // Else a client that reads nothing could have any number of refusals written.
+    await new Promise<void>((resolve) => {
+      this.#onClientFree = resolve;
+    });
   }
 
   #fromUpstream({ opcode, payload }: WebSocketMessage): Promise<void> | undefined {
@@ -158,7 +169,7 @@ export class MeteredSocket {
       this.#toClient(opcode, payload);
       return undefined;
     }
-    if (event.settings) this.#calls.learn(event.settings);
+    if (event.settings) this.#calls.learn(event.settings, payload.length);
     const known = this.#calls.of(event);
     if (event.kind === 'side') return this.#calls.judgeSide().then((call) => this.#finish(call, event, opcode, payload));
     if (event.kind === 'error') return this.#failed(event, opcode, payload);
@@ -238,8 +249,11 @@ export class MeteredSocket {
     if (!send(this.#upstream, frameOf(opcode, payload, true))) this.#up.block();
   }
 
-  #toClient(opcode: number, payload: Uint8Array): void {
-    if (!send(this.#client, frameOf(opcode, payload, false))) this.#down.block();
+  /** @returns false when the client does not take more for now */
+  #toClient(opcode: number, payload: Uint8Array): boolean {
+    const more = send(this.#client, frameOf(opcode, payload, false));
+    if (!more) this.#down.block();
+    return more;
   }
 
   #clientLeft(broken: boolean): void {
@@ -258,14 +272,21 @@ export class MeteredSocket {
     else this.#client.close();
   }
 
-  #fault(error: unknown): void {
-    if (error instanceof WebSocketFault) this.#end(error.code, error.message, { clientGone: true });
-    else if (error instanceof GatewayError && error.code === 'overloaded')
-      this.#end(TRY_AGAIN, 'all buffers are in use', { clientGone: true });
+  /** What a side sent cannot be read or kept. */
+  #fault(error: unknown, why: WhyEnded): void {
+    if (error instanceof WebSocketFault) this.#end(error.code, error.message, why);
+    else if (error instanceof GatewayError && error.code === 'overloaded') this.#end(TRY_AGAIN, 'all buffers are in use', why);
+    else if (error instanceof GatewayError && error.code === 'upstream_protocol') this.#end(INTERNAL_ERROR, error.message, why);
     else {
       this.#pipeline.log.error({ err: error }, 'a WebSocket failed unexpectedly');
-      this.#end(INTERNAL_ERROR, 'a fault of the gateway', { clientGone: true });
+      this.#end(INTERNAL_ERROR, 'a fault of the gateway', why);
     }
+  }
+
+  #upstreamFault(error: unknown): GatewayError {
+    if (error instanceof GatewayError) return error;
+    if (error instanceof WebSocketFault) return new GatewayError('upstream_protocol', `${this.#host} sent on the WebSocket ${error.message}.`);
+    return new GatewayError('internal', 'The gateway failed to handle an event of a WebSocket; its log has the details.', { cause: error });
   }
 
   /** Closes both sides with a reason. */
@@ -293,6 +314,7 @@ export class MeteredSocket {
 
   #stop(why: WhyEnded): void {
     this.#why = why;
+    this.#onClientFree();
     this.#up.stop();
     this.#down.stop();
     void this.#calls.abort(why);

@@ -9,14 +9,20 @@ import {
   WebSocketFault,
   type WebSocketMessage,
 } from '../../../src/base/lib/websocket-frames.ts';
+import { bytesInUse } from '../../support/bytes-in-use.ts';
 
 function read(bytes: Buffer, options: { masked?: boolean; maxBytes?: number; step?: number } = {}): WebSocketMessage[] {
   const { masked = true, maxBytes = 1_000_000, step = bytes.length || 1 } = options;
   const messages: WebSocketMessage[] = [];
   const reader = new FrameReader(masked, maxBytes);
   for (let at = 0; at < bytes.length; at += step)
-    reader.push(Buffer.from(bytes.subarray(at, at + step)), (message) => messages.push(message));
+    messages.push(...messagesOf(reader, Buffer.from(bytes.subarray(at, at + step))));
   return messages;
+}
+
+function* messagesOf(reader: FrameReader, bytes: Buffer): Generator<WebSocketMessage> {
+  reader.push(bytes);
+  for (let message = reader.next(); message !== undefined; message = reader.next()) yield message;
 }
 
 const SIZES = [0, 1, 125, 126, 65_535, 65_536, 200_000];
@@ -86,4 +92,43 @@ t.test('what is no frame ends the socket with the right code', (t) => {
   }
   t.equal(closePayload(1001, 'x'.repeat(500)).length, 125);
   t.end();
+});
+
+t.test('a message in pieces of one byte takes about as much as it says, and so do messages that nobody has asked for', async (t) => {
+  for (const masked of [true, false]) {
+    const piece = masked ? [0, 0x81, 1, 2, 3, 4, 0x41] : [0, 1, 0x41];
+    const chunk = Buffer.from(Array.from({ length: 10_000 }, () => piece).flat());
+    const reader = new FrameReader(masked, 1_000_000);
+    reader.push(Buffer.from(masked ? [1, 0x80, 0, 0, 0, 0] : [1, 0]));
+    t.equal(reader.next(), undefined);
+    const before = bytesInUse();
+    for (let at = 0; at < 6; at++) {
+      reader.push(Buffer.from(chunk));
+      t.equal(reader.next(), undefined);
+    }
+    t.equal(reader.held, 60_000);
+    const grown = bytesInUse() - before;
+    t.ok(grown < 300_000, `${grown} bytes`);
+  }
+  const waiting = new FrameReader(false, 1_000_000);
+  const pings = Buffer.alloc(200_000, Buffer.from([0x89, 0]));
+  const before = bytesInUse();
+  waiting.push(pings);
+  t.match(waiting.next(), { opcode: OPCODE.ping });
+  t.ok(bytesInUse() - before < 500_000, 'two bytes each');
+  for (let at = 1; at < 100_000; at++) if (waiting.next() === undefined) t.fail('a message is lost');
+  t.equal(waiting.next(), undefined);
+});
+
+t.test('a message in more pieces than anybody sends is a fault', async (t) => {
+  const reader = new FrameReader(false, 1_000_000);
+  reader.push(Buffer.concat([Buffer.from([1, 0]), Buffer.alloc(2 * 65_535)]));
+  t.equal(reader.next(), undefined);
+  reader.push(Buffer.from([0, 0]));
+  t.throws(() => reader.next(), { code: 1008 });
+  const others = new FrameReader(false, 1_000_000);
+  for (let at = 0; at < 3; at++) {
+    others.push(Buffer.concat([Buffer.from([1, 0]), Buffer.alloc(2 * 40_000), Buffer.from([0x80, 0])]));
+    t.match(others.next(), { opcode: OPCODE.text }, 'each message has its own');
+  }
 });

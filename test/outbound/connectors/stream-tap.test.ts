@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
@@ -7,6 +5,7 @@ import type { Dialect } from '../../../src/base/catalogue/types.ts';
 import { createStreamTap } from '../../../src/outbound/connectors/create-stream-tap.ts';
 import type { StreamTap } from '../../../src/outbound/connectors/stream-tap.ts';
 import { MOCK_USAGE, startAimock } from '../../support/aimock.ts';
+import { bytesInUse } from '../../support/bytes-in-use.ts';
 import { SAMPLES, type StreamSample } from './samples.ts';
 
 const catalogue = loadCatalogue();
@@ -40,15 +39,6 @@ function feed(sample: Pick<StreamSample, 'dialect' | 'contentType'>, pieces: Ite
   }
   tap.end();
   return { outcome: tap.outcome, usage: tap.usage, model: tap.model, heldFrom, badOffset };
-}
-
-/** After a full collection, so that only what is held counts. */
-function bytesInUse(): number {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  if (typeof collect === 'function') Reflect.apply(collect, undefined, []);
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }
 
 function terminalStart(sample: StreamSample, bytes: Buffer): number {
