@@ -6,6 +6,7 @@ import { emptyMap, isMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
 import { parseMultipart } from './multipart.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
+import { refuseSpellings } from './spellings.ts';
 
 /** Longest text field of a form that becomes a param (decision 3.19). */
 const MAX_FIELD_TEXT = 65_536;
@@ -21,7 +22,10 @@ export interface AiBody {
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
-  /** `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. */
+  /**
+   * `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. Of an operation that is not
+   * known there are none but the model that its path names: what its body says may mean something else, or nothing.
+   */
   readonly params: Readonly<Record<string, unknown>>;
   readonly model: string | undefined;
   readonly stream: boolean;
@@ -58,7 +62,7 @@ export function readAiBody(input: AiBodyInput): AiBody {
   const form = readForm(input);
   const governed = governedNames(operation.dialect);
   if (form !== undefined) {
-    const params = formParams(form, bytes, governed);
+    const params = operation.known ? formParams(form, bytes, governed) : {};
     return finish(input, 'form', '', params, form);
   }
   const { value, text, doubt } = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
@@ -66,12 +70,14 @@ export function readAiBody(input: AiBodyInput): AiBody {
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
   refuseForeignCharset(input.contentType, text.length === bytes.length);
+  if (!operation.known) return finish(input, 'json', text, {}, undefined);
   refuseLookalikes(Object.keys(value), governed);
+  refuseSpellings(value, text, operation.dialect);
   return finish(input, 'json', text, value, undefined);
 }
 
 function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
-  const placed = fillPlaces(params, input.path, input.operation.dialect);
+  const placed = fillPlaces(params, input.path, input.operation);
   if (placed.model !== undefined && placed.model.length > MAX_TEXT) {
     // It is kept in the record, where no prompt may hide.
     const details = [{ path: 'action.params.model', message: TEXT_RULE }];
