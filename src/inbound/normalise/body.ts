@@ -8,6 +8,9 @@ import { parseMultipart } from './multipart.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
 import { refuseSpellings } from './spellings.ts';
 
+const CONTENT_TYPE = 'content-type';
+const OPEN_BRACE = 0x7b;
+const AMPERSAND = 0x26;
 /** Longest text field of a form that becomes a param (decision 3.19). */
 const MAX_FIELD_TEXT = 65_536;
 const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
@@ -98,6 +101,20 @@ export function isMultipart(operation: Operation, contentType: string | undefine
   throw ambiguous('The body is a multipart message of another kind than form-data.');
 }
 
+/**
+ * Of two Content-Type fields servers take the first, the last or both.
+ * @param rawHeaders flat name, value list
+ * @throws GatewayError `ambiguous_body`
+ */
+export function refuseSeveralTypes(rawHeaders: readonly string[]): void {
+  let found = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === CONTENT_TYPE.length && name.toLowerCase() === CONTENT_TYPE) found++;
+  }
+  if (found > 1) throw ambiguous('The request has more than one Content-Type field.');
+}
+
 /** The boundary that a multipart Content-Type names. @throws GatewayError `ambiguous_body` for a malformed one */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   return parseMediaType(contentType ?? '').parameters.get('boundary');
@@ -108,7 +125,11 @@ function readForm({ operation, contentType, bytes, form, partial }: AiBodyInput)
   if (isMultipart(operation, contentType)) return parseMultipart(bytes, boundaryOf(contentType), partial);
   // A JSON text would also pass for a form with one odd name.
   const urlencoded = operation.multipart && contentType?.slice(0, 40).toLowerCase().includes('x-www-form-urlencoded');
-  if (!urlencoded || bytes[0] === 0x7b) return undefined;
+  if (!urlencoded) return undefined;
+  if (bytes[0] === OPEN_BRACE) {
+    if (bytes.includes(AMPERSAND)) throw ambiguous('The body is JSON and declares to be a form, which it could be as well.');
+    return undefined;
+  }
   refuseForeignCharset(contentType, false);
   return parseUrlencoded(bytes);
 }

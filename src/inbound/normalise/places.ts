@@ -18,7 +18,7 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const UNSAFE_IN_PATH = /[;%\\?#\s\u0000-\u001f]/;
+const UNSAFE_IN_PATH = /[;%\\\u0000-\u001f\u007f]/;
 const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
 const governedWithout = governedFrom(ALWAYS_GOVERNED);
