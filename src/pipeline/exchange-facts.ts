@@ -1,3 +1,4 @@
+import { type Reading, readingOf } from '../base/catalogue/reading.ts';
 import type { Credential } from '../base/model/credential.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Exchange } from './exchange.ts';
@@ -25,6 +26,7 @@ export class ExchangeFacts implements Facts {
   readonly target_path: string;
   readonly params: Facts['params'];
   readonly stream: boolean;
+  readonly reading: Reading;
   readonly attribution: Facts['attribution'];
   readonly org_attribution = undefined;
   readonly estimates: Facts['estimates'];
@@ -52,7 +54,8 @@ export class ExchangeFacts implements Facts {
     this.action_type = exchange.actionType;
     this.action_method = exchange.method;
     this.target_host = exchange.host;
-    this.target_path = exchange.path;
+    this.reading = readingOf(exchange.provider, exchange.operation, exchange.params['model'] !== undefined);
+    this.target_path = this.reading.foldsPath ? exchange.path.toLowerCase() : exchange.path;
     this.params = exchange.params;
     this.stream = exchange.stream;
     this.attribution = exchange.attribution;

@@ -19,6 +19,14 @@ export function deny(reasonCode: string, reason: string, status = 403): Refusal 
   return { decision: 'deny', status, reason, reasonCodes: [reasonCode] };
 }
 
+/** A cap holds the call, and nobody can say what it may cost. */
+export function hiddenCost(): Refusal {
+  return deny(
+    'operation_not_understood',
+    'a cap or budget limit holds this call, and what it may cost cannot be known: the gateway does not know this operation; no cap may hold it, or a rule denies it by context.action.target_path',
+  );
+}
+
 /** Status of a decision that refuses: on the proxied doors always 403 (specification, "Transparent proxy mode" 6). */
 export function statusOf(decision: Decision, door: Door): number {
   return decision === 'rate_limit' && door === 'direct' ? 429 : 403;

@@ -1,9 +1,11 @@
 import { type Decision, permits } from '../base/model/decision.ts';
-import type { CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
+import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
+import type { Facts } from '../decide/policy/facts.ts';
+import type { ReadCall } from '../decide/policy/given-facts.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
+import { openOf, openRulesOf } from '../decide/policy/hidden.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
-import { holdsIfKnown, unknownFields } from './three-valued.ts';
 
 /** What one side says of a request. */
 export interface Side {
@@ -45,6 +47,7 @@ const EXAMPLES = 5;
 
 /** Replays records against two policies (decision 7.4). Feed it records one by one; it keeps counts and a few examples. */
 export class PolicyComparison {
+  readonly #readingOf: ((facts: Facts) => ReadCall) | undefined;
   readonly #old: CompiledPolicy;
   readonly #new: CompiledPolicy;
   readonly #groups = new Map<string, { records: number; examples: Change[] }>();
@@ -55,14 +58,16 @@ export class PolicyComparison {
   #cannotSay = 0;
   #notReproduced = 0;
 
-  constructor(before: CompiledPolicy, after: CompiledPolicy) {
+  /** @param readingOf how much the gateway understands of a call */
+  constructor(before: CompiledPolicy, after: CompiledPolicy, readingOf?: (facts: Facts) => ReadCall) {
+    this.#readingOf = readingOf;
     this.#old = before;
     this.#new = after;
   }
 
   add(record: Readonly<Record<string, unknown>>): void {
     this.#records++;
-    const request = recordedRequest(record, [this.#old, this.#new]);
+    const request = recordedRequest(record, [this.#old, this.#new], this.#readingOf);
     if (request === undefined) {
       this.#notDecided++;
       return;
@@ -114,33 +119,10 @@ interface Replayed {
 function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
   const { facts, isKnown } = request;
   const verdict = decide(policy, facts);
-  const unknown: string[] = policy.defaultRules.flatMap((rule) => openFields(rule, request));
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
   const asked = end === -1 ? policy.layers : policy.layers.slice(0, end + 1);
-  for (const layer of asked) {
-    for (const rule of layer.rules) {
-      unknown.push(...openFields(rule, request));
-      // Behind a rule that certainly ends the layer nothing can turn its decision; effects there count only when the request runs.
-      const ends =
-        policy.strategy === 'first_match' && endsLayer(rule) && holdsIfKnown(rule.condition, refuses(rule), facts, isKnown) === true;
-      if (ends && (refuses(rule) || layer.rules.slice(layer.rules.indexOf(rule) + 1).every(({ decision }) => decision !== undefined)))
-        break;
-    }
-  }
-  return { verdict, unknown };
-}
-
-function openFields(rule: CompiledRule, { facts, isKnown }: RecordedRequest): readonly string[] {
-  return holdsIfKnown(rule.condition, refuses(rule), facts, isKnown) === undefined ? unknownFields(rule.condition, isKnown) : [];
-}
-
-function refuses({ decision }: CompiledRule): boolean {
-  return decision !== undefined && !permits(decision);
-}
-
-/** Rules that may have no opinion end no layer for certain (policy.md 2, decision 6.11). */
-function endsLayer({ decision }: CompiledRule): boolean {
-  return decision !== undefined && decision !== 'rate_limit' && decision !== 'require_attribution';
+  const open = [...openOf(policy.defaultRules, facts, isKnown), ...asked.flatMap((layer) => openRulesOf(policy, layer, facts, isKnown))];
+  return { verdict, unknown: open.flatMap(({ fields }) => fields) };
 }
 
 function isBy({ bundleId, version }: RecordedRequest, policy: CompiledPolicy): boolean {

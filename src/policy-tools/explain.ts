@@ -5,11 +5,12 @@ import type { Condition } from '../decide/policy/condition.ts';
 import { contextOf, decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
+import { showsField } from '../decide/policy/hidden.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
 import type { Level, Verdict } from '../decide/policy/verdict.ts';
 import type { RecordedRequest } from './recorded-request.ts';
-import { holdsIfKnown, type IsKnown } from './three-valued.ts';
+import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 
 /** One test of a rule on one field, or a group of them. */
 export type ExplainedTest =
@@ -82,15 +83,14 @@ export interface RecordedOutcome {
 
 export interface ExplainOptions {
   readonly rateLimited?: RateLimited | undefined;
-  /** Default: everything is known. */
+  /** Default: everything that the request shows. */
   readonly isKnown?: IsKnown;
 }
 
-const EVERYTHING: IsKnown = () => true;
-
 /** Decides, and says of every rule why it took part or not. */
 export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOptions = {}): Explanation {
-  const { rateLimited, isKnown = EVERYTHING } = options;
+  const { rateLimited } = options;
+  const isKnown: IsKnown = (field) => showsField(facts, field) && options.isKnown?.(field) !== false;
   const verdict = decide(policy, facts, rateLimited);
   const context = contextOf(policy, facts, rateLimited);
   const matched = new Set(verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));

@@ -1,11 +1,12 @@
 import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
+import { modelInPath, PLAIN_READING, readingOf } from '../base/catalogue/reading.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { usualPath } from '../base/catalogue/usual-path.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import { isRecord } from '../decide/policy/fields.ts';
-import { type CallMeaning, describedCall, type FactMistake, giveFacts, settleFacts } from '../decide/policy/given-facts.ts';
+import { type CallMeaning, describedCall, type FactMistake, giveFacts, type ReadCall, settleFacts } from '../decide/policy/given-facts.ts';
 import { type EstimateOverrides, estimate } from '../decide/pricing/estimate.ts';
 import { type ActionTypeMap, route } from '../decide/routing/route.ts';
 
@@ -52,8 +53,21 @@ export function factsOfRequest(given: Members, surroundings: Surroundings): Give
 export function callMeaning({ catalogue }: Surroundings): CallMeaning {
   return {
     connectorFor: (targetHost) => route(catalogue, { targetHost }).connectorId,
+    readingOf: (facts, pathGiven) => readCall(facts, pathGiven, catalogue),
     estimateFor: (facts, stated) => estimateOf(facts, stated, catalogue),
   };
+}
+
+/** How the gateway would read a described call; of one without a path only the form of its provider's usual calls. */
+export function readCall(facts: Facts, pathGiven: boolean, catalogue: Catalogue): ReadCall {
+  const provider = catalogue.providerForHost(facts.target_host);
+  if (provider === undefined) return { reading: PLAIN_READING, modelInPath: undefined };
+  const path = pathGiven ? facts.target_path : (provider.defaultPath ?? '').replace('{model}', 'm');
+  const operation = catalogue.operation(provider, pathGiven ? facts.action_method : 'POST', path);
+  const inPath = pathGiven ? modelInPath(operation, path) : undefined;
+  const hasModel = inPath !== undefined || (operation.known && facts.params['model'] !== undefined);
+  const reading = readingOf(provider, operation, hasModel);
+  return { reading: pathGiven ? reading : { ...reading, hidesModel: false, hidesBody: false }, modelInPath: inPath };
 }
 
 /** As the structured API routes: by hint, by action type, by host (specification, "Connector routing precedence"). */
@@ -99,6 +113,7 @@ function estimateOf(facts: Facts, stated: EstimateOverrides, catalogue: Catalogu
   if (provider === undefined || facts.action_type === 'http.request') return NOTHING;
   const [path = ''] = facts.target_path.split('?', 1);
   const { dialect } = catalogue.operation(provider, facts.action_method, path);
+  if (facts.reading.hidesBody) return NOTHING;
   const model = facts.params['model'];
   try {
     const price = catalogue.price(provider.id, typeof model === 'string' ? model : undefined, facts.time);

@@ -3,8 +3,9 @@ import { EXECUTION_RECORD_SCHEMA } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import { type Field, isRecord } from '../decide/policy/fields.ts';
-import { giveFacts, plainCall } from '../decide/policy/given-facts.ts';
-import type { IsKnown } from './three-valued.ts';
+import { giveFacts, plainCall, type ReadCall, takeMeaning } from '../decide/policy/given-facts.ts';
+import { showsField } from '../decide/policy/hidden.ts';
+import type { IsKnown } from '../decide/policy/three-valued.ts';
 
 /** What a record tells of the request that was decided (decision 7.4). */
 export interface RecordedRequest {
@@ -56,10 +57,12 @@ export function isExecutionRecord(given: Readonly<Record<string, unknown>>): boo
  * The request behind a record; undefined when policy was not asked about it. A value that policy saw (`policy_trace.attributes`) counts before what the
  * record says elsewhere. A field that is in neither is missing if the policy that decided read it, else unknown.
  * @param candidates policies of which one may be the one that decided
+ * @param readingOf how much the gateway understands of such a call
  */
 export function recordedRequest(
   record: Readonly<Record<string, unknown>>,
   candidates: readonly CompiledPolicy[],
+  readingOf?: (facts: Facts) => ReadCall,
 ): RecordedRequest | undefined {
   const trace = record['policy_trace'];
   if (!isRecord(trace)) return undefined;
@@ -74,8 +77,11 @@ export function recordedRequest(
   const read = new Set(decidedBy?.fields.map(({ name }) => name));
   giveFacts(facts, missingThen(read));
   giveFacts(facts, attributes);
+  if (readingOf !== undefined) takeMeaning(facts, readingOf(facts));
   const isKnown = (field: Field): boolean => {
     const { name } = field;
+    // What the request itself hid is for the policy to say.
+    if (!showsField(facts, field)) return true;
     if (`context.${name}` in attributes || KNOWN.has(name) || name.startsWith('attribution.labels.')) return true;
     if (name === PATH) return !facts.target_path.includes('?');
     if (name === MODEL && facts.params['model'] !== undefined) return true;

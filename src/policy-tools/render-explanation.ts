@@ -14,7 +14,7 @@ const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
   after_the_end: 'would match, but a rule before it ended the layer',
   not_matched: 'did not match',
   not_evaluated: 'not asked',
-  unknown: 'cannot be said: it reads what the record does not hold',
+  unknown: 'cannot be said: it reads what is not known of this request',
 };
 
 /** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
@@ -83,7 +83,7 @@ function testLines(test: ExplainedTest, indent: string, paint: Paint): readonly 
 function observedText({ state, observed }: Extract<ExplainedTest, { field: string }>): string {
   if (state === 'missing') return '(missing)';
   if (state === 'hidden') return '(content, never shown)';
-  return state === 'unknown' ? '(not in the record)' : `is ${cut(shown(observed))}`;
+  return state === 'unknown' ? '(not known)' : `is ${cut(shown(observed))}`;
 }
 
 function cut(text: string): string {

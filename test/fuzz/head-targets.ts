@@ -1,5 +1,6 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
+import { HTTP_REQUEST } from '../../src/base/catalogue/operations.ts';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { parseBasic } from '../../src/base/lib/basic-credentials.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
@@ -217,9 +218,9 @@ const requestHead: FuzzTarget = {
     must(door !== 'connect' || host === 'api.openai.com', 'a request in a tunnel goes nowhere else');
     if (provider === undefined) return `${door} ${origin} ${identity.code} other host`;
     must(canonicalPath(path, true) === path, 'a target has a canonical path');
-    const { dialect, actionType } = catalogue.operation(provider, method, pathOnly(path));
-    const placed = outcomeOf(['ambiguous_body'], () => fillPlaces({}, path, dialect));
-    return `${door} ${identity.code} ${actionType} ${dialect?.id} ${placed.code ?? typeof placed.value?.model}`;
+    const operation = catalogue.operation(provider, method, pathOnly(path));
+    const placed = outcomeOf(['ambiguous_body'], () => fillPlaces({}, path, operation));
+    return `${door} ${identity.code} ${operation.actionType} ${operation.dialect?.id} ${placed.code ?? typeof placed.value?.model}`;
   },
 };
 
@@ -249,7 +250,7 @@ const path: FuzzTarget = {
     const names = queryNames(value);
     must(new Set(names).size === names.length, 'a name of the query is recorded once');
     must(!queryOf(recordedPath(value)).includes('='), 'no value of the query is recorded');
-    for (const dialect of DIALECTS) outcomeOf(['ambiguous_body'], () => fillPlaces({}, value, dialect));
+    for (const dialect of DIALECTS) outcomeOf(['ambiguous_body'], () => fillPlaces({}, value, { ...HTTP_REQUEST, dialect }));
     return `path ${Math.min(4, names.length)} ${value === raw}`;
   },
 };

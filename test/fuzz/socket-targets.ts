@@ -96,13 +96,13 @@ const events: FuzzTarget = {
     must(params['stream'] === true, 'every call on a socket streams');
     const named = withEventId(event, 'gw_1');
     must(typeof (JSON.parse(named.text) as Record<string, unknown>)['event_id'] === 'string', 'an event has a name afterwards');
-    const call = { ...named, paramsIn: rule.createIn, modelIsFixed: rule.update !== undefined };
+    const call = { ...named, paramsIn: rule.createIn, modelIsFixed: rule.updates.length > 0 };
     const changed = rewriteCallEvent(call, [{ key: 'action.params.max_output_tokens', to: 5 }]);
     if (changed === undefined) return `${dialect.id} no place ${server?.kind}`;
     const again = outcomeOf(['ambiguous_body', 'body_too_deep'], () => readClientEvent(changed, rule));
     const said = again.value && saidIn(again.value, rule.createIn);
     must(again.value === undefined || (said as Record<string, unknown>)['max_output_tokens'] === 5, 'a change is there afterwards');
-    return `${dialect.id} ${event.type === rule.create} ${event.type === rule.update} ${server?.kind}`;
+    return `${dialect.id} ${event.type === rule.create} ${rule.updates.includes(event.type)} ${server?.kind}`;
   },
 };
 

@@ -4,7 +4,7 @@ import type { Dialect, ErrorShape, Operation } from './types.ts';
 const METHODS = ['any', 'get', 'post', 'put', 'patch', 'delete'];
 const ACTION_TYPES = ['ai.infer', 'ai.embed', 'ai.moderate', 'http.request'];
 /** Members of an operation row. */
-export const OPERATION_MEMBERS: readonly string[] = [...METHODS, 'type', 'detail', 'dialect', 'multipart', 'websocket'];
+export const OPERATION_MEMBERS: readonly string[] = [...METHODS, 'type', 'detail', 'dialect', 'multipart', 'websocket', 'understood'];
 
 /** What nobody describes: metadata, management, a plain HTTP call to any host. */
 export const HTTP_REQUEST: Operation = Object.freeze({
@@ -14,10 +14,11 @@ export const HTTP_REQUEST: Operation = Object.freeze({
   multipart: false,
   websocket: false,
   known: true,
+  modelsIgnoreCase: false,
 });
 
-/** A POST to an AI host that no row names fails towards inspection. */
-const UNKNOWN_POST: Operation = Object.freeze({ ...HTTP_REQUEST, actionType: 'ai.infer', known: false });
+/** Methods whose requests have no body that a provider reads. */
+const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'DELETE', 'CONNECT']);
 
 interface Pattern {
   /** Upper case, `*` for every method. */
@@ -53,7 +54,8 @@ export function readOperation(row: Row, dialects: ReadonlyMap<string, Dialect>):
     dialect,
     multipart: row.flag('multipart', false),
     websocket: row.flag('websocket', false),
-    known: true,
+    known: row.flag('understood', true),
+    modelsIgnoreCase: false,
   });
   return { method: method === 'any' ? '*' : (method ?? '').toUpperCase(), path, operation };
 }
@@ -69,9 +71,18 @@ export class OperationTable {
   readonly #patterns: Pattern[] = [];
   readonly #socketPatterns: Pattern[] = [];
   readonly #ignoreCase: boolean;
+  /** What no row names: without a body, with one, and a POST, which fails towards inspection. */
+  readonly #plainRequest: Operation;
+  readonly #unknownRequest: Operation;
+  readonly #unknownPost: Operation;
 
-  constructor(rows: readonly OperationRow[], bases: readonly string[], ignoreCase: boolean) {
-    this.#ignoreCase = ignoreCase;
+  constructor(given: readonly OperationRow[], bases: readonly string[], ignoreCase: { readonly paths: boolean; readonly models: boolean }) {
+    this.#ignoreCase = ignoreCase.paths;
+    const own = { modelsIgnoreCase: ignoreCase.models };
+    this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });
+    this.#unknownRequest = Object.freeze({ ...this.#plainRequest, known: false });
+    this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer' });
+    const rows = ignoreCase.models ? given.map((row) => ({ ...row, operation: Object.freeze({ ...row.operation, ...own }) })) : given;
     for (const row of rows) {
       const paths = row.path.startsWith('{base}') ? bases.map((base) => base + row.path.slice('{base}'.length)) : [row.path];
       for (const path of paths) this.#add(row, path);
@@ -87,7 +98,9 @@ export class OperationTable {
       if (socket !== undefined) return socket;
     }
     const found = this.#literals.get(upper)?.get(plain) ?? firstMatch(this.#patterns, upper, plain);
-    return found ?? (upper === 'POST' ? UNKNOWN_POST : HTTP_REQUEST);
+    if (found !== undefined) return found;
+    if (upper === 'POST') return this.#unknownPost;
+    return BODILESS.has(upper) ? this.#plainRequest : this.#unknownRequest;
   }
 
   /** The first path that a POST of this type goes to, of those that hold no parameter; undefined when there is none in the family of wire formats. */

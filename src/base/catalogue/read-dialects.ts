@@ -8,6 +8,7 @@ import type {
   DeltaRule,
   Dialect,
   ErrorShape,
+  NameRule,
   Place,
   SocketRule,
   StreamErrorRule,
@@ -18,10 +19,16 @@ import type {
 
 const MEMBERS = [
   'extends',
+  'names',
   'model',
+  'model_stored',
   'stream',
   'max_tokens',
+  'maxima_uncertain',
+  'answers',
+  'prompts',
   'prompt_paths',
+  'per_item',
   'usage',
   'usage_on_request',
   'model_echo',
@@ -34,6 +41,7 @@ const MEMBERS = [
   'version_header',
 ] as const;
 const FRAMINGS: readonly StreamRule['framing'][] = ['sse', 'ndjson', 'json_array', 'aws_event_stream'];
+const NAME_RULES: readonly NameRule[] = ['exact', 'proto'];
 /** Families of wire formats, told apart by their error bodies. */
 export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral', 'aws', 'replicate'];
 
@@ -53,14 +61,13 @@ export function readDialects(node: YamlNode | undefined, problems: Problems): Re
 
 function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier: ReadonlyMap<string, Dialect>): Dialect {
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
-  const maxTokens = row.has('max_tokens') ? row.texts('max_tokens') : parent?.maxTokens;
-  const promptPaths = row.has('prompt_paths') ? row.texts('prompt_paths') : parent?.promptPaths;
   return {
     id,
     model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
+    names: oneOf(row, 'names', NAME_RULES) ?? parent?.names ?? 'exact',
+    modelStored: row.flag('model_stored', parent?.modelStored ?? false),
     stream: readStreamPlace(row) ?? parent?.stream,
-    maxTokens: maxTokens ?? [],
-    promptPaths: promptPaths ?? [],
+    ...readAmounts(row, parent),
     usage: readUsageRule(row) ?? parent?.usage,
     usageOnRequest: row.flag('usage_on_request', parent?.usageOnRequest ?? false),
     modelEcho: row.text('model_echo') ?? parent?.modelEcho,
@@ -69,6 +76,20 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     socket: readSocketRule(row, earlier) ?? parent?.socket,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
+  };
+}
+
+/** What an estimate reads of a body. */
+function readAmounts(row: Row, parent: Dialect | undefined): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'perItem'> {
+  const perItem = row.row('per_item', ['path', 'of']);
+  const texts = (name: string, inherited: readonly string[] | undefined) => (row.has(name) ? row.texts(name) : (inherited ?? []));
+  return {
+    maxTokens: texts('max_tokens', parent?.maxTokens),
+    maximaUncertain: row.flag('maxima_uncertain', parent?.maximaUncertain ?? false),
+    answers: texts('answers', parent?.answers),
+    prompts: row.text('prompts') ?? parent?.prompts,
+    promptPaths: texts('prompt_paths', parent?.promptPaths),
+    perItem: (perItem && { path: perItem.need('path'), of: perItem.need('of') }) ?? parent?.perItem,
   };
 }
 
@@ -217,7 +238,7 @@ function jsonObject(row: Row, name: string): Readonly<Record<string, unknown>> {
   return {};
 }
 
-const SOCKET_MEMBERS = ['call', 'create', 'create_in', 'update', 'settings', 'cancel', 'started', 'done', 'side_events', 'side_models'];
+const SOCKET_MEMBERS = ['call', 'create', 'create_in', 'updates', 'passes', 'settings', 'cancel', 'started', 'done', 'side_events', 'side_models'];
 
 function readSocketRule(row: Row, earlier: ReadonlyMap<string, Dialect>): SocketRule | undefined {
   const socket = row.row('socket', SOCKET_MEMBERS);
@@ -228,7 +249,8 @@ function readSocketRule(row: Row, earlier: ReadonlyMap<string, Dialect>): Socket
     call: call === undefined ? undefined : earlier.get(call),
     create: socket.need('create'),
     createIn: socket.text('create_in') ?? '',
-    update: socket.text('update'),
+    updates: socket.texts('updates'),
+    passes: socket.texts('passes'),
     settingsEvents: socket.texts('settings'),
     cancel: socket.text('cancel'),
     startedEvents: socket.texts('started'),

@@ -16,6 +16,7 @@ const MEMBERS = [
   'hosts',
   'host_patterns',
   'paths_ignore_case',
+  'models_ignore_case',
   'bases',
   'default_path',
   'auth',
@@ -79,6 +80,7 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     inProxyRegistry: row.flag('in_proxy_registry', true) && hosts.length > 0,
     hosts,
     hostPatterns,
+    pathsIgnoreCase: row.flag('paths_ignore_case', false),
     defaultPath,
     defaultPaths: usual ? pathsByType(operations, usual) : NO_PATHS,
     auth: readAuth(row),
@@ -136,5 +138,5 @@ function readOperations(row: Row, context: ProviderContext, sets: Row | undefine
   const rows = [...own, ...used].flatMap((operation) => readOperation(operation, context.dialects) ?? []);
   const bases = row.texts('bases');
   if (bases.length === 0 && rows.some(({ path }) => path.startsWith('{base}'))) row.problem('bases', 'is needed by a path with {base}');
-  return new OperationTable(rows, bases, row.flag('paths_ignore_case', false));
+  return new OperationTable(rows, bases, { paths: row.flag('paths_ignore_case', false), models: row.flag('models_ignore_case', false) });
 }

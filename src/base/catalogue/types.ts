@@ -100,9 +100,11 @@ export interface SocketRule {
   /** Client event that asks for a call, and the member that holds its params ('' = the event itself). */
   readonly create: string;
   readonly createIn: string;
-  /** Client event that changes the settings of all calls to come, and the server events that tell them. Their member is `session`. */
-  readonly update: string | undefined;
+  /** Client events that change the settings of all calls to come, and the server events that tell them. Their member is `session`. */
+  readonly updates: readonly string[];
   readonly settingsEvents: readonly string[];
+  /** Client events that neither ask for a call nor set anything. What is in none of these lists is an event that nobody understands. */
+  readonly passes: readonly string[];
   /** Client event that stops a call; without it a call that must not go on ends the socket. */
   readonly cancel: string | undefined;
   /** Server events that begin and end a call. */
@@ -113,16 +115,34 @@ export interface SocketRule {
   readonly sideModels: readonly string[];
 }
 
+/**
+ * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
+ * `max_output_tokens` alike, at every level.
+ */
+export type NameRule = 'exact' | 'proto';
+
 /** One wire format of requests, answers and streams. */
 export interface Dialect {
   readonly id: string;
   readonly model: readonly Place[];
   /** The switch that makes the answer a stream. */
   readonly stream: Place | undefined;
-  /** Dotted body paths of the output maximum, first present wins (decision 6.5). */
+  /** How its parser takes the names of members; see {@link NameRule}. */
+  readonly names: NameRule;
+  /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */
+  readonly modelStored: boolean;
+  /** Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may honour that (decision 6.5). */
   readonly maxTokens: readonly string[];
+  /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */
+  readonly maximaUncertain: boolean;
+  /** Dotted body paths of how many answers to each prompt are made; the largest counts. */
+  readonly answers: readonly string[];
+  /** Dotted body path of a prompt that may be a list of prompts, each with its own answers. */
+  readonly prompts: string | undefined;
   /** Dotted body paths of everything that counts as prompt. */
   readonly promptPaths: readonly string[];
+  /** Of these the first is read once for each element of the second. */
+  readonly perItem: { readonly path: string; readonly of: string } | undefined;
   readonly usage: UsageRule | undefined;
   /** A stream reports usage only when the body's `stream_options.include_usage` asks for it, then in one more event with empty `choices`. */
   readonly usageOnRequest: boolean;
@@ -161,8 +181,13 @@ export interface Operation {
   readonly dialect: Dialect | undefined;
   readonly multipart: boolean;
   readonly websocket: boolean;
-  /** False for a POST that no row names: it is `ai.infer` (fail towards inspection), parsed as JSON without a dialect. */
+  /**
+   * False for what no row describes and for rows that say so: nobody knows what its body means, so neither rule nor cap may rely on that. A POST that no row
+   * names is `ai.infer` (fail towards inspection). The model is known all the same where the path names it.
+   */
   readonly known: boolean;
+  /** The provider takes names of models without regard to case: policy sees them in lower case. */
+  readonly modelsIgnoreCase: boolean;
 }
 
 /** One registry row (decision 8.7: each is its own connector id). */
@@ -178,6 +203,8 @@ export interface Provider {
   readonly hosts: readonly string[];
   /** For hosts per customer or region: `*.` and a domain covers everything below it, any other one star is a label or a part of one. */
   readonly hostPatterns: readonly string[];
+  /** Paths mean the same in any case: policy sees them in lower case. */
+  readonly pathsIgnoreCase: boolean;
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
   readonly defaultPath: string | undefined;
   /** The same for the action types that another path is for. */

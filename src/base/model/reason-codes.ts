@@ -23,6 +23,11 @@ export const REASON_CODES = {
   },
   policy_denied: { decision: 'deny', meaning: 'A rule of another layer refused and states no code of its own.' },
   strict_conflict: { decision: 'deny', meaning: 'Under `merge_strategy: strict` the matching rules of a layer disagree.' },
+  operation_not_understood: {
+    decision: 'deny',
+    meaning:
+      'A rule, cap or budget limit needs the model, a param, the stream switch or the cost of a call whose operation (path, method or event) the gateway does not know.',
+  },
   no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
   approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
   quarantined: { decision: 'quarantine', meaning: 'A rule put the caller into quarantine; without quarantine entries this is a refusal.' },

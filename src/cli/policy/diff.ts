@@ -1,13 +1,15 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { Facts } from '../../decide/policy/facts.ts';
 import { PolicyComparison } from '../../policy-tools/diff.ts';
+import { readCall } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { parseJsonMap } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, UnreadablePath, unreadable } from './target.ts';
+import { loadPolicy, surroundingsOf, UnreadablePath, unreadable } from './target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {
@@ -27,7 +29,9 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
   const last = values.last === undefined ? Number.POSITIVE_INFINITY : Number(values.last);
   if (!(last >= 1)) throw new UsageError('--last takes a number of records');
   const { tier } = policySettings(io, undefined);
-  const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier));
+  const { catalogue } = surroundingsOf(io, undefined);
+  const readingOf = (facts: Facts) => readCall(facts, true, catalogue);
+  const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier), readingOf);
   await replayAll(values.records === undefined ? fromStore(values.data ?? '') : fromLines(values.records), last, comparison);
   const diff = comparison.result();
   io.stdout(values.json === true ? `${JSON.stringify(diff, null, 2)}\n` : renderDiff(diff, paintFor(io.colours)));

@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
 import { inputOf } from '../../decide/policy/suite-case.ts';
 import { type ExplainOptions, type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
-import { callMeaning, factsOfRequest } from '../../policy-tools/given-request.ts';
+import { callMeaning, factsOfRequest, readCall } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
@@ -67,7 +67,8 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
 
 async function explainRecord(record: Readonly<Record<string, unknown>>, values: Options, io: CliIo): Promise<Explanation> {
   const policy = await policyFor(values, io);
-  const request = recordedRequest(record, [policy]);
+  const { catalogue } = surroundingsOf(io, values.pricing);
+  const request = recordedRequest(record, [policy], (facts) => readCall(facts, true, catalogue));
   if (request === undefined) throw new UnreadablePath('policy was not asked about the call of this record');
   if (request.bundleId !== policy.bundle_id || request.version !== policy.version) {
     io.stderr(

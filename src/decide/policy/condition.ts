@@ -1,6 +1,7 @@
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { FIELD_NAMES, type Field, resolveField } from './fields.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
+import type { LiteralContext } from './literals.ts';
 import type { Place, Problems } from './problems.ts';
 
 /*
@@ -28,6 +29,8 @@ export interface ConditionReader {
 /** Always matches: an `all` of nothing, which no bundle can write. */
 export const ALWAYS: Condition = { kind: 'all', parts: [] };
 
+/** A longer pattern is only compared as it is written. */
+const MAX_FOLDED_PATTERN = 1000;
 const GROUPS = ['all', 'any', 'not'] as const;
 type Group = (typeof GROUPS)[number];
 const CLAUSE_KEYS = ['field', 'negate', ...GROUPS, 'exists', ...Object.keys(OPERATORS)];
@@ -181,9 +184,30 @@ function readTest(field: Field, entry: YamlEntry, place: Place, negated: boolean
     );
     return [];
   }
-  const compiled = operator.compile(entry.value, { field, place, problems, connectorId: reader.connectorId });
-  if (compiled === undefined) return [];
+  const context = { field, place, problems, connectorId: reader.connectorId };
+  const asWritten = operator.compile(entry.value, context);
+  if (asWritten === undefined) return [];
+  const compiled = field.folds === undefined ? asWritten : withFolded(asWritten, name, entry.value, context);
   return [{ kind: 'value', field, operator: name, negated: negated !== operator.negates, compiled, entry }];
+}
+
+/** A test of a field that may stand in lower case: its literal in lower case beside the one that is written. */
+function withFolded(compiled: CompiledOperator, operator: string, node: YamlNode, context: LiteralContext): CompiledOperator {
+  const lower = inLowerCase(node, operator === 'matches');
+  const folded = lower === node ? undefined : OPERATORS[operator]?.compile(lower, context);
+  return folded === undefined ? compiled : { ...compiled, folded };
+}
+
+/** The same node when nothing changes. A pattern is not rewritten, since its escapes have a case. */
+function inLowerCase(node: YamlNode, isPattern: boolean): YamlNode {
+  if (node.kind === 'seq') {
+    const items = node.items.map((item) => inLowerCase(item, isPattern));
+    return items.every((item, i) => item === node.items[i]) ? node : { ...node, items };
+  }
+  if (node.kind !== 'scalar' || typeof node.value !== 'string' || !/\p{Lu}/u.test(node.value)) return node;
+  if (isPattern && node.value.length > MAX_FOLDED_PATTERN) return node;
+  const text = isPattern ? `(?i)${node.value}` : node.value.toLowerCase();
+  return { ...node, value: text, source: text };
 }
 
 function readFieldName(node: YamlNode, place: Place, problems: Problems): Field | undefined {

@@ -3,6 +3,7 @@ import { type Decision, permits, severityOf } from '../../base/model/decision.ts
 import { attributionFrom } from './attribution-keys.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
+import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
 import { type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
@@ -15,6 +16,9 @@ const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
   require_attribution: 'attribution_required',
   quarantine: 'quarantined',
 };
+/** Reason code of a request whose verdict depends on what it hides. */
+const NOT_UNDERSTOOD = 'operation_not_understood';
+const TO_LET_PASS = 'a rule that lets it pass tests context.action.target_path in the same condition, or in a rule before this one';
 const NO_CREDENTIAL = 'no_credential_candidate';
 const DENY = severityOf('deny');
 
@@ -25,7 +29,33 @@ const DENY = severityOf('deny');
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
   const context = contextOf(policy, facts, rateLimited);
-  return decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
+  const verdict = decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
+  return hidesSomething(facts) ? asFarAsKnown(policy, policy.layers, context, verdict) : verdict;
+}
+
+/** The verdict, unless it depends on what the request hides: nobody is allowed anything, or blamed for anything, by a value that is not known. */
+export function asFarAsKnown<V extends Verdict | undefined>(
+  policy: CompiledPolicy,
+  layers: readonly CompiledLayer[],
+  context: RunContext,
+  verdict: V,
+): V | Verdict {
+  const open = firstOpenRule(policy, layers, context.facts, verdict);
+  return open === undefined ? verdict : notUnderstood(open, context);
+}
+
+function notUnderstood({ rule, fields }: OpenRule, { facts, defaults }: RunContext): Verdict {
+  const { effects, overridden } = mergeEffects([], defaults, facts);
+  const needs = fields.join(', ');
+  return {
+    decision: 'deny',
+    reason: `rule "${rule.id}" of the ${rule.layer} layer needs ${needs}, which the gateway cannot know of this operation; ${TO_LET_PASS}`,
+    reason_codes: [NOT_UNDERSTOOD],
+    matched: [],
+    stopped_at: undefined,
+    effects,
+    overridden,
+  };
 }
 
 export function contextOf(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): RunContext {

@@ -1,3 +1,4 @@
+import type { Reading } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
 
@@ -16,11 +17,13 @@ export interface Facts {
   action_type: string;
   action_method: string;
   target_host: string;
-  /** Canonical path with query. */
+  /** Canonical path with query; in lower case where the provider ignores case. */
   target_path: string;
   /** Parsed body; own properties only. `model` and `stream` are filled in from wherever the dialect puts them (decision 3.19). */
   params: Readonly<Record<string, unknown>>;
   stream: boolean;
+  /** How much of the request is understood. What is hidden is missing above; whoever decides must not take it for that. */
+  reading: Reading;
   /** Lower-case names of the request's headers. */
   header_names: ReadonlySet<string>;
   /** What the caller, its delegation and its workload gave, in that order. */

@@ -1,3 +1,4 @@
+import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
@@ -33,6 +34,8 @@ export interface Field {
   readonly values?: readonly string[];
   /** How the value stands in a record (decision 7.4); undefined leaves it out. Without it: the value itself. */
   readonly observed?: (value: unknown) => unknown;
+  /** Set for a field that stands in lower case where its provider ignores case; then the literals of rules are compared so too. */
+  readonly folds?: (facts: Facts) => boolean;
 }
 
 const delegated = (get: (delegation: NonNullable<Facts['delegation']>) => unknown) => (facts: Facts) =>
@@ -52,7 +55,7 @@ const FIELDS: readonly Field[] = [
   { name: 'action.type', type: 'text', get: (f) => f.action_type },
   { name: 'action.method', type: 'method', get: (f) => f.action_method },
   { name: 'action.target_host', type: 'host', get: (f) => f.target_host },
-  { name: 'action.target_path', type: 'text', get: (f) => f.target_path, observed: queryNamesOnly },
+  { name: 'action.target_path', type: 'text', get: (f) => f.target_path, observed: queryNamesOnly, folds: (f) => f.reading.foldsPath },
   {
     name: 'action.headers_present',
     type: 'header_names',
@@ -141,11 +144,16 @@ function paramField(path: string): Field | undefined {
   const segments = path.split('.');
   if (segments.includes('')) return undefined;
   const [only = ''] = segments;
+  const exact: Field['get'] =
+    segments.length === 1 ? (f) => (Object.hasOwn(f.params, only) ? f.params[only] : undefined) : (f) => valueAt(f.params, segments);
+  const loose = spelledPath(path, 'proto');
+  const oneSpelling = loose.every((spellings) => spellings.length === 1);
   return {
     name: `action.params.${path}`,
     type: 'open',
-    get: segments.length === 1 ? (f) => (Object.hasOwn(f.params, only) ? f.params[only] : undefined) : (f) => valueAt(f.params, segments),
+    get: oneSpelling ? exact : (f) => (f.reading.names === 'exact' ? exact(f) : spelledValue(f.params, loose)),
     observed: contentLeftOut(path),
+    ...(path === 'model' ? { folds: (f: Facts) => f.reading.foldsModel } : {}),
   };
 }
 

@@ -1,3 +1,4 @@
+import { PLAIN_READING, type Reading } from '../../base/catalogue/reading.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
@@ -28,6 +29,7 @@ export function plainCall(): Facts {
     target_path: '/v1/chat/completions',
     params: { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 },
     stream: false,
+    reading: PLAIN_READING,
     header_names: new Set(['content-type']),
     attribution: {},
     org_attribution: undefined,
@@ -40,35 +42,48 @@ export function plainCall(): Facts {
   };
 }
 
-/** Stands in the facts until a description gives a connector. */
+/** Stands in the facts until a description gives a connector, or a path. */
 const NOT_GIVEN = '(not given)';
 const NO_CANDIDATES: readonly string[] = [];
 
 /** Stands in the facts until a description gives an estimate; no real one has these values. */
 const NOT_ESTIMATED: Facts['estimates'] = { tokens_in: Number.NaN, tokens_out_max: Number.NaN, cost_pico: -1n };
 
-/** A plain call whose connector and estimate are to follow from what is described: see {@link settleFacts}. */
+/** A plain call whose path, connector and estimate are to follow from what is described: see {@link settleFacts}. */
 export function describedCall(): Facts {
   return {
     ...plainCall(),
+    target_path: NOT_GIVEN,
     connector_id: NOT_GIVEN,
     candidates: { connectors: NO_CANDIDATES, credentials: [] },
     estimates: NOT_ESTIMATED,
   };
 }
 
+/** How much the gateway understands of a call. */
+export interface ReadCall {
+  readonly reading: Reading;
+  /** Of a call whose body hides the rest. */
+  readonly modelInPath: string | undefined;
+}
+
 /** What follows from a call, as the gateway finds it. */
 export interface CallMeaning {
   connectorFor(host: string): string;
+  /** @param pathGiven whether the description names the path, so that its operation is meant */
+  readingOf(facts: Facts, pathGiven: boolean): ReadCall;
   /** @param stated what the description says of tokens */
   estimateFor(facts: Facts, stated: { readonly tokens_in?: number; readonly tokens_out_max?: number }): Facts['estimates'];
 }
 
-/** Gives the connector of the host and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call. */
+/** Gives the connector of the host, the reading and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call. */
 export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): void {
   if (facts.connector_id === NOT_GIVEN) facts.connector_id = meaning?.connectorFor(facts.target_host) ?? plainCall().connector_id;
   if (facts.candidates.connectors === NO_CANDIDATES)
     facts.candidates = { ...facts.candidates, connectors: facts.connector_id === undefined ? [] : [facts.connector_id] };
+  const pathGiven = facts.target_path !== NOT_GIVEN;
+  if (!pathGiven) facts.target_path = plainCall().target_path;
+  if (meaning !== undefined) takeMeaning(facts, meaning.readingOf(facts, pathGiven));
   const { tokens_in, tokens_out_max, cost_pico } = facts.estimates;
   const stated = {
     ...(Number.isInteger(tokens_in) ? { tokens_in } : {}),
@@ -80,6 +95,17 @@ export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): voi
     tokens_out_max: Number.isNaN(tokens_out_max) ? found.tokens_out_max : tokens_out_max,
     cost_pico: cost_pico === NOT_ESTIMATED.cost_pico ? found.cost_pico : cost_pico,
   };
+}
+
+/** Puts the described call into the form in which the gateway would see it. */
+export function takeMeaning(facts: Facts, { reading, modelInPath }: ReadCall): void {
+  const { model } = facts.params;
+  facts.reading = reading;
+  if (reading.foldsPath) facts.target_path = facts.target_path.toLowerCase();
+  if (reading.hidesBody) {
+    facts.params = modelInPath === undefined ? {} : { model: modelInPath };
+    facts.stream = false;
+  } else if (reading.foldsModel && typeof model === 'string') facts.params = { ...facts.params, model: model.toLowerCase() };
 }
 
 export interface FactMistake {

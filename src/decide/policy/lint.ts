@@ -1,3 +1,4 @@
+import { PLAIN_READING } from '../../base/catalogue/reading.ts';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
@@ -296,6 +297,7 @@ const BAREST: Facts = {
   target_path: '-',
   params: {},
   stream: false,
+  reading: PLAIN_READING,
   header_names: new Set(),
   attribution: {},
   org_attribution: undefined,

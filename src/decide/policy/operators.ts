@@ -19,6 +19,8 @@ export type Check = (value: unknown) => Outcome;
 export interface CompiledOperator {
   readonly check: Check;
   readonly equalTo?: readonly Literal[];
+  /** The same for a value in lower case, of a provider that ignores case; absent where that makes no difference. */
+  readonly folded?: CompiledOperator;
 }
 
 /** A value in the type of the field, a list of such values, a part of a text, one or more CIDR ranges, a window of time. */

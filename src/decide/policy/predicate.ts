@@ -1,6 +1,6 @@
 import type { Condition } from './condition.ts';
 import type { Facts } from './facts.ts';
-import { NO, OTHER_TYPE, YES } from './operators.ts';
+import { type Check, NO, OTHER_TYPE, YES } from './operators.ts';
 
 export type Predicate = (facts: Facts) => boolean;
 
@@ -38,34 +38,44 @@ function existsTest(get: (facts: Facts) => unknown, present: boolean): Predicate
   return present ? (facts) => (get(facts) ?? undefined) !== undefined : (facts) => (get(facts) ?? undefined) === undefined;
 }
 
-function positiveTest({ field, compiled }: ValueTest): Predicate {
+function positiveTest(test: ValueTest): Predicate {
+  const { field, compiled } = test;
   const { get } = field;
-  const { check, equalTo } = compiled;
-  const [only] = equalTo ?? [];
+  const [only] = compiled.equalTo ?? [];
   // Scalar fields cannot hold a list, so identity is the whole test.
-  if (equalTo?.length === 1 && only !== undefined && isScalarField(field.type)) return (facts) => get(facts) === only;
+  if (compiled.equalTo?.length === 1 && only !== undefined && isScalarField(field.type) && compiled.folded === undefined)
+    return (facts) => get(facts) === only;
+  const checkOf = checkFor(test);
   return (facts) => {
     const value = get(facts);
-    return value !== undefined && value !== null && check(value) === YES;
+    return value !== undefined && value !== null && checkOf(facts)(value) === YES;
   };
 }
 
-function negativeTest({ field, compiled }: ValueTest, refuses: boolean): Predicate {
-  const { get } = field;
-  const { check } = compiled;
+/** The check that is for this request. */
+function checkFor({ field: { folds }, compiled }: ValueTest): (facts: Facts) => Check {
+  const { check, folded } = compiled;
+  if (folds === undefined || folded === undefined) return () => check;
+  return (facts) => (folds(facts) ? folded.check : check);
+}
+
+function negativeTest(test: ValueTest, refuses: boolean): Predicate {
+  const { get } = test.field;
+  const checkOf = checkFor(test);
   return (facts) => {
     const value = get(facts);
     if (value === undefined || value === null) return refuses;
-    const outcome = check(value);
+    const outcome = checkOf(facts)(value);
     return outcome === OTHER_TYPE ? refuses : outcome === NO;
   };
 }
 
-function sideTaken({ field, compiled }: ValueTest): Predicate {
-  const { get } = field;
+function sideTaken(test: ValueTest): Predicate {
+  const { get } = test.field;
+  const checkOf = checkFor(test);
   return (facts) => {
     const value = get(facts);
-    return value === undefined || value === null || compiled.check(value) === OTHER_TYPE;
+    return value === undefined || value === null || checkOf(facts)(value) === OTHER_TYPE;
   };
 }
 

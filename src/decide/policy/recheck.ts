@@ -1,7 +1,8 @@
 import { permits } from '../../base/model/decision.ts';
 import type { CompiledPolicy } from './compiled.ts';
-import { contextOf, decideLayers } from './evaluate.ts';
+import { asFarAsKnown, contextOf, decideLayers } from './evaluate.ts';
 import type { Facts } from './facts.ts';
+import { hidesSomething } from './hidden.ts';
 import type { Verdict } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
@@ -13,6 +14,8 @@ const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'ta
  */
 export function recheck(policy: CompiledPolicy, facts: Facts): Verdict | undefined {
   const layers = policy.layers.filter((layer) => RECHECKED.has(layer.name));
-  const verdict = decideLayers(policy, layers, contextOf(policy, facts, undefined));
+  const context = contextOf(policy, facts, undefined);
+  const found = decideLayers(policy, layers, context);
+  const verdict = hidesSomething(facts) ? asFarAsKnown(policy, layers, context, found) : found;
   return verdict === undefined || permits(verdict.decision) ? undefined : verdict;
 }

@@ -57,7 +57,8 @@ function keepKeyed(keyed: Map<string, KeyedRules>, { field, values }: Equality, 
   const table = keyed.get(field.name) ?? { field, byValue: new Map<string, number[]>(), all: [] };
   keyed.set(field.name, table);
   table.all.push(position);
-  for (const value of new Set(values)) {
+  // Under a text in lower case too, for providers that ignore case: whoever is found by it is still asked.
+  for (const value of new Set(field.folds === undefined ? values : values.flatMap((text) => [text, text.toLowerCase()]))) {
     const positions = table.byValue.get(value);
     if (positions === undefined) table.byValue.set(value, [position]);
     else positions.push(position);

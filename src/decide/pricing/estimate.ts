@@ -1,3 +1,4 @@
+import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { countTokens } from './count-tokens.ts';
@@ -33,16 +34,16 @@ const ASSUMED_OUTPUT_CAP = 4_096;
 const COMMON_PROMPTS: readonly string[] = ['system', 'messages', 'prompt', 'input', 'contents', 'tools'];
 const COMMON_MAXIMA: readonly string[] = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'];
 /** How many answers one call asks for. */
-const COUNTS: readonly string[] = ['n', 'best_of', 'generationConfig.candidateCount'];
+const COMMON_COUNTS: readonly string[] = ['n', 'best_of', 'generationConfig.candidateCount', 'num_generations'];
 
 type Params = Readonly<Record<string, unknown>>;
 
 /**
  * What a call may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
- * approximated (see `countTokens`); the output is the maximum that the call sets, else what decision 6.5 assumes, times the number of answers asked for. A
- * call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
+ * approximated (see `countTokens`); the output is the largest maximum that the call sets in any spelling that the dialect takes, else what decision 6.5 assumes,
+ * times the answers asked for, times the prompts. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
  * @param cachedRates `GW_PRICING_CACHED`
- * @throws GatewayError `invalid_request` for a maximum that is no non-negative integer (decision 6.2)
+ * @throws GatewayError `invalid_request` for a maximum, or a number of answers, that is no non-negative integer (decision 6.2)
  */
 export function estimate(
   params: Params,
@@ -52,10 +53,11 @@ export function estimate(
   cachedRates = false,
 ): Estimate {
   const prompt = promptOf(params, dialect);
-  const ownIn = countTokens(prompt);
-  const maximum = maximumOf(params, dialect);
-  const statedOut = maximum === undefined ? undefined : timesAnswers(maximum, params);
-  const ownOut = outputOf(params, dialect, prompt.length > 0, price, statedOut);
+  const ownIn = countTokens(prompt) + repeatedTokens(params, dialect);
+  const maximum = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
+  const answers = answersOf(params, dialect);
+  const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
+  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum, answers });
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
@@ -67,55 +69,68 @@ export function estimate(
 
 function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {
   const paths = dialect?.promptPaths ?? COMMON_PROMPTS;
-  return paths.map((path) => valueAt(params, path)).filter((value) => value !== undefined);
+  return paths.map((path) => valueAt(params, path, dialect)).filter((value) => value !== undefined);
 }
 
-function outputOf(params: Params, dialect: Dialect | undefined, hasPrompt: boolean, price: Price, stated: number | undefined): number {
+/** What a part of the prompt is more than once: a query is read with each of its documents. */
+function repeatedTokens(params: Params, dialect: Dialect | undefined): number {
+  if (dialect?.perItem === undefined) return 0;
+  const items = valueAt(params, dialect.perItem.of, dialect);
+  const more = Array.isArray(items) ? Math.max(0, items.length - 1) : 0;
+  return more === 0 ? 0 : more * countTokens([valueAt(params, dialect.perItem.path, dialect)]);
+}
+
+/** What a call says of the size of its output. */
+interface Stated {
+  /** Of one answer. */
+  readonly maximum: number | undefined;
+  readonly answers: number;
+}
+
+function outputOf(dialect: Dialect | undefined, hasPrompt: boolean, price: Price, { maximum, answers }: Stated): number {
   if (dialect?.usage?.tokensOut.how === 'constant') return dialect.usage.tokensOut.constant ?? 0;
   // A format that neither bounds nor reports output has none that is charged by tokens: moderation, re-ranking, video.
   if (dialect !== undefined && dialect.usage === undefined && dialect.maxTokens.length === 0) return 0;
-  if (stated !== undefined) return stated;
-  if (dialect === undefined && !hasPrompt) return 0;
-  return timesAnswers(price.maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(price.maxOutputTokens, ASSUMED_OUTPUT_CAP), params);
+  if (dialect === undefined && !hasPrompt && maximum === undefined) return 0;
+  const assumed = price.maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(price.maxOutputTokens, ASSUMED_OUTPUT_CAP);
+  if (dialect?.maximaUncertain === true) return times(Math.max(maximum ?? 0, assumed), answers);
+  return times(maximum ?? assumed, answers);
 }
 
-function timesAnswers(one: number, params: Params): number {
-  return Math.min(one * answersOf(params), Number.MAX_SAFE_INTEGER);
+function times(one: number, answers: number): number {
+  return Math.min(one * answers, Number.MAX_SAFE_INTEGER);
 }
 
-function maximumOf(params: Params, dialect: Dialect | undefined): number | undefined {
-  for (const path of dialect?.maxTokens ?? COMMON_MAXIMA) {
-    const value = valueAt(params, path);
+/** Answers to all prompts together. */
+function answersOf(params: Params, dialect: Dialect | undefined): number {
+  const each = Math.max(1, largestOf(params, dialect, dialect?.answers ?? COMMON_COUNTS) ?? 1);
+  return times(each, promptsOf(params, dialect));
+}
+
+/** A list of token numbers is one prompt, any other list one for each element. */
+function promptsOf(params: Params, dialect: Dialect | undefined): number {
+  const prompts = dialect?.prompts === undefined ? undefined : valueAt(params, dialect.prompts, dialect);
+  return Array.isArray(prompts) && typeof prompts[0] !== 'number' ? Math.max(1, prompts.length) : 1;
+}
+
+/** The largest of the numbers that are given, since the provider may honour any of them. */
+function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly string[]): number | undefined {
+  let largest: number | undefined;
+  for (const path of paths) {
+    const value = valueAt(params, path, dialect);
     if (value === undefined || value === null) continue;
-    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-    // Of a call that nobody can read, a member of this name may mean anything.
-    if (dialect === undefined) continue;
-    throw new GatewayError('invalid_request', `${path} must be a non-negative integer`, {
-      details: [{ path: `action.params.${path}`, message: 'must be a non-negative integer' }],
-    });
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
+      if (largest === undefined || value > largest) largest = value;
+    } else if (dialect !== undefined) {
+      // Of a call that nobody can read, a member of this name may mean anything.
+      throw new GatewayError('invalid_request', `${path} must be a non-negative integer`, {
+        details: [{ path: `action.params.${path}`, message: 'must be a non-negative integer' }],
+      });
+    }
   }
-  return undefined;
+  return largest;
 }
 
-function answersOf(params: Params): number {
-  let most = 1;
-  for (const path of COUNTS) {
-    const value = valueAt(params, path);
-    if (typeof value === 'number' && Number.isSafeInteger(value) && value > most) most = value;
-  }
-  return most;
-}
-
-function valueAt(params: Params, path: string): unknown {
-  if (!path.includes('.')) return Object.hasOwn(params, path) ? params[path] : undefined;
-  let value: unknown = params;
-  for (const name of path.split('.')) {
-    if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined;
-    value = value[name];
-  }
-  return value;
-}
-
-function isRecord(value: unknown): value is Params {
-  return typeof value === 'object' && value !== null;
+function valueAt(params: Params, path: string, dialect: Dialect | undefined): unknown {
+  return spelledValue(params, spelledPath(path, dialect?.names ?? 'exact'));
 }

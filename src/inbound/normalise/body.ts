@@ -6,7 +6,11 @@ import { emptyMap, isMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
 import { parseMultipart } from './multipart.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
+import { refuseSpellings } from './spellings.ts';
 
+const CONTENT_TYPE = 'content-type';
+const OPEN_BRACE = 0x7b;
+const AMPERSAND = 0x26;
 /** Longest text field of a form that becomes a param (decision 3.19). */
 const MAX_FIELD_TEXT = 65_536;
 const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
@@ -21,7 +25,10 @@ export interface AiBody {
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
-  /** `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. */
+  /**
+   * `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. Of an operation that is not
+   * known there are none but the model that its path names: what its body says may mean something else, or nothing.
+   */
   readonly params: Readonly<Record<string, unknown>>;
   readonly model: string | undefined;
   readonly stream: boolean;
@@ -58,7 +65,7 @@ export function readAiBody(input: AiBodyInput): AiBody {
   const form = readForm(input);
   const governed = governedNames(operation.dialect);
   if (form !== undefined) {
-    const params = formParams(form, bytes, governed);
+    const params = operation.known ? formParams(form, bytes, governed) : {};
     return finish(input, 'form', '', params, form);
   }
   const { value, text, doubt } = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
@@ -66,12 +73,14 @@ export function readAiBody(input: AiBodyInput): AiBody {
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
   refuseForeignCharset(input.contentType, text.length === bytes.length);
+  if (!operation.known) return finish(input, 'json', text, {}, undefined);
   refuseLookalikes(Object.keys(value), governed);
+  refuseSpellings(value, text, operation.dialect);
   return finish(input, 'json', text, value, undefined);
 }
 
 function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
-  const placed = fillPlaces(params, input.path, input.operation.dialect);
+  const placed = fillPlaces(params, input.path, input.operation);
   if (placed.model !== undefined && placed.model.length > MAX_TEXT) {
     // It is kept in the record, where no prompt may hide.
     const details = [{ path: 'action.params.model', message: TEXT_RULE }];
@@ -92,6 +101,20 @@ export function isMultipart(operation: Operation, contentType: string | undefine
   throw ambiguous('The body is a multipart message of another kind than form-data.');
 }
 
+/**
+ * Of two Content-Type fields servers take the first, the last or both.
+ * @param rawHeaders flat name, value list
+ * @throws GatewayError `ambiguous_body`
+ */
+export function refuseSeveralTypes(rawHeaders: readonly string[]): void {
+  let found = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === CONTENT_TYPE.length && name.toLowerCase() === CONTENT_TYPE) found++;
+  }
+  if (found > 1) throw ambiguous('The request has more than one Content-Type field.');
+}
+
 /** The boundary that a multipart Content-Type names. @throws GatewayError `ambiguous_body` for a malformed one */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   return parseMediaType(contentType ?? '').parameters.get('boundary');
@@ -102,7 +125,11 @@ function readForm({ operation, contentType, bytes, form, partial }: AiBodyInput)
   if (isMultipart(operation, contentType)) return parseMultipart(bytes, boundaryOf(contentType), partial);
   // A JSON text would also pass for a form with one odd name.
   const urlencoded = operation.multipart && contentType?.slice(0, 40).toLowerCase().includes('x-www-form-urlencoded');
-  if (!urlencoded || bytes[0] === 0x7b) return undefined;
+  if (!urlencoded) return undefined;
+  if (bytes[0] === OPEN_BRACE) {
+    if (bytes.includes(AMPERSAND)) throw ambiguous('The body is JSON and declares to be a form, which it could be as well.');
+    return undefined;
+  }
   refuseForeignCharset(contentType, false);
   return parseUrlencoded(bytes);
 }

@@ -28,6 +28,9 @@ export const MAX_FIELDS = 1000;
 
 const PARAMETER = /^;[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"([^"\r\n]*)"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*/;
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const ODD_NAME = /[\\%"'`\u0000-\u001f\u007f]/;
+
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** A form that another parser may read differently. */
@@ -48,8 +51,13 @@ export function parseMediaType(text: string): MediaType {
   return { type, parameters: semicolon === -1 ? new Map() : readParameters(text.slice(semicolon).trim(), 'Content-Type') };
 }
 
-/** The parameters of a header field, `;` before each. @throws GatewayError `ambiguous_body` for a repeated or malformed one */
-export function readParameters(text: string, field: string): Map<string, string> {
+/**
+ * The parameters of a header field, `;` before each. Other parsers put a parameter together from pieces, or decode it, when a star stands in its name (RFC 2231:
+ * `boundary*0=`, `name*=`), and take that instead of the plain one: it is refused, but for names that say so.
+ * @param starred names with a star that mean nothing to us
+ * @throws GatewayError `ambiguous_body` for a repeated, malformed or starred one
+ */
+export function readParameters(text: string, field: string, starred: readonly string[] = []): Map<string, string> {
   const parameters = new Map<string, string>();
   let rest = text;
   while (rest !== '' && rest !== ';') {
@@ -57,6 +65,7 @@ export function readParameters(text: string, field: string): Map<string, string>
     if (match === null) throw ambiguous(`${field} has a malformed parameter.`);
     const name = (match[1] ?? '').toLowerCase();
     if (parameters.has(name)) throw ambiguous(`${field} has the parameter ${name} twice.`);
+    if (name.includes('*') && !starred.includes(name)) throw ambiguous(`${field} has the parameter ${name}, which parsers read differently.`);
     parameters.set(name, match[2] ?? match[3] ?? '');
     rest = rest.slice(match[0].length);
   }
@@ -81,7 +90,17 @@ export function parseUrlencoded(bytes: Uint8Array): Form {
 function urlencodedField(bytes: Uint8Array, start: number, end: number): FormField {
   const equals = bytes.subarray(start, end).indexOf(0x3d);
   const nameEnd = equals === -1 ? end : start + equals;
-  return { name: decodeUrlencoded(bytes.subarray(start, nameEnd)), file: false, start: Math.min(nameEnd + 1, end), end };
+  const name = decodeUrlencoded(bytes.subarray(start, nameEnd));
+  refuseOddName(name);
+  return { name, file: false, start: Math.min(nameEnd + 1, end), end };
+}
+
+/**
+ * Refuses a name that parsers read differently: they cut it at a NUL, strip blanks and quotes around it, or decode an escape.
+ * @throws GatewayError `ambiguous_body`
+ */
+export function refuseOddName(name: string): void {
+  if (ODD_NAME.test(name) || name.trim() !== name) throw ambiguous('The name of a field of the form holds a quote, an escape, a control character or a blank at an end.');
 }
 
 /** Text of a field's value. @throws GatewayError `ambiguous_body` when it is not UTF-8 or has a malformed escape */

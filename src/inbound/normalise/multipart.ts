@@ -1,4 +1,4 @@
-import { ambiguous, decode, type Form, type FormField, MAX_FIELDS, readParameters } from './form.ts';
+import { ambiguous, decode, type Form, type FormField, MAX_FIELDS, parseMediaType, readParameters, refuseOddName } from './form.ts';
 
 const MAX_PART_HEAD = 8192;
 const MAX_PART_HEADERS = 16;
@@ -10,6 +10,7 @@ const NOTHING = Buffer.alloc(0);
 const LINE_END = 2;
 
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
+const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary']);
 
 /** Parses a `multipart/form-data` body, or (`partial`) the beginning of one. @throws GatewayError `ambiguous_body` */
@@ -142,10 +143,21 @@ function readPartHead(bytes: Buffer): { name: string; file: boolean } {
   const fields = lines.map(readHeaderLine);
   const dispositions = fields.filter(([name]) => name === 'content-disposition');
   if (dispositions.length > 1) throw ambiguous('A part of the form has two Content-Disposition lines.');
+  refuseOddType(fields.filter(([name]) => name === 'content-type').map(([, value]) => value));
   if (fields.some(([name, value]) => name === 'content-transfer-encoding' && !PLAIN_ENCODINGS.has(value.toLowerCase()))) {
     throw ambiguous('A part of the form has a transfer encoding.');
   }
   return readDisposition(dispositions[0]?.[1]);
+}
+
+/** Some parsers open a multipart message inside a part, and some read a text in the charset that its part declares. */
+function refuseOddType([type, ...more]: readonly string[]): void {
+  if (more.length > 0) throw ambiguous('A part of the form has two Content-Type lines.');
+  if (type === undefined) return;
+  if (/multipart\//i.test(type)) throw ambiguous('A part of the form is a multipart message itself.');
+  if (!/charset/i.test(type)) return;
+  const charset = parseMediaType(type).parameters.get('charset')?.toLowerCase();
+  if (charset !== undefined && !UTF8_CHARSETS.has(charset)) throw ambiguous('A part of the form declares another charset than UTF-8.');
 }
 
 function readHeaderLine(line: string): readonly [lowerName: string, value: string] {
@@ -157,11 +169,13 @@ function readHeaderLine(line: string): readonly [lowerName: string, value: strin
 
 function readDisposition(disposition: string | undefined): { name: string; file: boolean } {
   const match = /^form-data[ \t]*(;.*)$/is.exec(disposition ?? '');
-  const parameters = readParameters(match?.[1] ?? '', 'Content-Disposition');
+  const parameters = readParameters(match?.[1] ?? '', 'Content-Disposition', ['filename*']);
   const name = parameters.get('name');
   if (name === undefined || name === '') throw ambiguous('A part of the form has no name.');
-  // Parsers disagree about escapes in a name, and about a quote behind a backslash.
-  if (/[\\%"]/.test(name) || parameters.has('name*')) throw ambiguous('The name of a part of the form holds an escape.');
+  refuseOddName(name);
+  // To some parsers a part without a file name is a text, to others a file, or nothing.
+  if (parameters.get('filename') === '') throw ambiguous('A part of the form has an empty file name.');
+  // Parsers disagree about a quote behind a backslash.
   for (const value of parameters.values()) {
     if (value.endsWith('\\')) throw ambiguous('A parameter of a part of the form ends in a backslash.');
   }

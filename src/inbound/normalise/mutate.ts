@@ -1,3 +1,4 @@
+import { writtenPath } from '../../base/catalogue/spelling.ts';
 import type { Operation, Place } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
@@ -134,11 +135,28 @@ class Draft {
       this.#unapplied.push(key);
       return;
     }
+    // Of a body that nobody understands only a model in the path has a place.
+    if (!body.operation.known && (name !== 'model' || body.model === undefined)) {
+      this.#unapplied.push(key);
+      return;
+    }
+    if (name !== 'model' && name !== 'stream') {
+      for (const written of writtenNames(name, body)) this.#setOne(`${PARAMS}${written}`, written, value, body);
+      return;
+    }
     const before = dottedValue(body.params, name);
-    if (sameValue(before, value) || (body.form !== undefined && typeof before === 'string' && before === String(value))) return;
+    const asSeen = name === 'model' && body.operation.modelsIgnoreCase ? String(value).toLowerCase() : value;
+    if (isAlready(before, asSeen, body)) return;
     if (name === 'model') this.#setModel(key, value, body);
-    else if (name === 'stream') this.#setStream(key, value, body);
-    else this.#setMember(key, name, value, body);
+    else this.#setStream(key, value, body);
+    this.#note(key, before, asSeen);
+  }
+
+  /** What an earlier rule wrote stands. */
+  #setOne(key: string, name: string, value: unknown, body: AiBody): void {
+    const before = dottedValue(body.params, name);
+    if (isAlready(before, value, body) || this.#changed.some((change) => change.key === key)) return;
+    this.#setMember(key, name, value, body);
     this.#note(key, before, value);
   }
 
@@ -251,6 +269,24 @@ function headerValue(headers: readonly string[], lowerName: string): string | un
 /** A value as a form field holds it. */
 function formText(value: unknown): string | undefined {
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/**
+ * Where a body has a member, in the spelling that it is written in. Of the output maximum that is every place where it has one: the provider may honour any of
+ * them.
+ */
+function writtenNames(name: string, { operation: { dialect }, params }: AiBody): readonly string[] {
+  const rule = dialect?.names ?? 'exact';
+  const written = (path: string) => writtenPath(params, path.split('.'), rule).join('.');
+  const own = written(name);
+  const maxima = dialect?.maxTokens ?? [];
+  if (!maxima.some((path) => written(path) === own)) return [own];
+  const present = maxima.map(written).filter((path) => dottedValue(params, path) !== undefined);
+  return present.length === 0 ? [own] : present;
+}
+
+function isAlready(before: unknown, value: unknown, { form }: AiBody): boolean {
+  return sameValue(before, value) || (form !== undefined && typeof before === 'string' && before === String(value));
 }
 
 /** Google writes a model as `models/x` in a body, and beside a path that has its version without it. */

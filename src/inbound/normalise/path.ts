@@ -14,9 +14,15 @@ const BACKSLASH = 0x5c;
 const SEMICOLON = 0x3b;
 
 const UNRESERVED = /^[A-Za-z0-9._~-]$/;
-/** What a server may take for the end of a segment when it decodes the path once more than it should. */
-const ENCODED_SEPARATOR = /%2F|%5C/;
-const ENCODED_CONTROL = /%(?:[01][0-9A-F]|7F)/;
+/** An escape, however often it was escaped itself: a server may decode the path more often than it should. */
+const ESCAPE = /%(?:25)*([0-9A-F]{2})/gi;
+const CONTROL = /^(?:[01][0-9A-F]|7F)$/i;
+/** What then ends a segment, or begins a path parameter. */
+const SEPARATORS: Readonly<Record<string, string>> = { '2F': '/', '5C': '/', '3B': ';', '2E': '.' };
+/** Bytes of UTF-8 in other spellings than its own, such as `%C0%AF` for a slash. */
+const ENCODED_BYTE = /%[89A-F][0-9A-F]/;
+/** A parameter of the query by which some servers take another method than that of the request. */
+const METHOD_OVERRIDE = /(?:^|&)(?:\$|%24)?(?:_method|\.?httpMethod|x-http-method(?:-override)?|x-method-override)(?:=|&|$)/i;
 /** A segment that names the same or the upper directory, with or without a path parameter behind it (`..;x`). */
 const DOT_SEGMENT = /^\.{1,2}(?:;|$)/;
 
@@ -34,11 +40,17 @@ export function canonicalPath(raw: string, isAiHost: boolean): string {
     refuseUnprintable(path);
     return path;
   }
-  if (!scan(path)) return path;
+  if (!scan(path)) return refuseMethodOverride(path);
   const decoded = decodeUnreserved(path);
   scan(decoded);
   refuseHiddenSegments(decoded);
-  return decoded;
+  return refuseMethodOverride(decoded);
+}
+
+/** The headers of that kind never leave (decision 3.21); a parameter is part of the path that policy saw. */
+function refuseMethodOverride(path: string): string {
+  if (path.includes('?') && METHOD_OVERRIDE.test(queryOf(path))) throw refuse('asks in its query for another method');
+  return path;
 }
 
 /** Path without its query. */
@@ -115,13 +127,26 @@ function decodeUnreserved(path: string): string {
   return out + path.slice(kept);
 }
 
-/** Refuses what turns into a dot segment or a control byte in a server that decodes before it routes. */
+/** Refuses what turns into a dot segment or a control byte in a server that decodes before it routes, once or more often. */
 function refuseHiddenSegments(path: string): void {
   const route = pathOnly(path);
-  if (ENCODED_CONTROL.test(route)) throw refuse('holds an encoded control character');
-  if (!ENCODED_SEPARATOR.test(route)) return;
-  for (const segment of route.split(/\/|%2F|%5C/)) {
-    if (DOT_SEGMENT.test(segment)) throw refuse('holds a dot segment behind an encoded separator');
+  if (!route.includes('%')) return;
+  if (ENCODED_BYTE.test(route) && !isUtf8(route)) throw refuse('holds an escape that is not UTF-8');
+  const read = route.replace(ESCAPE, (escape, digits: string) => {
+    if (CONTROL.test(digits)) throw refuse('holds an encoded control character');
+    return SEPARATORS[digits.toUpperCase()] ?? escape;
+  });
+  for (const segment of read.split('/')) {
+    if (DOT_SEGMENT.test(segment)) throw refuse('holds an encoded dot segment');
+  }
+}
+
+function isUtf8(route: string): boolean {
+  try {
+    decodeURIComponent(route);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,4 +1,5 @@
-import type { Dialect, Place } from '../../base/catalogue/types.ts';
+import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
+import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { pathOnly, queryOf } from './path.ts';
@@ -16,6 +17,8 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const UNSAFE_IN_PATH = /[;%\\\u0000-\u001f\u007f]/;
 const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
 const governedWithout = governedFrom(ALWAYS_GOVERNED);
@@ -25,12 +28,25 @@ export function governedNames(dialect: Dialect | undefined): GovernedNames {
   if (dialect === undefined) return governedWithout;
   let names = governedByDialect.get(dialect);
   if (names === undefined) {
-    const places = dialect.stream === undefined ? dialect.model : [...dialect.model, dialect.stream];
-    const inBody = places.flatMap((place) => (place.in === 'body' ? [place.path] : place.in === 'form' ? [place.field] : []));
-    names = governedFrom([...ALWAYS_GOVERNED, ...[...inBody, ...dialect.maxTokens, ...dialect.promptPaths].map(topLevelName)]);
+    const places = placesOf(dialect);
+    const inForm = places.flatMap((place) => (place.in === 'form' ? [place.field] : []));
+    const inBody = governedPaths(dialect).flatMap((path) => spellingsOf(topLevelName(path), dialect.names));
+    names = governedFrom([...ALWAYS_GOVERNED, ...inForm, ...inBody]);
     governedByDialect.set(dialect, names);
   }
   return names;
+}
+
+function placesOf({ model, stream }: Dialect): readonly Place[] {
+  return stream === undefined ? model : [...model, stream];
+}
+
+/** Dotted body paths of everything that policy or price reads by name. */
+export function governedPaths(dialect: Dialect): readonly string[] {
+  const { maxTokens, answers, prompts, promptPaths, perItem } = dialect;
+  const inBody = placesOf(dialect).flatMap((place) => (place.in === 'body' ? [place.path] : []));
+  const counted = [...(prompts === undefined ? [] : [prompts]), ...(perItem === undefined ? [] : [perItem.path, perItem.of])];
+  return [...new Set([...inBody, ...maxTokens, ...answers, ...counted, ...promptPaths])];
 }
 
 function governedFrom(names: readonly string[]): GovernedNames {
@@ -42,15 +58,16 @@ function governedFrom(names: readonly string[]): GovernedNames {
 }
 
 function topLevelName(path: string): string {
-  return /^[^.[]*/.exec(path)?.[0] ?? path;
+  const [first = ''] = path.split('.', 1);
+  return first;
 }
 
 /** Folds case as lenient JSON readers do it: U+212A is a K and U+017F an S. */
-function fold(name: string): string {
+export function fold(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
-function loosen(name: string): string {
+export function loosen(name: string): string {
   return fold(name).replaceAll('_', '');
 }
 
@@ -85,17 +102,29 @@ export interface PlacedValues {
  * (decision 3.19). `params` of a form hold its text fields.
  * @throws GatewayError `ambiguous_body` for a second, contradicting place of the model and for values of another type
  */
-export function fillPlaces(params: Record<string, unknown>, path: string, dialect: Dialect | undefined): PlacedValues {
-  if (dialect === undefined) {
-    const model = ownValue(params, 'model');
-    const stream = ownValue(params, 'stream');
-    return { model: typeof model === 'string' ? model : undefined, stream: stream === true || stream === 'true' };
-  }
-  const model = readModel(params, path, dialect);
+export function fillPlaces(params: Record<string, unknown>, path: string, operation: Operation): PlacedValues {
+  const { dialect } = operation;
+  const found = dialect === undefined ? ownValue(params, 'model') : readModel(params, path, dialect);
+  const model = typeof found === 'string' ? asRead(found, operation) : undefined;
   if (model !== undefined) params['model'] = model;
+  // Of a body that nobody understands a stream switch says nothing.
+  if (!operation.known) return { model, stream: false };
+  if (dialect === undefined) {
+    const switched = ownValue(params, 'stream');
+    return { model, stream: switched === true || switched === 'true' };
+  }
   const stream = readStream(params, path, dialect.stream);
   if (stream !== undefined) params['stream'] = stream;
   return { model, stream: stream === true };
+}
+
+/**
+ * A model in the one form that policy sees. No name begins or ends with a blank, and a provider might leave it out.
+ * @throws GatewayError `ambiguous_body`
+ */
+function asRead(model: string, { modelsIgnoreCase }: Operation): string {
+  if (model.trim() !== model) throw ambiguous('The name of the model begins or ends with a blank.');
+  return modelsIgnoreCase ? model.toLowerCase() : model;
 }
 
 function readModel(params: Readonly<Record<string, unknown>>, path: string, dialect: Dialect): string | undefined {
@@ -182,18 +211,27 @@ export function readPlace(place: Place, params: Readonly<Record<string, unknown>
       return ownValue(params, place.field);
     case 'path': {
       const captured = place.pattern.exec(pathOnly(path))?.[1];
-      return captured === undefined ? undefined : decodeEscapes(captured);
+      return captured === undefined ? undefined : plainName(decodeEscapes(captured));
     }
     case 'query':
       return queryValue(path, place.name);
   }
 }
 
+/** A name that a server may cut off or decode once more than it should would lead elsewhere (decision 3.18). */
+function plainName(name: string): string {
+  if (UNSAFE_IN_PATH.test(name)) throw ambiguous('The name in the path holds a path parameter, a blank or an escape of an escape.');
+  return name;
+}
+
+/** The name of a parameter is taken in any case, since some servers do; of two that differ in nothing else nobody knows which one counts. */
 function queryValue(path: string, name: string): string | undefined {
   let found: string | undefined;
-  for (const pair of queryOf(path).split('&')) {
+  const query = queryOf(path);
+  if (query.includes(';')) throw ambiguous('The query holds a raw ";", which some servers take for a separator.');
+  for (const pair of query.split('&')) {
     const equals = pair.indexOf('=');
-    if (decodeEscapes(equals === -1 ? pair : pair.slice(0, equals)) !== name) continue;
+    if (fold(decodeEscapes(equals === -1 ? pair : pair.slice(0, equals)).trim()) !== name) continue;
     if (found !== undefined) throw ambiguous(`The query has "${name}" twice.`);
     found = equals === -1 ? '' : decodeEscapes(pair.slice(equals + 1).replaceAll('+', ' '));
   }

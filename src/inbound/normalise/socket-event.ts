@@ -46,14 +46,29 @@ export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEven
     if (!GOVERNED.includes(name) && GOVERNED.includes(name.toLowerCase()))
       throw ambiguous(`The name "${name.slice(0, 60)}" differs from another only in case.`);
   }
-  if (type === rule.update) refuseTwice(bytes, 'session');
+  if (rule.updates.includes(type)) refuseOddSettings(bytes, value['session'], rule);
   return { type, bytes, text, value };
 }
 
-/** The scan of an event watches one member; the settings are looked at when they come. */
-function refuseTwice(bytes: Uint8Array, member: string): void {
-  const { doubt } = parseSafeJson(bytes, { chain: [member] });
-  if (doubt !== undefined) throw ambiguous(doubt.message);
+/** The scan of an event watches one member; the settings, and in them the way to each model beside the session's own, are looked at when they come. */
+function refuseOddSettings(bytes: Uint8Array, session: unknown, { sideModels }: SocketRule): void {
+  for (const path of ['model', ...sideModels]) {
+    const names = path.split('.');
+    const { doubt } = parseSafeJson(bytes, { chain: ['session', ...names.slice(0, -1)] });
+    if (doubt !== undefined) throw ambiguous(doubt.message);
+    let at: unknown = session;
+    for (const name of names) {
+      if (!isMap(at)) break;
+      const other = Object.keys(at).find((known) => known !== name && known.toLowerCase() === name);
+      if (other !== undefined) throw ambiguous(`The name "${other.slice(0, 60)}" differs from "${name}" only in case.`);
+      at = at[name];
+    }
+  }
+}
+
+/** What a call says, without a model: in formats whose sessions have one, calls cannot name another. */
+export function withoutModel(said: unknown): unknown {
+  return isMap(said) ? Object.fromEntries(Object.entries(said).filter(([name]) => name !== 'model')) : said;
 }
 
 /**

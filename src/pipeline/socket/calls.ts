@@ -2,7 +2,7 @@ import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId } from '../../inbound/normalise/socket-event.ts';
+import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId, withoutModel } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
 import { endsHere } from '../../outbound/connectors/seen-usage.ts';
@@ -57,6 +57,9 @@ export class SocketCalls {
   #settings: Readonly<Record<string, unknown>> = {};
   /** Bytes of the shared budget that these hold. */
   #settingsHeld = 0;
+  /** Changes of them that went to the server and that it has not told yet, and how many. */
+  #unconfirmed: Readonly<Record<string, unknown>> = {};
+  #unconfirmedCount = 0;
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
@@ -89,25 +92,52 @@ export class SocketCalls {
     buffers.give(this.#settingsHeld);
     this.#settingsHeld = bytes;
     this.#settings = settings;
+    this.#unconfirmedCount = Math.max(0, this.#unconfirmedCount - 1);
+    if (this.#unconfirmedCount === 0) this.#unconfirmed = {};
     const { model } = settings;
     if (typeof model === 'string') this.#model = model;
   }
 
   /** Judges what a client event asks for. */
   async ask(event: ClientEvent): Promise<OpenCall> {
-    const { create, createIn, update } = this.#rule;
+    const { create, createIn } = this.#rule;
     const said = saidIn(event, createIn);
+    if (this.#hasSession && this.#namesAnother(said)) return this.refuseEvent(anotherModel());
     // A format with other events than this one names the one that failed.
-    const named = update === undefined ? event : withEventId(event, `gw_${uuidv7(this.#pipeline.clock.now())}`);
-    const call = { ...named, paramsIn: createIn, modelIsFixed: update !== undefined };
-    const body = event.type === create && createIn === '' ? event.bytes : encoded(callParams(this.#settings, said, this.#model));
-    const judged = await this.#judge(body, call);
+    const named = this.#hasSession ? withEventId(event, `gw_${uuidv7(this.#pipeline.clock.now())}`) : event;
+    const call = { ...named, paramsIn: createIn, modelIsFixed: this.#hasSession };
+    const own = event.type === create && createIn === '' ? event.bytes : undefined;
+    // The server may refuse a change that it was told and not answered yet: the call must be allowed with it and without it.
+    if (own === undefined && this.#unconfirmedCount > 0) {
+      const before = await this.#judgeOnly(this.#paramsOf(this.#settings, said), call);
+      if (!before.allowed) return before;
+    }
+    const judged = await this.#judge(own ?? this.#paramsOf({ ...this.#settings, ...this.#unconfirmed }, said), call);
     if (judged.allowed) {
       this.#asked.push(judged);
       if (named !== event) judged.exchange.sendBytes ??= Buffer.from(named.text);
-      if (update === undefined) this.#model = judged.exchange.sendModel ?? this.#model;
+      if (!this.#hasSession) this.#model = judged.exchange.sendModel ?? this.#model;
     }
     return judged;
+  }
+
+  /** Calls go by settings that their client can change, one of them the model. */
+  get #hasSession(): boolean {
+    return this.#rule.updates.length > 0;
+  }
+
+  #namesAnother(said: unknown): boolean {
+    const named = stringAt(said, 'model');
+    return named !== undefined && this.#model !== undefined && named.toLowerCase() !== this.#model.toLowerCase();
+  }
+
+  #paramsOf(settings: Readonly<Record<string, unknown>>, said: unknown): Uint8Array {
+    return encoded(callParams(settings, this.#hasSession ? withoutModel(said) : said, this.#model));
+  }
+
+  /** Judges an event that nobody understands: what it asks for is hidden, so that it passes only where no rule needs to know that. */
+  askUnknown(event: ClientEvent): Promise<OpenCall> {
+    return this.#judgeOnly(encoded({}), { ...event, paramsIn: '', modelIsFixed: true }, { ...this.#operation, known: false });
   }
 
   /** Judges a change of the settings once for each model that it names anew; undefined when it names none. */
@@ -131,6 +161,8 @@ export class SocketCalls {
       if (!sideJudged.allowed) return sideJudged;
       judged ??= sideJudged;
     }
+    this.#unconfirmed = { ...this.#unconfirmed, ...(typeof session === 'object' ? session : {}) };
+    this.#unconfirmedCount += 1;
     return judged;
   }
 
@@ -168,7 +200,7 @@ export class SocketCalls {
   /** The call that an error of the server ended before it began. */
   failed(event: ServerEvent): OpenCall | undefined {
     const at = this.#asked.findIndex(({ eventId, lane }) =>
-      event.causedBy === undefined && this.#rule.update === undefined ? lane === event.lane : eventId === event.causedBy,
+      event.causedBy === undefined && !this.#hasSession ? lane === event.lane : eventId === event.causedBy,
     );
     return at === -1 ? undefined : this.#asked.splice(at, 1)[0];
   }
@@ -250,7 +282,12 @@ export class SocketCalls {
     return call;
   }
 
-  async #judge(body: Uint8Array | GatewayError, event: CallEvent | undefined, settingsOnly = false): Promise<OpenCall> {
+  async #judge(
+    body: Uint8Array | GatewayError,
+    event: CallEvent | undefined,
+    settingsOnly = false,
+    operation = this.#operation,
+  ): Promise<OpenCall> {
     const { buffers, clock } = this.#pipeline;
     const startedAt = clock.monotonic();
     const held = body instanceof GatewayError ? 0 : body.length;
@@ -258,7 +295,7 @@ export class SocketCalls {
     const full = room
       ? undefined
       : new GatewayError('overloaded', 'Too many calls of this WebSocket are under way; try again in a moment.');
-    const call = { opened: this.#opened, operation: this.#operation, body: full ?? body, event, settingsOnly };
+    const call = { opened: this.#opened, operation, body: full ?? body, event, settingsOnly };
     const exchange = beginSocketCall(call, this.#pipeline);
     const end = await walkLine(exchange, this.#pipeline);
     // No event has an idempotency key, so nothing is answered again.
@@ -280,8 +317,8 @@ export class SocketCalls {
   }
 
   /** Judges what is no call of its own: if it is allowed it leaves no record. */
-  async #judgeOnly(body: Uint8Array | GatewayError, event: CallEvent | undefined): Promise<OpenCall> {
-    const judged = await this.#judge(body, event, true);
+  async #judgeOnly(body: Uint8Array | GatewayError, event: CallEvent | undefined, operation?: Operation): Promise<OpenCall> {
+    const judged = await this.#judge(body, event, true, operation);
     if (!judged.allowed) return judged;
     this.#pipeline.buffers.give(judged.held);
     return { ...judged, held: 0 };
@@ -291,6 +328,10 @@ export class SocketCalls {
 /** What a call that has begun is known by. */
 function keyOf({ responseId, lane }: ServerEvent): string {
   return responseId ?? lane ?? '';
+}
+
+function anotherModel(): GatewayError {
+  return new GatewayError('ambiguous_body', 'The event names another model than its session has.');
 }
 
 function aboutCall(eventId: string | undefined, lane: string | undefined): { eventId?: string; lane?: string } {

@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { readClientEvent } from '../../inbound/normalise/socket-event.ts';
+import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline } from '../stage.ts';
@@ -128,17 +128,26 @@ export class MeteredSocket {
       return undefined;
     }
     this.#pipeline.events.webSocketMessage('up');
-    let event: ReturnType<typeof readClientEvent>;
+    let event: ClientEvent;
     try {
       event = readClientEvent(payload, this.#rule);
     } catch (error) {
       if (error instanceof GatewayError) return this.#calls.refuseEvent(error).then((call) => this.#refuse(call));
       throw error;
     }
-    if (event.type === this.#rule.create) return this.#calls.ask(event).then((call) => this.#goOn(call, opcode, payload));
-    if (event.type === this.#rule.update) return this.#calls.askSettings(event).then((call) => this.#goOn(call, opcode, payload));
-    this.#toUpstream(opcode, payload);
-    return undefined;
+    const judged = this.#judge(event);
+    if (judged === undefined) {
+      this.#toUpstream(opcode, payload);
+      return undefined;
+    }
+    return judged.then((call) => this.#goOn(call, opcode, payload));
+  }
+
+  #judge(event: ClientEvent): Promise<OpenCall | undefined> | undefined {
+    const { create, updates, passes, cancel } = this.#rule;
+    if (passes.includes(event.type) || event.type === cancel) return undefined;
+    if (event.type === create) return this.#calls.ask(event);
+    return updates.includes(event.type) ? this.#calls.askSettings(event) : this.#calls.askUnknown(event);
   }
 
   async #goOn(call: OpenCall | undefined, opcode: number, payload: Buffer): Promise<void> {

@@ -1,5 +1,6 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
-import { deny } from '../refusals.ts';
+import { deny, hiddenCost } from '../refusals.ts';
+import { hidesCost } from './estimate.ts';
 import type { Stage } from '../stage.ts';
 
 /** The cap that policy sets for one request, against its estimate after all mutations (specification, "Errors"; decision 4.6). */
@@ -7,6 +8,7 @@ export const caps: Stage = {
   name: 'caps',
   run(exchange) {
     const cap = exchange.verdict?.effects.usd_max;
+    if (cap !== undefined && exchange.isCall && hidesCost(exchange)) return hiddenCost();
     const estimate = exchange.estimate?.costPico;
     if (cap === undefined || estimate === undefined || estimate <= (parseUsd(cap) ?? 0n)) return undefined;
     exchange.traceAttributes = { cost_estimate_usd: usdFromPico(estimate), budget_usd_max: cap };

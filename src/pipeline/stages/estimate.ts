@@ -11,6 +11,11 @@ export const estimate: Stage = {
   },
 };
 
+/** Whether nobody can say what the call may cost, because its operation is not understood. */
+export function hidesCost({ provider, operation }: Exchange): boolean {
+  return provider !== undefined && operation?.known === false;
+}
+
 export function estimateCall(exchange: Exchange, { settings }: Pipeline): Exchange['estimate'] {
   const { price, operation, request } = exchange;
   // A handshake costs nothing; what is asked for on the socket is estimated call by call.

@@ -1,7 +1,7 @@
 import { encodingOf } from '../../base/lib/decoder.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
-import { boundaryOf, isMultipart } from '../../inbound/normalise/body.ts';
+import { boundaryOf, isMultipart, refuseSeveralTypes } from '../../inbound/normalise/body.ts';
 import { MultipartReader } from '../../inbound/normalise/multipart.ts';
 import { decodeBody, refuseUnreadable } from '../decode-body.ts';
 import type { Exchange } from '../exchange.ts';
@@ -16,6 +16,7 @@ export const read: Stage = {
     const { body } = exchange;
     if (!body || body.declaredLength === 0) return undefined;
     const parsed = exchange.door === 'direct' || exchange.actionType !== 'http.request';
+    if (parsed && exchange.door !== 'direct') refuseSeveralTypes(exchange.head.rawHeaders);
     if (parsed) return isLargeForm(exchange, body, pipeline) ? readForm(exchange, body, pipeline) : readWhole(exchange, body, pipeline);
     exchange.streamed = new PassingBody(body.stream(), body.declaredLength);
     return undefined;

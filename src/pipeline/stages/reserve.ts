@@ -4,8 +4,9 @@ import type { Spender } from '../../services/spend-book.ts';
 import { capAttributes, capCode } from '../cap-reached.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
-import { deny } from '../refusals.ts';
+import { deny, hiddenCost } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
+import { hidesCost } from './estimate.ts';
 
 /**
  * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before
@@ -15,11 +16,16 @@ export const reserve: Stage = {
   name: 'reserve',
   run(exchange, pipeline) {
     const { estimate, verdict } = exchange;
-    if (!estimate || !exchange.isCall) return undefined;
+    const hidden = hidesCost(exchange);
+    if (!exchange.isCall || (!estimate && !hidden)) return undefined;
     const { budgets } = pipeline;
     const monthly = verdict?.effects.monthly_usd_max;
-    const answer = budgets.reserve(spenderOf(exchange), estimate.reservePico, monthly === undefined ? undefined : parseUsd(monthly));
+    const answer = budgets.reserve(spenderOf(exchange), estimate?.reservePico ?? 0n, monthly === undefined ? undefined : parseUsd(monthly));
     if (isExceeded(answer)) return exceeded(exchange, answer);
+    if (answer.capped && hidden) {
+      budgets.release(answer);
+      return hiddenCost();
+    }
     exchange.reservation = answer;
     return answer.capped ? writeIntent(exchange, pipeline) : undefined;
   },

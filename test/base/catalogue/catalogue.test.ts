@@ -131,7 +131,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro%3AgenerateContent', 'ai.infer', 'gemini_generate', true],
     ['gemini', 'POST', '/v1beta/models/gemini-embedding-001:batchEmbedContents', 'ai.embed', 'gemini_embed', true],
     ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:countTokens', 'http.request', undefined, true],
-    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:newVerb', 'ai.infer', undefined, false],
+    ['gemini', 'POST', '/v1beta/models/gemini-2.5-pro:newVerb', 'ai.infer', 'gemini_generate', false],
     ['gemini', 'POST', '/v1beta/interactions', 'ai.infer', 'gemini_interactions', true],
     ['gemini', 'GET', '/v1beta/models/gemini-2.5-pro', 'http.request', undefined, true],
     ['gemini', 'POST', '/upload/v1beta/files', 'http.request', undefined, true],
@@ -168,7 +168,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ['bedrock', 'POST', '/model/us.cohere.embed-v4%3A0/invoke', 'ai.embed', 'bedrock_embed', true],
     ['bedrock', 'POST', '/model/x/count-tokens', 'http.request', undefined, true],
     ['bedrock', 'POST', '/guardrail/g/version/DRAFT/apply', 'ai.moderate', undefined, true],
-    ['bedrock', 'POST', '/model/x/new-verb', 'ai.infer', undefined, false],
+    ['bedrock', 'POST', '/model/x/new-verb', 'ai.infer', 'bedrock_invoke', false],
     [
       'vertex',
       'POST',
@@ -178,7 +178,7 @@ t.test('provider, method and path give the operation', async (t) => {
       true,
     ],
     ['vertex', 'POST', '/v1beta1/projects/p/locations/l/endpoints/123:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
-    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/123:predict', 'ai.infer', undefined, false],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/123:predict', 'ai.infer', 'vertex_endpoint', false],
     ['vertex', 'POST', '/v1/publishers/google/models/gemini-x:streamGenerateContent', 'ai.infer', 'gemini_generate', true],
     ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/google/models/imagen-4:predict', 'ai.infer', 'gemini_predict', true],
     [
@@ -343,7 +343,7 @@ t.test('no host, method or path makes a look-up throw', async (t) => {
         catalogue.providerForHost(text);
         catalogue.domain(text);
         catalogue.price(text, text);
-        return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer');
+        return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer' || operation.actionType === 'http.request');
       }),
       { numRuns: 300 },
     ),

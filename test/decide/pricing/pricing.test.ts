@@ -137,11 +137,12 @@ t.test('deep values are walked to a bound and not beyond', async (t) => {
   t.equal(countTokens([deep]), 0);
 });
 
-t.test('the estimate takes the maximum that the call sets, the first present of its dialect', async (t) => {
+t.test('the estimate takes the largest maximum that the call sets in any name that its dialect reads', async (t) => {
   const messages = [{ role: 'user', content: 'hello' }];
   const table: readonly [string, Record<string, unknown>, number][] = [
     ['max_tokens', { messages, max_tokens: 100 }, 100],
-    ['the newer name first', { messages, max_tokens: 100, max_completion_tokens: 50 }, 50],
+    ['the larger of two names', { messages, max_tokens: 100, max_completion_tokens: 50 }, 100],
+    ['whichever that is', { messages, max_tokens: 1, max_completion_tokens: 60_000 }, 60_000],
     ['null is absent', { messages, max_completion_tokens: null, max_tokens: 7 }, 7],
     ['zero is a value', { messages, max_tokens: 0 }, 0],
     ['times n', { messages, max_tokens: 100, n: 3 }, 300],

@@ -1,7 +1,7 @@
-import type { Condition } from '../decide/policy/condition.ts';
-import type { Facts } from '../decide/policy/facts.ts';
-import type { Field } from '../decide/policy/fields.ts';
-import { compilePredicate } from '../decide/policy/predicate.ts';
+import type { Condition } from './condition.ts';
+import type { Facts } from './facts.ts';
+import type { Field } from './fields.ts';
+import { compilePredicate } from './predicate.ts';
 
 /** Whether the value of a field is known, missing included; of a record only some are. */
 export type IsKnown = (field: Field) => boolean;

@@ -1,0 +1,58 @@
+import type { NameRule, Operation, Provider } from './types.ts';
+
+/** How much of a request is understood, and in which form policy sees it. */
+export interface Reading {
+  /** How the names of its body are written. */
+  readonly names: NameRule;
+  /** Its provider ignores the case of paths, of names of models: policy sees them in lower case, and rules are compared in lower case with them. */
+  readonly foldsPath: boolean;
+  readonly foldsModel: boolean;
+  /** The model that the provider will take cannot be known. */
+  readonly hidesModel: boolean;
+  /** What the body means is not known, so neither its stream switch nor its other params nor what it may cost. */
+  readonly hidesBody: boolean;
+}
+
+/** Of a request that is understood as it is written. */
+export const PLAIN_READING: Reading = Object.freeze({
+  names: 'exact',
+  foldsPath: false,
+  foldsModel: false,
+  hidesModel: false,
+  hidesBody: false,
+});
+
+/** The model that a path names, as policy sees it; undefined when it names none, or none that can be read. */
+export function modelInPath({ dialect, modelsIgnoreCase }: Operation, path: string): string | undefined {
+  const [route = ''] = path.split('?', 1);
+  for (const place of dialect?.model ?? []) {
+    const found = place.in === 'path' ? place.pattern.exec(route)?.[1] : undefined;
+    const model = found === undefined ? undefined : decoded(found);
+    if (model !== undefined) return modelsIgnoreCase ? model.toLowerCase() : model;
+  }
+  return undefined;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param hasModel the model was found where the provider reads it */
+export function readingOf(provider: Provider | undefined, operation: Operation | undefined, hasModel: boolean): Reading {
+  if (provider === undefined || operation === undefined) return PLAIN_READING;
+  const { known, dialect, modelsIgnoreCase } = operation;
+  const names = dialect?.names ?? 'exact';
+  const stored = dialect?.modelStored === true;
+  if (known && !stored && !modelsIgnoreCase && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
+  return {
+    names,
+    foldsPath: provider.pathsIgnoreCase,
+    foldsModel: modelsIgnoreCase,
+    hidesModel: !hasModel && (!known || stored),
+    hidesBody: !known,
+  };
+}
