@@ -14,8 +14,8 @@ import { type FollowedStream, followStream } from '../followed-stream.ts';
 import { closeExchange, type RunResult, walkLine } from '../run.ts';
 import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
-import { takeSeen } from '../stages/meter.ts';
 import { stopMembers, stopText } from '../stop-event.ts';
+import { takeSeen, takeUnreported } from '../unreported-usage.ts';
 import { SocketAnswer } from './socket-answer.ts';
 
 /** One call on the socket, from its judgement to its record. */
@@ -168,6 +168,7 @@ export class SocketCalls {
   /** Ends the call, whatever became of it. */
   close(call: OpenCall): Promise<RunResult> {
     takeSeen(call.exchange, call.followed?.seen);
+    takeUnreported(call.exchange, call.followed?.seen);
     for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
     this.#pipeline.buffers.give(call.held);
     return closeExchange(call.exchange, this.#pipeline, call.failure);
