@@ -11,7 +11,12 @@ import { towards } from '../support/upstreams.ts';
 import { closing, opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
 
 /** Output of gpt-4o costs 15 USD per million tokens. */
-const create = (maxTokens: number, input = 'x') => ({ type: 'response.create', model: 'gpt-4o-2024-05-13', input, max_output_tokens: maxTokens });
+const create = (maxTokens: number, input = 'x') => ({
+  type: 'response.create',
+  model: 'gpt-4o-2024-05-13',
+  input,
+  max_output_tokens: maxTokens,
+});
 
 t.test('the cap of one request refuses a response, and the socket goes on', async (t) => {
   const bundle = bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "0.015"}}}\n');

@@ -117,7 +117,11 @@ t.test('OpenAI streams whose programs ask for no usage', async (t) => {
               function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
             },
           ];
-          const stream = client.chat.completions.stream({ model: 'gpt-4o-2024-05-13', messages: [{ role: 'user', content: 'weather' }], tools });
+          const stream = client.chat.completions.stream({
+            model: 'gpt-4o-2024-05-13',
+            messages: [{ role: 'user', content: 'weather' }],
+            tools,
+          });
           const [call] = (await stream.finalMessage()).tool_calls ?? [];
           t.match(call, { function: { name: 'get_weather', arguments: '{"city":"Bern"}' } });
           t.match(await recordOf(t, place), { metering });

@@ -49,7 +49,11 @@ const NOTHING = { tokens_in: 0, tokens_out: 0, usage_reported: false, cost_usd: 
 t.test('a stream is asked for its usage where a cap or limit watches it, and its caller sees nothing of that', async (t) => {
   const watched: readonly (readonly [string, string, readonly string[] | undefined])[] = [
     ['the cap of one request', bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "1"}}}\n'), undefined],
-    ['the cap of a project', bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {monthly_usd_max: "1"}}}\n'), undefined],
+    [
+      'the cap of a project',
+      bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {monthly_usd_max: "1"}}}\n'),
+      undefined,
+    ],
     ['a limit that caps', ALLOW_ALL, ['cap']],
     ['a limit that alerts', ALLOW_ALL, ['alert']],
   ];
@@ -209,7 +213,11 @@ t.test('a client that leaves before the last bytes, where the usage stands, pays
   await limit(governed, ['cap']);
   t.match(await untilLeft(governed, ASK, start.length), { decision: 'allow', metering: SET_ASIDE }, 'a large answer');
   const prompt = { tokens_in: 7, tokens_out: 0, usage_reported: false, cost_usd: exactly('0.000035') };
-  t.match(await untilLeft(governed, { ...ASK, stream: true }, 0), { stream_outcome: 'aborted', metering: prompt }, 'a stream that said nothing');
+  t.match(
+    await untilLeft(governed, { ...ASK, stream: true }, 0),
+    { stream_outcome: 'aborted', metering: prompt },
+    'a stream that said nothing',
+  );
 });
 
 t.test('who cannot be asked is not: an old Azure interface, a call about data sources, a caller that asks in another way', async (t) => {

@@ -11,6 +11,7 @@ import { beginSocketCall } from '../begin.ts';
 import type { CapReached } from '../cap-reached.ts';
 import type { Exchange } from '../exchange.ts';
 import { type FollowedStream, followStream } from '../followed-stream.ts';
+import { intendAnswer } from '../intent.ts';
 import { closeExchange, type RunResult, walkLine } from '../run.ts';
 import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
@@ -135,10 +136,19 @@ export class SocketCalls {
     return [...this.#begun.values()].find(({ lane }) => lane === event.lane);
   }
 
-  /** The server has begun a call: one that the client asked for, or one by itself, which is judged now. */
+  /**
+   * The server has begun a call: one that the client asked for, or one by itself, which is judged now. Of one that goes on behind this event nothing is to be passed
+   * before it is certain that it will have a record (decision 6.8).
+   */
   begin(event: ServerEvent): OpenCall | Promise<OpenCall> {
     const asked = this.#takeAsked(event);
-    return asked ? this.#began(asked, event) : this.#judgeBegun(event);
+    const begun = asked ? this.#began(asked, event) : this.#judgeBegun(event);
+    if (event.kind === 'done') return begun;
+    return begun instanceof Promise ? begun.then((call) => this.#intended(call)) : this.#intended(begun);
+  }
+
+  #intended(call: OpenCall): OpenCall | Promise<OpenCall> {
+    return (call.allowed && intendAnswer(call.exchange, this.#pipeline)?.then(() => call)) || call;
   }
 
   /** What the server reports of a model beside the calls is a call that is over. */

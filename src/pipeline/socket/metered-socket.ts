@@ -262,6 +262,8 @@ export class MeteredSocket {
     if (error instanceof WebSocketFault) this.#end(error.code, error.message, { clientGone: true });
     else if (error instanceof GatewayError && error.code === 'overloaded')
       this.#end(TRY_AGAIN, 'all buffers are in use', { clientGone: true });
+    else if (error instanceof GatewayError && error.code === 'record_store_unavailable')
+      this.#end(TRY_AGAIN, 'no record can be stored', { clientGone: true });
     else {
       this.#pipeline.log.error({ err: error }, 'a WebSocket failed unexpectedly');
       this.#end(INTERNAL_ERROR, 'a fault of the gateway', { clientGone: true });
