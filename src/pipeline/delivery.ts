@@ -12,12 +12,13 @@ import type { CapReached } from './cap-reached.ts';
 import { asksDeferred } from './deferred-call.ts';
 import type { Delivered, Exchange } from './exchange.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
-import { markOf, sendEnvelope } from './send.ts';
+import { HOLD_BYTES, passesAtOnce, sendHeld } from './held-answer.ts';
+import { intendAnswer } from './intent.ts';
+import { Opening } from './opening.ts';
+import { markOf } from './send.ts';
 import type { Pipeline } from './stage.ts';
 import { stopEvent } from './stop-event.ts';
 
-/** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
-const HOLD_BYTES = 64 * 1024;
 /** How long a stream's end is waited for after its terminal event (decision 7.9). */
 const END_GRACE_MS = 250;
 const NOTHING = new Uint8Array(0);
@@ -53,6 +54,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #budgeted = 0;
+  readonly #opening = new Opening();
   #trailers: readonly string[] = [];
   #tailTimer: (() => void) | undefined;
   #decoding: Promise<void> | undefined;
@@ -117,11 +119,12 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#followed = head.eventStream ? followStream(this.#exchange, this.#pipeline) : undefined;
     this.#meter = createAnswerMeter(this.#exchange, head, this.#followed);
     this.#empty = empty;
-    if (!empty && (head.eventStream || this.#passesAtOnce(head))) this.#startStreaming();
+    if (!empty && (head.eventStream || passesAtOnce(this.#exchange, head))) this.#open();
   }
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
+    if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     const more = this.#take(chunk);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
     return more;
@@ -138,6 +141,10 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   onEnd(trailers: readonly string[]): void {
+    if (this.#opening.isWaiting) {
+      this.#opening.later(() => this.onEnd(trailers));
+      return;
+    }
     this.#trailers = filterResponseTrailers(trailers);
     if (this.#decoding) void this.#decoding.then(() => this.#finish());
     else this.#finish();
@@ -145,6 +152,10 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onError(error: GatewayError, h2Code?: number): void {
     if (this.#finished) return;
+    if (this.#opening.isWaiting) {
+      this.#opening.later(() => this.onError(error, h2Code));
+      return;
+    }
     this.#h2Code = h2Code;
     // What breaks after the terminal event takes nothing from the client.
     if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
@@ -163,8 +174,9 @@ export class Delivery implements UpstreamEvents, Delivered {
     } else if (this.#streaming) {
       for (const chunk of this.#held) this.#reply.write(chunk);
       this.#reply.end(this.#trailers);
-    } else {
-      this.#sendHeld(record);
+    } else if (this.#head) {
+      const answer = { head: this.#head, body: this.heldBody(), trailers: this.#trailers, empty: this.#empty };
+      sendHeld(this.#exchange, this.#reply, record, answer);
     }
     this.#held = [];
   }
@@ -190,15 +202,37 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   /**
-   * What is too large to be held, and what a host that is no AI host sends without saying how long it is: that may be a stream of any kind, and a gRPC client
-   * waits for one message before it says the next. Its end is kept back all the same.
+   * Begins to send the answer, when it is certain that the id in its head leads to a record (decision 6.8).
+   * @returns as `onData`
    */
-  #passesAtOnce({ bodiless, contentLength }: AnswerHead): boolean {
-    if (this.#exchange.door !== 'proxied' || bodiless) return false;
-    return contentLength === undefined ? this.#exchange.provider === undefined : contentLength > HOLD_BYTES;
+  #open(): boolean {
+    const intent = intendAnswer(this.#exchange, this.#pipeline);
+    if (intent === undefined) return this.#sendBegun();
+    this.#opening.wait(intent, {
+      on: (replay) => {
+        const more = this.#sendBegun();
+        if (replay() && more) this.#resume();
+      },
+      failed: (error) => this.#cannotBegin(error),
+    });
+    return false;
   }
 
-  /** @returns false when the head cannot be written: the call ends then, as 502 with a record (decision 3.22), and whoever reads the upstream goes on */
+  #sendBegun(): boolean {
+    if (this.#finished || !this.#startStreaming()) return true;
+    let more = true;
+    for (const held of this.#held) more = this.#reply.write(held);
+    this.#held = [];
+    return more;
+  }
+
+  /** The call ends, as 502 with a record (decision 3.22), or as what the store says. */
+  #cannotBegin(cause: unknown): void {
+    this.#handle?.abort();
+    this.onError(cause instanceof GatewayError ? cause : new GatewayError('internal', 'The answer could not be begun.', { cause }));
+  }
+
+  /** @returns false when the head cannot be written: the call ends then, and whoever reads the upstream goes on */
   #startStreaming(): boolean {
     const head = this.#head;
     if (!head) return false;
@@ -206,10 +240,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     try {
       this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
     } catch (error) {
-      this.#handle?.abort();
-      this.onError(
-        error instanceof GatewayError ? error : new GatewayError('internal', 'The answer could not be begun.', { cause: error }),
-      );
+      this.#cannotBegin(error);
       return false;
     }
     this.#streaming = true;
@@ -227,11 +258,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     else this.#meter?.push(chunk);
     if (this.#heldBytes <= HOLD_BYTES) return true;
     if (this.#exchange.door === 'direct') return this.#holdLarge(chunk.length);
-    if (!this.#startStreaming()) return true;
-    let more = true;
-    for (const held of this.#held) more = this.#reply.write(held);
-    this.#held = [];
-    return more;
+    return this.#open();
   }
 
   /** The structured API's envelope needs the whole body; it is counted against the shared budget. */
@@ -367,26 +394,5 @@ export class Delivery implements UpstreamEvents, Delivered {
   #giveBack(): void {
     this.#pipeline.buffers.give(this.#budgeted);
     this.#budgeted = 0;
-  }
-
-  #sendHeld(record: ExecutionRecord): void {
-    const head = this.#head;
-    if (!head) return;
-    const mark = markOf(this.#exchange, record.record_hash);
-    if (this.#exchange.door === 'direct') {
-      sendEnvelope(this.#exchange, this.#reply, record, head, this.heldBody());
-      return;
-    }
-    const headers = governedHeaders(mark, head.headers);
-    if (head.bodiless || this.#empty) {
-      this.#reply.head(head.status, headers, head.contentLength, this.#empty);
-      this.#reply.end(this.#trailers);
-    } else if (this.#trailers.length > 0) {
-      this.#reply.head(head.status, headers);
-      for (const chunk of this.#held) this.#reply.write(chunk);
-      this.#reply.end(this.#trailers);
-    } else {
-      this.#reply.sendWhole(head.status, headers, this.heldBody());
-    }
   }
 }

@@ -209,7 +209,9 @@ export class Exchange {
 
   /** What is set aside for the call; the runner settles it. */
   reservation: Reservation | undefined;
-  /** What is charged if the process ends before the call does; kept for streams that may grow beyond it. */
+  /** The record that the call will have if the process ends before it does is stored, or being so. */
+  hasIntent = false;
+  /** What is charged then; kept for streams that may grow beyond it. */
   intent: UnhashedRecord | undefined;
   /** Its cost, once that is counted. */
   counted: Counted | undefined;

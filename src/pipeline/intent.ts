@@ -11,15 +11,30 @@ import { estimatedMetering, meteringFrom } from './metering-of.ts';
 import { recordOf } from './record-of.ts';
 import type { Pipeline } from './stage.ts';
 
-const MESSAGE = 'The gateway ended while this call was under way; it is charged at what was set aside for it.';
+const ENDED = 'The gateway ended while this call was under way';
 
 /** Stores the record that this call will have if nothing else is ever heard of it (decision 6.8). @throws GatewayError `record_store_unavailable` */
 export async function writeIntent(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
   const { store, clock, settings } = pipeline;
   const value = intentOf(exchange, recordOf(exchange, pipeline, clock.now()));
-  await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
+  // From now on: what is committed behind it, while it is still being written, takes it away.
+  exchange.hasIntent = true;
+  try {
+    await store.commit(undefined, [{ op: 'put', space: SPACE, key: exchange.recordId, value }]);
+  } catch (error) {
+    exchange.hasIntent = false;
+    throw error;
+  }
   if (settings.stopAtCap) exchange.intent = value;
   return undefined;
+}
+
+/**
+ * The same before anything of an answer leaves whose record is not stored yet: whoever has seen its id finds a record, however the process ends.
+ * @returns undefined when one is stored already
+ */
+export function intendAnswer(exchange: Exchange, pipeline: Pipeline): Promise<undefined> | undefined {
+  return exchange.hasIntent ? undefined : writeIntent(exchange, pipeline);
 }
 
 /**
@@ -42,14 +57,17 @@ export function removeIntent(recordId: string, { store, log }: Pipeline): void {
     .catch((error: unknown) => log.warn({ err: error, record_id: recordId }, 'an intent could not be removed; the next start charges it'));
 }
 
+/** What was set aside is charged whether or not a cap holds the call: the provider has worked for it, and nothing more is known. */
 function intentOf(exchange: Exchange, record: UnhashedRecord): UnhashedRecord {
+  const metering = exchange.reservation && estimatedMetering(exchange);
+  const message = metering ? `${ENDED}; it is charged at what was set aside for it.` : `${ENDED}.`;
   return {
     ...record,
     decision: 'error',
-    reason: MESSAGE,
+    reason: message,
     reason_codes: ['gateway_restarted'],
-    metering: estimatedMetering(exchange),
-    error: { code: 'gateway_restarted', message: MESSAGE },
+    metering,
+    error: { code: 'gateway_restarted', message },
   };
 }
 

@@ -15,7 +15,7 @@ const MESSAGE =
   'The record could not be written when the call ended, so that its answer was not given to its end; it is charged what it cost.';
 /** How long after a failure the store is asked again. */
 const RETRY_MS = 1_000;
-/** Records that no intent stands for may wait up to this number: each is a few kilobytes. Under a cap there are no more than calls whose intent could be stored. */
+/** Records that no intent stands for may wait up to this number: each is a few kilobytes. Of the others there are no more than calls whose intent could be stored. */
 const MAX_WITHOUT_INTENT = 1_000;
 
 interface Ground {
@@ -26,16 +26,21 @@ interface Ground {
   readonly log: Logger;
 }
 
-interface Late {
-  readonly record: UnhashedRecord;
-  /** Of a call under a cap, which has an intent, too. */
+/** What stands for the call until its record is stored. */
+interface Kept {
   readonly reservation: Reservation | undefined;
+  readonly hasIntent: boolean;
+}
+
+interface Late extends Kept {
+  readonly record: UnhashedRecord;
 }
 
 /**
  * Records of metered calls that could not be stored when the call ended. What was set aside under a cap stays so until the store works again; then the record and its
  * cost take the place of intent and reservation, in one commit. A commit that was refused never becomes visible (storage contract), so the intent is open until
- * exactly one of them does this: the commit here, or the next start. A call without a cap has no intent: its record waits in memory alone.
+ * exactly one of them does this: the commit here, or the next start. A call without an intent (no cap holds it, and nothing of its answer has left) has its record wait
+ * in memory alone.
  */
 export class LateRecords {
   readonly #ground: Ground;
@@ -46,19 +51,16 @@ export class LateRecords {
     this.#ground = ground;
   }
 
-  /**
-   * @param reservation of a call under a cap
-   * @param started the client has the head of the answer; else it is told of the failure
-   */
-  keep(record: ExecutionRecord, reservation: Reservation | undefined, started: boolean): void {
-    if (reservation === undefined && this.#waiting.length >= MAX_WITHOUT_INTENT) {
+  /** @param started the client has the head of the answer; else it is told of the failure */
+  keep(record: ExecutionRecord, { reservation, hasIntent }: Kept, started: boolean): void {
+    if (!hasIntent && this.#waiting.length >= MAX_WITHOUT_INTENT) {
       this.#ground.log.error(
         { record_id: record.record_id },
         'the record of an answered call is lost: too many wait until they can be written',
       );
       return;
     }
-    this.#waiting.push({ record: asFailed(record, started), reservation });
+    this.#waiting.push({ record: asFailed(record, started), reservation, hasIntent });
     this.#ground.log.warn({ record_id: record.record_id }, 'the record of a call could not be written; it is tried again');
     this.#retry();
   }
@@ -80,15 +82,15 @@ export class LateRecords {
     if (this.#waiting.length > 0) this.#retry();
   }
 
-  async #commit({ record: unhashed, reservation }: Late): Promise<'later' | undefined> {
+  async #commit({ record: unhashed, reservation, hasIntent }: Late): Promise<'later' | undefined> {
     try {
-      const record = await storeCost(this.#ground, unhashed, reservation, reservation ? [dropIntent(unhashed.record_id)] : []);
+      const record = await storeCost(this.#ground, unhashed, reservation, hasIntent ? [dropIntent(unhashed.record_id)] : []);
       this.#ground.events.execution({ record, durationMs: record.latency_ms });
     } catch (error) {
       if (error instanceof GatewayError && error.code === CODE) return 'later';
       this.#ground.log.error(
         { err: error, record_id: unhashed.record_id },
-        'a late record is refused; if a cap holds its call, the next start charges what was set aside',
+        'a late record is refused; where an intent stands for its call, the next start charges what was set aside',
       );
     }
     return undefined;

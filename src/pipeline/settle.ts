@@ -19,7 +19,7 @@ export function settle(exchange: Exchange, record: ExecutionRecord, { budgets, d
   if (exchange.deferred) effects.push(deferred.effect(exchange, record, exchange.deferred));
   // In one turn with the count: what the call cost stands in the place of what was set aside for it.
   else if (reservation) budgets.release(reservation);
-  if (reservation?.capped) effects.push(dropIntent(record.record_id));
+  if (exchange.hasIntent) effects.push(dropIntent(record.record_id));
   return effects;
 }
 
@@ -39,25 +39,26 @@ export function unsettle(exchange: Exchange, { budgets, idempotency }: Pipeline)
 
 /**
  * Gives back what was set aside for a call that leaves no record; once. A record that could not be stored is tried again when the call may have cost something, or
- * has an intent that would be charged. Under a cap what was set aside stays so until then, and the intent open, so that the next start makes a record if nothing else
- * does (decision 6.8).
+ * has an intent. With an intent what was set aside stays so until then, and the intent open, so that the next start makes a record if nothing else does (decision 6.8).
  */
 export function giveBack(exchange: Exchange, pipeline: Pipeline): void {
-  const { reservation, delivery, recordId } = exchange;
-  if (reservation === undefined) return;
+  const { reservation, delivery, recordId, hasIntent } = exchange;
+  if (reservation === undefined && !hasIntent) return;
   const unstored = withoutDeferral(exchange);
   exchange.reservation = undefined;
-  const { capped } = reservation;
+  exchange.hasIntent = false;
   const answered = delivery?.status !== undefined;
-  const staysOpen = capped && (answered || unstored !== undefined);
-  if (!staysOpen) pipeline.budgets.release(reservation);
-  if (unstored && (capped || answered)) pipeline.lateRecords.keep(unstored, capped ? reservation : undefined, delivery?.started === true);
-  else if (staysOpen)
+  const staysOpen = hasIntent && (answered || unstored !== undefined);
+  if (reservation && !staysOpen) pipeline.budgets.release(reservation);
+  if (unstored && (hasIntent || answered)) {
+    const kept = { reservation: staysOpen ? reservation : undefined, hasIntent };
+    pipeline.lateRecords.keep(unstored, kept, delivery?.started === true);
+  } else if (staysOpen)
     pipeline.log.warn(
       { record_id: recordId },
       'an answered call has no record; what was set aside stays so until the next start charges it',
     );
-  else if (capped) removeIntent(recordId, pipeline);
+  else if (hasIntent) removeIntent(recordId, pipeline);
 }
 
 /** The client was never told of the response that its call has begun, or not to its end: it is charged now, at its estimate. */

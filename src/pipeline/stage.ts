@@ -33,8 +33,8 @@ export interface PipelineSettings {
   readonly actionTypes: ActionTypeMap;
   /** Cached input tokens have their own rate (decision 6.3). */
   readonly pricingCached: boolean;
-  /** Streams are asked for the usage that they report on request only. */
-  readonly injectUsage: boolean;
+  /** Which streams are asked for the usage that they report on request only: those that a cap or a budget limit watches, all, or none (decision 6.4). */
+  readonly injectUsage: 'capped' | 'true' | 'false';
   /** Streams end where they would pass a cap. */
   readonly stopAtCap: boolean;
 }

@@ -26,6 +26,8 @@ export interface Reservation {
   pico: bigint;
   /** A cap holds this call: it must not be forgotten if the process dies (decision 6.8). */
   readonly capped: boolean;
+  /** A cap holds this call, or a limit that only alerts counts it. */
+  readonly watched: boolean;
   readonly project: ScopeSpend;
   /** The cap that policy sets for the project's month. */
   readonly monthlyCapPico: bigint | undefined;
@@ -117,7 +119,8 @@ export class BudgetService {
     const scopes = this.#book.of(spender);
     const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
     const capped = monthlyCapPico !== undefined || scopes.some(({ limits }) => limits.caps.length > 0);
-    const reservation: Reservation = { scopes, pico: 0n, capped, project, monthlyCapPico };
+    const watched = capped || scopes.some(({ limits }) => limits.alerts.length > 0);
+    const reservation: Reservation = { scopes, pico: 0n, capped, watched, project, monthlyCapPico };
     const exceeded = capped ? this.#passed(reservation, pico) : undefined;
     if (exceeded) return exceeded;
     for (const scope of scopes) scope.open += 1;
@@ -128,7 +131,8 @@ export class BudgetService {
   /** Sets aside what was so before the process began, whatever caps say by now. */
   hold(spender: Spender, pico: bigint): Reservation {
     const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
-    const reservation: Reservation = { scopes: this.#book.of(spender), pico, capped: false, project, monthlyCapPico: undefined };
+    const scopes = this.#book.of(spender);
+    const reservation: Reservation = { scopes, pico, capped: false, watched: false, project, monthlyCapPico: undefined };
     this.restore(reservation);
     return reservation;
   }

@@ -128,6 +128,13 @@ export class RateLimitService {
     return undefined;
   }
 
+  /** Gives back what {@link take} took for a call that was refused all the same. */
+  giveBack(workloadId: string, rules: readonly RuleLimit[]): void {
+    const now = this.#clock.monotonic();
+    refill(this.#workloads.get(workloadId), this.#shape, now);
+    for (const rule of rules) refill(this.#rules.get(ruleKey(workloadId, rule)), ruleShape(rule), now);
+  }
+
   /** A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are in use. */
   #sweep(now: number): void {
     for (const [key, bucket] of this.#rules) if (now - bucket.at >= MINUTE_MS) this.#rules.delete(key);
@@ -142,6 +149,13 @@ function spend(buckets: Map<string, Bucket>, key: string, left: number, now: num
     bucket.tokens = left;
     bucket.at = now;
   }
+}
+
+/** One token more, as far as there is room. */
+function refill(bucket: Bucket | undefined, shape: BucketShape, now: number): void {
+  if (bucket === undefined) return;
+  bucket.tokens = Math.min(shape.capacity, tokensAt(bucket, shape, now) + 1);
+  bucket.at = now;
 }
 
 function ruleKey(workloadId: string, rule: RuleLimit): string {

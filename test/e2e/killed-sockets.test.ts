@@ -9,7 +9,7 @@ import { connectThrough } from '../support/raw-clients.ts';
 import { towards } from '../support/upstreams.ts';
 import { closing, opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
 
-/** Two thousand tokens of gpt-4o cost 0.03 USD. */
+/** Two thousand tokens of gpt-4o-2024-05-13 cost 0.03 USD. */
 const create = (model: string, input = 'x') => ({ type: 'response.create', model, input, max_output_tokens: 2000 });
 
 t.test('a process that is killed: no client has seen an end without a record, and what ran is charged at its reservation', async (t) => {
@@ -24,7 +24,7 @@ t.test('a process that is killed: no client has seen an end without a record, an
     return client;
   };
   const hanging = await open();
-  await hanging.say(create('gpt-4o', 'hang'), 'response.created');
+  await hanging.say(create('gpt-4o-2024-05-13', 'hang'), 'response.created');
   let ends = 0;
   const talkers = await Promise.all(Array.from({ length: 8 }, open));
   const half = new Promise<void>((resolve) => {

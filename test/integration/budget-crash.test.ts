@@ -6,7 +6,7 @@ import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 /** 2,000 tokens of gpt-4o's output cost 0.03 USD. */
-const PARAMS = { model: 'gpt-4o', messages: [], max_tokens: 2000 };
+const PARAMS = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 2000 };
 
 t.test('a call that was under way when the process died is charged at its reservation, once', async (t) => {
   let arrived: () => void = () => undefined;
@@ -55,7 +55,7 @@ t.test('a stream that is followed is charged what it had grown to when the proce
   const call = await fetch(`${first.url}/proxy/openai/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: 'Bearer k', 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'gpt-4o', messages: [], max_tokens: 10, stream: true }),
+    body: JSON.stringify({ model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 10, stream: true }),
   });
   const reader = call.body?.getReader();
   for (let seen = 0; seen < word.length * WORDS; ) seen += (await reader?.read())?.value?.length ?? Number.POSITIVE_INFINITY;

@@ -19,7 +19,7 @@ const chargeAll: UpstreamHandler = (_request, response, whole) =>
   });
 
 function params(maxTokens: number, more: object = {}): object {
-  return { model: 'gpt-4o', messages: [], max_tokens: maxTokens, ...more };
+  return { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: maxTokens, ...more };
 }
 
 function call(governed: Governed, maxTokens: number, attribution: object = {}, more: object = {}) {

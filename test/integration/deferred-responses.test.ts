@@ -28,7 +28,7 @@ import { towards } from '../support/upstreams.ts';
 type Json = Record<string, unknown>;
 
 /** A thousand tokens of gpt-4o's output cost 0.015 USD; a prompt of no tokens nothing. */
-const ASK = { model: 'gpt-4o', input: '', max_output_tokens: 1000, background: true };
+const ASK = { model: 'gpt-4o-2024-05-13', input: '', max_output_tokens: 1000, background: true };
 const DAY = 24 * 3_600_000;
 
 /** The gateway before an upstream of responses, and the official SDK as a caller of it. */
@@ -138,7 +138,7 @@ t.test('the two records of such a call name each other', async (t) => {
     project_id: 'apollo',
     caller_id: 'someone',
     provider: 'openai',
-    model: 'gpt-4o',
+    model: 'gpt-4o-2024-05-13',
     reason_codes: ['usage_settled'],
     created_at: call['created_at'],
     metering: { tokens_in: 7, tokens_out: 11, cost_usd: '0.0002', usage_reported: true, rate_in: '5', rate_out: '15' },

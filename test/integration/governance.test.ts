@@ -67,6 +67,21 @@ t.test('a mutated host is checked again', async (t) => {
   t.equal(upstream.requests.length, 0);
 });
 
+t.test('a downgrade is not refused by its own layer for what it made of the call', async (t) => {
+  for (const layer of ['connectors', 'credentials', 'targets']) {
+    const own = `  ${layer}:
+    - {id: smaller, when: {field: context.action.params.model, equals: large}, effect: {decision: downgrade, mutations: [{key: action.params.model, value: small}]}}
+`;
+    const { gw, upstream } = await governed(t, layer === 'connectors' ? own : `${ALLOW_AI}${own}`);
+    const answer = await post(t, gw, '/proxy/openai/v1/chat/completions', { ...CHAT, model: 'large' });
+    t.equal(answer.status, 200, layer);
+    t.match(JSON.parse(upstream.requests.at(-1)?.body.toString() ?? ''), { model: 'small' });
+    t.match(await recordOf(gw, answer), { decision: 'downgrade', model: 'small', policy_trace: { matched_rule_ids: /smaller/ } });
+    const other = await post(t, gw, '/proxy/openai/v1/chat/completions', { ...CHAT, model: 'other' });
+    t.equal(other.status, 403, 'the layer is an allow-list as ever');
+  }
+});
+
 t.test('a key goes to no host but the one of the connector that its caller meant', async (t) => {
   const { gw, upstream } = await governed(
     t,

@@ -11,7 +11,12 @@ import { towards } from '../support/upstreams.ts';
 import { closing, opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
 
 /** Output of gpt-4o costs 15 USD per million tokens. */
-const create = (maxTokens: number, input = 'x') => ({ type: 'response.create', model: 'gpt-4o', input, max_output_tokens: maxTokens });
+const create = (maxTokens: number, input = 'x') => ({
+  type: 'response.create',
+  model: 'gpt-4o-2024-05-13',
+  input,
+  max_output_tokens: maxTokens,
+});
 
 t.test('the cap of one request refuses a response, and the socket goes on', async (t) => {
   const bundle = bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "0.015"}}}\n');
@@ -52,6 +57,26 @@ t.test('a budget limit sets each response aside while it runs, and is charged wh
   t.match(await limit(), { reserved_usd: exactly('0') }, 'a socket that dies holds nothing back');
   t.match(await first.say(create(500, 'bad'), 'error'), { error: { code: 'bad' } });
   t.match(await limit(), { reserved_usd: exactly('0') }, 'nor does a call that the server refuses');
+});
+
+t.test('a response whose end reports no usage is charged what was seen of it, or what was set aside', async (t) => {
+  const { open, gw, upstream, records } = await scene(t);
+  const send = (event: object) => upstream.sockets[0]?.send(JSON.stringify(event));
+  const client = await open(RESPONSES);
+  const cost = async (said: readonly object[]) => {
+    await client.say(create(500, 'hang'), 'response.created');
+    const done = client.until('response.completed');
+    const id = (client.events.at(-1) as { response: { id: string } }).response.id;
+    for (const event of said) send(event);
+    send({ type: 'response.completed', response: { id, status: 'completed' } });
+    await done;
+    return ((await records()).at(-1) as { metering: object }).metering;
+  };
+  t.match(await cost([]), { cost_usd: exactly('0'), usage_reported: false }, 'nothing watches');
+  await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
+  t.match(await cost([]), { tokens_in: 1, tokens_out: 500, cost_usd: exactly('0.007505'), usage_reported: false });
+  const delta = { type: 'response.output_text.delta', delta: 'Once upon a time' };
+  t.match(await cost([delta]), { tokens_in: 1, tokens_out: 4, cost_usd: exactly('0.000065'), usage_reported: false });
 });
 
 t.test('the rate of a workload and the requests of a month count responses, not sockets', async (t) => {

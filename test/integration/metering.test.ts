@@ -61,7 +61,7 @@ function recordAt(gw: Governed['gw'], { headers }: Response): Promise<Record<str
 
 const MESSAGES = [{ role: 'user', content: 'hello' }];
 const OPENAI = '/openai/v1/chat/completions';
-const CHAT = { model: 'gpt-4o', messages: MESSAGES };
+const CHAT = { model: 'gpt-4o-2024-05-13', messages: MESSAGES };
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const named = (type: string, value: object): string => `event: ${type}\n${data({ type, ...value })}`;
 const NOTHING = { tokens_in: 0, tokens_out: 0, cost_usd: exactly('0'), usage_reported: false };
@@ -119,7 +119,7 @@ const BROKEN: readonly Broken[] = [
     name: 'OpenAI chat, which reports at the end: the prompt and what was said, approximated',
     path: OPENAI,
     body: { ...CHAT, stream: true, stream_options: { include_usage: true } },
-    pieces: [data({ model: 'gpt-4o', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null })],
+    pieces: [data({ model: 'gpt-4o-2024-05-13', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null })],
     metering: { tokens_in: 7, tokens_out: 2, cost_usd: exactly('0.000065'), usage_reported: false },
   },
   {
@@ -127,7 +127,7 @@ const BROKEN: readonly Broken[] = [
     path: OPENAI,
     body: { ...CHAT, stream: true, stream_options: { include_usage: true } },
     pieces: [
-      data({ model: 'gpt-4o', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null }),
+      data({ model: 'gpt-4o-2024-05-13', choices: [{ index: 0, delta: { content: 'Once' } }], usage: null }),
       // Without the empty line that would end the event.
       data({ choices: [], usage: { prompt_tokens: 1000, completion_tokens: 100 } }).trimEnd(),
     ],
@@ -155,9 +155,9 @@ const BROKEN: readonly Broken[] = [
   {
     name: 'OpenAI responses',
     path: '/openai/v1/responses',
-    body: { model: 'gpt-4o', input: 'hello', stream: true },
+    body: { model: 'gpt-4o-2024-05-13', input: 'hello', stream: true },
     pieces: [
-      named('response.created', { response: { model: 'gpt-4o', usage: null } }),
+      named('response.created', { response: { model: 'gpt-4o-2024-05-13', usage: null } }),
       named('response.output_text.delta', { delta: '{"usage":{"input_tokens":9}}' }),
     ],
     metering: { tokens_in: 2, tokens_out: 10, usage_reported: false },
@@ -180,7 +180,7 @@ const BROKEN: readonly Broken[] = [
     name: 'OpenAI chat, before anything was said',
     path: OPENAI,
     body: { ...CHAT, stream: true },
-    pieces: [data({ model: 'gpt-4o', choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] })],
+    pieces: [data({ model: 'gpt-4o-2024-05-13', choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] })],
     metering: NOTHING,
   },
 ];

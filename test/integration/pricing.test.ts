@@ -18,8 +18,8 @@ const cachedAnswer: UpstreamHandler = (_request, response, body) =>
 
 t.test("a record holds the operator's rates and the cost at them, cached input apart when that is switched on", async (t) => {
   const file = join(tempDir(t), 'rates.yaml');
-  writeFileSync(file, 'rates:\n  - {provider: openai, model: gpt-4o, in: "2.50", out: 10, cached_in: 1.25}\n');
-  const call = async (env: Record<string, string>, model = 'gpt-4o') => {
+  writeFileSync(file, 'rates:\n  - {provider: openai, model: gpt-4o-2024-05-13, in: "2.50", out: 10, cached_in: 1.25}\n');
+  const call = async (env: Record<string, string>, model = 'gpt-4o-2024-05-13') => {
     const { gw, execute } = await startGoverned(t, { bundle: ALLOW_ALL, handler: cachedAnswer, env });
     const answer = await execute({}, { params: { model, messages: [{ role: 'user', content: 'hello' }] } });
     t.equal(answer.status, 200);
@@ -166,7 +166,7 @@ const streamed: UpstreamHandler = (_request, response, whole) =>
 t.test('GW_METER_INJECT_USAGE meters streams whose callers ask for no usage, and shows them none', async (t) => {
   const env = { GW_METER_INJECT_USAGE: 'true' };
   const { gw, upstream, send, through, execute, recordOf } = await startGoverned(t, { bundle: ALLOW_ALL, handler: streamed, env });
-  const text = '{"model":"gpt-4o", "stream":true,"n":1.0,"messages":[]}';
+  const text = '{"model":"gpt-4o-2024-05-13", "stream":true,"n":1.0,"messages":[]}';
   const metered = {
     metering: { tokens_in: 1000, tokens_out: 100, usage_reported: true, cost_usd: exactly('0.0065') },
     stream_outcome: 'complete',
@@ -190,7 +190,7 @@ t.test('GW_METER_INJECT_USAGE meters streams whose callers ask for no usage, and
   t.equal(compressed.body.toString(), UNASKED);
   t.match(await recordOf(compressed), { ...metered, request_sha256: sha256Hex(zipped) });
 
-  const params = { model: 'gpt-4o', messages: [], stream: true };
+  const params = { model: 'gpt-4o-2024-05-13', messages: [], stream: true };
   const direct = await execute({}, { params });
   t.equal(direct.body['text'], UNASKED);
   t.match(await gw.record(direct.headers.get('x-gw-record-id') ?? ''), metered);
@@ -201,8 +201,8 @@ t.test('GW_METER_INJECT_USAGE meters streams whose callers ask for no usage, and
   t.equal(upstream.requests.at(-1)?.body.toString(), asking);
   t.match(await recordOf(asked), metered);
 
-  const plain = await send(chat([], undefined, '{"model":"gpt-4o","messages":[]}'));
-  t.equal(upstream.requests.at(-1)?.body.toString(), '{"model":"gpt-4o","messages":[]}', 'no stream, nothing to ask');
+  const plain = await send(chat([], undefined, '{"model":"gpt-4o-2024-05-13","messages":[]}'));
+  t.equal(upstream.requests.at(-1)?.body.toString(), '{"model":"gpt-4o-2024-05-13","messages":[]}', 'no stream, nothing to ask');
   t.equal(plain.status, 200);
   await send(chat([], '/proxy/mistral/v1/chat/completions', text));
   t.equal(upstream.requests.at(-1)?.body.toString(), text, 'a format that always reports usage is not asked');
@@ -210,7 +210,7 @@ t.test('GW_METER_INJECT_USAGE meters streams whose callers ask for no usage, and
 
 t.test('without it such a stream has zero tokens and says that none were reported', async (t) => {
   const { send, upstream, recordOf } = await startGoverned(t, { bundle: ALLOW_ALL, handler: streamed });
-  const text = '{"model":"gpt-4o","stream":true,"messages":[]}';
+  const text = '{"model":"gpt-4o-2024-05-13","stream":true,"messages":[]}';
   const answer = await send(chat([], undefined, text));
   t.equal(answer.body.toString(), UNASKED);
   t.equal(upstream.requests.at(-1)?.body.toString(), text);

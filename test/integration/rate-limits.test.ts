@@ -70,6 +70,27 @@ t.test('the bucket of a rule', async (t) => {
   t.equal((await call('o3')).status, 200);
 });
 
+t.test('what a budget refuses takes no token, neither of the workload nor of a rule', async (t) => {
+  const env = { GW_RATELIMIT_REFILL_RATE: '1', GW_RATELIMIT_MAX_TOKENS: '3', GW_RATELIMIT_WINDOW: '24h' };
+  const bundle = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow, rate_limit: {requests_per_minute: 2}}}
+`);
+  const { execute, gw } = await startGoverned(t, { clock: fakeClock(), env, bundle });
+  await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '0.001', actions: ['cap'] });
+  const call = async (max_tokens: number) => {
+    const { status, body } = await execute({}, { params: { model: 'gpt-4', messages: [], max_tokens } });
+    return [status, body['reason_codes'] ?? 'allowed'];
+  };
+  for (let at = 0; at < 5; at++) t.same(await call(1000), [403, ['budget_limit_exceeded']]);
+  t.same(
+    [await call(1), await call(1)].map(([status]) => status),
+    [200, 200],
+    'both tokens of the rule are there',
+  );
+  t.same(await call(1), [429, ['rate_limited']], 'and no more');
+  t.same(await call(1000), [429, ['rate_limited']], 'the rate is asked first');
+});
+
 t.test('64 callers at once get no token more than there is', async (t) => {
   const { execute, upstream } = await startGoverned(t, {
     clock: fakeClock(),

@@ -70,7 +70,7 @@ t.test('cached and reasoning tokens are counted once, as the SDK shows them, and
 });
 
 t.test('OpenAI streams whose programs ask for no usage', async (t) => {
-  const ask = { model: 'gpt-4o', messages: [{ role: 'user' as const, content: 'hello' }] };
+  const ask = { model: 'gpt-4o-2024-05-13', messages: [{ role: 'user' as const, content: 'hello' }] };
   for (const inject of [false, true]) {
     await t.test(`GW_METER_INJECT_USAGE=${inject}`, async (t) => {
       const place = await startSdkPlace(t, { env: { GW_METER_INJECT_USAGE: String(inject) } });
@@ -117,7 +117,11 @@ t.test('OpenAI streams whose programs ask for no usage', async (t) => {
               function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
             },
           ];
-          const stream = client.chat.completions.stream({ model: 'gpt-4o', messages: [{ role: 'user', content: 'weather' }], tools });
+          const stream = client.chat.completions.stream({
+            model: 'gpt-4o-2024-05-13',
+            messages: [{ role: 'user', content: 'weather' }],
+            tools,
+          });
           const [call] = (await stream.finalMessage()).tool_calls ?? [];
           t.match(call, { function: { name: 'get_weather', arguments: '{"city":"Bern"}' } });
           t.match(await recordOf(t, place), { metering });
@@ -128,7 +132,7 @@ t.test('OpenAI streams whose programs ask for no usage', async (t) => {
           t.match(await recordOf(t, place), { metering: { tokens_in: USAGE.in, tokens_out: USAGE.out, usage_reported: true } });
         });
         await t.test(`${door}: responses always report`, async (t) => {
-          const final = await client.responses.stream({ model: 'gpt-4o', input: 'hello' }).finalResponse();
+          const final = await client.responses.stream({ model: 'gpt-4o-2024-05-13', input: 'hello' }).finalResponse();
           t.match(final, { output_text: MOCK_TEXT, usage: { input_tokens: USAGE.in, output_tokens: USAGE.out } });
           t.match(await recordOf(t, place), { metering: { tokens_in: USAGE.in, tokens_out: USAGE.out, usage_reported: true } });
         });

@@ -12,7 +12,7 @@ import { closing } from '../support/websockets.ts';
 
 /** Output of gpt-4o costs 15 USD per million tokens: 66 tokens, and a little input. */
 const CAP = '0.001';
-const ask = { type: 'response.create', model: 'gpt-4o', input: 'x', max_output_tokens: 20 };
+const ask = { type: 'response.create', model: 'gpt-4o-2024-05-13', input: 'x', max_output_tokens: 20 };
 
 interface Endless {
   /** Events of clients. */
@@ -35,7 +35,7 @@ function endless(): { state: Endless; onSocket: (socket: WebSocket) => void } {
       send({ type: 'response.output_text.delta', response_id: id, delta: ' word' });
       setImmediate(say, id);
     };
-    send({ type: 'session.created', session: { type: 'realtime', model: 'gpt-4o', max_output_tokens: 20 } });
+    send({ type: 'session.created', session: { type: 'realtime', model: 'gpt-4o-2024-05-13', max_output_tokens: 20 } });
     socket.on('close', () => {
       running.clear();
       state.closed = true;

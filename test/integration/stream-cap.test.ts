@@ -268,7 +268,7 @@ t.test('a stated maximum that the provider keeps never ends its own stream', asy
     handler: (_request, response, body) => void body.then(() => response.setHeader('content-type', CHAT.contentType).end(said)),
   };
   const governed = await capped(t, endlessUpstream(), handler);
-  const body = { ...CHAT.body, max_tokens: 30 };
+  const body = { ...CHAT.body, max_tokens: 30, stream_options: { include_usage: true } };
   const catalogue = loadCatalogue();
   const { costPico } = estimate(body, catalogue.dialect(CHAT.dialect), undefined, catalogue.price('openai', 'unlisted-model'));
   await governed.limit(usdFromPico(costPico));

@@ -14,7 +14,7 @@ export type MoneyDoor = (typeof MONEY_DOORS)[number];
 /** Pico-dollars per token. A second list, so that a slip in the product's own shows. */
 const RATES: Readonly<Record<string, readonly [input: bigint, output: bigint]>> = {
   'gpt-4o-mini': [150_000n, 600_000n],
-  'gpt-4o': [5_000_000n, 15_000_000n],
+  'gpt-4o': [2_500_000n, 10_000_000n],
   'a-model-without-a-price': [10_000_000n, 30_000_000n],
 };
 /** More than the events of one stream are approximated to: a provider heeds the maximum that a call states. */

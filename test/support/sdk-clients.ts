@@ -94,8 +94,8 @@ export function watchAnswers(t: HasTeardown): AnswerWatch {
 /** All SDKs that speak to the mock, made for one door. `useProxy` must be in force for `connect_proxy`. */
 export function sdkClients(gw: Pick<TestGateway, 'url'>, door: SdkDoor, options: SdkOptions = {}): Readonly<Record<string, Sdk>> {
   return {
-    openai: openaiSdk(new OpenAI({ ...stainless(gw, door, '/openai/v1', options) }), 'openai', 'gpt-4o'),
-    azure: openaiSdk(azureClient(gw, door, options), 'azure_openai', 'gpt-4o'),
+    openai: openaiSdk(new OpenAI({ ...stainless(gw, door, '/openai/v1', options) }), 'openai', 'gpt-4o-2024-05-13'),
+    azure: openaiSdk(azureClient(gw, door, options), 'azure_openai', 'gpt-4o-2024-05-13'),
     anthropic: anthropicSdk(new Anthropic(stainless(gw, door, '/anthropic', options))),
     gemini: geminiSdk(gw, door, options),
     mistral: mistralSdk(gw, door, options),

@@ -7,7 +7,7 @@ import { type AnswerWatch, SDK_DOORS, type Sdk, type SdkDoor, type SdkOptions, s
 import { towardsMock } from './upstreams.ts';
 
 /** The call that a program with fetch makes at the structured API; `params` are what the SDKs send. */
-export const CHAT = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] };
+export const CHAT = { model: 'gpt-4o-2024-05-13', messages: [{ role: 'user', content: 'hello' }] };
 /** Numbers that no estimate would hit. */
 export const USAGE = { in: 1237, out: 89 };
 

@@ -14,6 +14,7 @@ import type {
   StreamErrorRule,
   StreamRule,
   StreamVerbs,
+  UsageAskRule,
   UsageRule,
 } from './types.ts';
 
@@ -31,6 +32,7 @@ const MEMBERS = [
   'per_item',
   'usage',
   'usage_on_request',
+  'usage_asked_if',
   'model_echo',
   'streaming',
   'deltas',
@@ -70,6 +72,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     ...readAmounts(row, parent),
     usage: readUsageRule(row) ?? parent?.usage,
     usageOnRequest: row.flag('usage_on_request', parent?.usageOnRequest ?? false),
+    usageAskedIf: readUsageAskRule(row) ?? parent?.usageAskedIf,
     modelEcho: row.text('model_echo') ?? parent?.modelEcho,
     ...readStreaming(row, parent),
     deferred: readDeferredRule(row) ?? parent?.deferred,
@@ -170,6 +173,12 @@ function readCountRule(usage: Row, name: string): CountRule {
   if (rule?.has('first')) return { how: 'first', paths: rule.texts('first') };
   usage.problem(name, 'must be {sum: […]}, {first: […]} or {constant: a number}');
   return { how: 'first', paths: [] };
+}
+
+function readUsageAskRule(row: Row): UsageAskRule | undefined {
+  const rule = row.row('usage_asked_if', ['query', 'since', 'without']);
+  const query = rule?.text('query');
+  return rule && { version: query === undefined ? undefined : { query, since: rule.need('since') }, without: rule.texts('without') };
 }
 
 const STREAM_MEMBERS = [

@@ -121,6 +121,14 @@ export interface SocketRule {
  */
 export type NameRule = 'exact' | 'proto';
 
+/** Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their provider. */
+export interface UsageAskRule {
+  /** Query parameter that names the version of the interface, and the first version that knows the option, compared as text; undefined: all versions know it. */
+  readonly version: { readonly query: string; readonly since: string } | undefined;
+  /** Members of the body beside which the option is not known, or with which the caller asks in another way. */
+  readonly without: readonly string[];
+}
+
 /** One wire format of requests, answers and streams. */
 export interface Dialect {
   readonly id: string;
@@ -146,6 +154,8 @@ export interface Dialect {
   readonly usage: UsageRule | undefined;
   /** A stream reports usage only when the body's `stream_options.include_usage` asks for it, then in one more event with empty `choices`. */
   readonly usageOnRequest: boolean;
+  /** Undefined: every call of this format may ask for it. */
+  readonly usageAskedIf: UsageAskRule | undefined;
   /** Dotted path of the model that the answer names. */
   readonly modelEcho: string | undefined;
   readonly streaming: StreamRule | undefined;

@@ -118,9 +118,9 @@ export const SETTINGS = {
   ),
   meterInjectUsage: required(
     'GW_METER_INJECT_USAGE',
-    type.boolean,
-    'false',
-    'Asks for the usage of OpenAI streams whose callers do not, and takes the event that reports it out of what they see.',
+    type.choice(['capped', 'true', 'false']),
+    'capped',
+    'Asks for the usage of OpenAI streams whose callers do not, and takes the event that reports it out of what they see: `capped` where a cap or a budget limit watches the call, `true` always, `false` never.',
   ),
 
   streamStopAtCap: required(

@@ -1,21 +1,55 @@
 import { permits } from '../../base/model/decision.ts';
-import type { CompiledPolicy } from './compiled.ts';
+import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import { asFarAsKnown, contextOf, decideLayers } from './evaluate.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
 import type { Verdict } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
+const TARGET_HOST = 'action.target_host';
+
+/** How the final choice came about. */
+export interface Choice {
+  /** What policy first saw. */
+  readonly before: Facts;
+  /** What it said of that. */
+  readonly verdict: Verdict;
+}
+
+/** Whether policy has to be asked again: what it first saw goes by another connector, with another credential or to another host. */
+export function isAnotherChoice(before: Facts, now: Pick<Facts, 'connector_id' | 'credential_id' | 'target_host'>): boolean {
+  return before.connector_id !== now.connector_id || before.credential_id !== now.credential_id || before.target_host !== now.target_host;
+}
 
 /**
  * Asks the connectors, credentials and targets layers once more about the final choice, after a selection, a hint or a mutation changed what policy first saw
- * (decision 5.4). Its effects are not applied again.
+ * (decision 5.4). Its effects are not applied again. The rule that made the change counts as its layer's allow: what else the layer refuses stands.
  * @returns the refusal that stands, or undefined
  */
-export function recheck(policy: CompiledPolicy, facts: Facts): Verdict | undefined {
-  const layers = policy.layers.filter((layer) => RECHECKED.has(layer.name));
+export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice): Verdict | undefined {
+  const allowed = choice === undefined ? NONE : layersThatChose(policy, facts, choice);
+  const layers = policy.layers
+    .filter((layer) => RECHECKED.has(layer.name))
+    .map((layer): CompiledLayer => (allowed.has(layer.name) ? { ...layer, gateCode: undefined } : layer));
   const context = contextOf(policy, facts, undefined);
   const found = decideLayers(policy, layers, context);
   const verdict = hidesSomething(facts) ? asFarAsKnown(policy, layers, context, found) : found;
   return verdict === undefined || permits(verdict.decision) ? undefined : verdict;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** Of rules whose effect is what it came to: a hint may have stood before a selection. */
+function layersThatChose(policy: CompiledPolicy, facts: Facts, { before, verdict }: Choice): ReadonlySet<string> {
+  const { matched } = verdict;
+  const connector = facts.connector_id === before.connector_id ? undefined : facts.connector_id;
+  const host = facts.target_host === before.target_host ? undefined : facts.target_host;
+  const anotherCredential = facts.credential_id !== before.credential_id;
+  const chose = ({ effects: own }: CompiledRule): boolean =>
+    (connector !== undefined && own.selectConnector === connector) ||
+    (anotherCredential && own.selectCredential !== undefined) ||
+    (host !== undefined && own.mutations?.some(({ key, value }) => key === TARGET_HOST && value === host) === true);
+  const names = new Set(matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));
+  const layers = policy.layers.filter(({ name, rules }) => rules.some((rule) => names.has(`${name}/${rule.id}`) && chose(rule)));
+  return new Set(layers.map(({ name }) => name));
 }

@@ -11,11 +11,12 @@ import { beginSocketCall } from '../begin.ts';
 import type { CapReached } from '../cap-reached.ts';
 import type { Exchange } from '../exchange.ts';
 import { type FollowedStream, followStream } from '../followed-stream.ts';
+import { intendAnswer } from '../intent.ts';
 import { closeExchange, type RunResult, walkLine } from '../run.ts';
 import { errorShape } from '../send.ts';
 import { ANSWERED, type Pipeline } from '../stage.ts';
-import { takeSeen } from '../stages/meter.ts';
 import { stopMembers, stopText } from '../stop-event.ts';
+import { takeSeen, takeUnreported } from '../unreported-usage.ts';
 import { SocketAnswer } from './socket-answer.ts';
 
 /** One call on the socket, from its judgement to its record. */
@@ -181,14 +182,21 @@ export class SocketCalls {
   }
 
   /**
-   * The server has begun a call: one that the client asked for, or one by itself, which is judged now.
+   * The server has begun a call: one that the client asked for, or one by itself, which is judged now. Of one that goes on behind this event nothing is to be passed
+   * before it is certain that it will have a record (decision 6.8).
    * @throws GatewayError `upstream_protocol` for one more than may be under way, and for one that cannot be told apart from another
    */
   begin(event: ServerEvent): OpenCall | Promise<OpenCall> {
     if (this.#begun.size >= MAX_CALLS || this.#begun.has(keyOf(event)))
       throw new GatewayError('upstream_protocol', 'The upstream began responses on the WebSocket without an end.');
     const asked = this.#takeAsked(event);
-    return asked ? this.#began(asked, event) : this.#judgeBegun(event);
+    const begun = asked ? this.#began(asked, event) : this.#judgeBegun(event);
+    if (event.kind === 'done') return begun;
+    return begun instanceof Promise ? begun.then((call) => this.#intended(call)) : this.#intended(begun);
+  }
+
+  #intended(call: OpenCall): OpenCall | Promise<OpenCall> {
+    return (call.allowed && intendAnswer(call.exchange, this.#pipeline)?.then(() => call)) || call;
   }
 
   /** What the server reports of a model beside the calls is a call that is over. */
@@ -218,6 +226,7 @@ export class SocketCalls {
   /** Ends the call, whatever became of it. */
   close(call: OpenCall): Promise<RunResult> {
     takeSeen(call.exchange, call.followed?.seen);
+    takeUnreported(call.exchange, call.followed?.seen);
     for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
     this.#pipeline.buffers.give(call.held);
     return closeExchange(call.exchange, this.#pipeline, call.failure);

@@ -285,6 +285,7 @@ export class MeteredSocket {
   #fault(error: unknown, why: WhyEnded): void {
     if (error instanceof WebSocketFault) this.#end(error.code, error.message, why);
     else if (error instanceof GatewayError && error.code === 'overloaded') this.#end(TRY_AGAIN, 'all buffers are in use', why);
+    else if (error instanceof GatewayError && error.code === 'record_store_unavailable') this.#end(TRY_AGAIN, 'no record can be stored', why);
     else if (error instanceof GatewayError && error.code === 'upstream_protocol') this.#end(INTERNAL_ERROR, error.message, why);
     else {
       this.#pipeline.log.error({ err: error }, 'a WebSocket failed unexpectedly');

@@ -3,7 +3,8 @@ import type { Exchange, Refusal } from '../exchange.ts';
 import { statusOf } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 
-/** Takes a token from the workload's bucket and from those of the rules that limit this request (decision 6.1). A refused request takes none. */
+/** Takes a token from the workload's bucket and from those of the rules that limit this request (decision 6.1). A refused request takes none:
+ * what a later stage refuses gives it back. */
 export const rate: Stage = {
   name: 'rate',
   run(exchange, pipeline) {

@@ -5,7 +5,7 @@ import { capAttributes, capCode } from '../cap-reached.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny, hiddenCost } from '../refusals.ts';
-import type { Stage } from '../stage.ts';
+import type { Pipeline, Stage } from '../stage.ts';
 import { hidesCost } from './estimate.ts';
 
 /**
@@ -21,15 +21,33 @@ export const reserve: Stage = {
     const { budgets } = pipeline;
     const monthly = verdict?.effects.monthly_usd_max;
     const answer = budgets.reserve(spenderOf(exchange), estimate?.reservePico ?? 0n, monthly === undefined ? undefined : parseUsd(monthly));
-    if (isExceeded(answer)) return exceeded(exchange, answer);
+    if (isExceeded(answer)) {
+      giveTokensBack(exchange, pipeline);
+      return exceeded(exchange, answer);
+    }
     if (answer.capped && hidden) {
       budgets.release(answer);
+      giveTokensBack(exchange, pipeline);
       return hiddenCost();
     }
     exchange.reservation = answer;
-    return answer.capped ? writeIntent(exchange, pipeline) : undefined;
+    return answer.capped ? intend(exchange, pipeline) : undefined;
   },
 };
+
+async function intend(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
+  try {
+    return await writeIntent(exchange, pipeline);
+  } catch (error) {
+    giveTokensBack(exchange, pipeline);
+    throw error;
+  }
+}
+
+/** A refused call takes none (decision 6.1); the rate was asked before. */
+function giveTokensBack({ workloadId, verdict }: Exchange, { rateLimits }: Pipeline): void {
+  rateLimits.giveBack(workloadId, verdict?.effects.rate_limits ?? []);
+}
 
 function spenderOf({ orgId, workloadId, attribution, connectorId, provider }: Exchange): Spender {
   return { orgId, workloadId, projectId: attribution.project_id ?? '', connectorId: connectorId ?? '', providerId: provider?.id };

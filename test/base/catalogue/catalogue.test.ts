@@ -248,10 +248,11 @@ t.test('model and stream stand where the dialect says', async (t) => {
 
 t.test('the specified pairs hold whoever serves the model, the default is 10 / 30', async (t) => {
   const table: readonly [string, string, string, readonly string[]][] = [
-    ['gpt-4o', '5', '15', ['openai', 'azure_openai', 'generic_http']],
-    ['gpt-4o-2024-05-13', '5', '15', ['openai']],
+    ['gpt-4o', '2.5', '10', ['openai', 'azure_openai', 'generic_http']],
+    ['gpt-4o-2024-08-06', '2.5', '10', ['openai', 'azure_openai']],
+    ['gpt-4o-2024-11-20', '2.5', '10', ['openai', 'azure_openai']],
+    ['gpt-4o-2024-05-13', '5', '15', ['openai', 'azure_openai']],
     ['chatgpt-4o-latest', '5', '15', ['openai']],
-    ['gpt-4o-2024-11-20', '2.5', '10', ['openai']],
     ['gpt-4o-mini', '0.15', '0.6', ['openai', 'azure_openai']],
     ['gpt-4o-mini-2024-07-18', '0.15', '0.6', ['openai']],
     ['gpt-4', '30', '60', ['openai']],
@@ -261,7 +262,7 @@ t.test('the specified pairs hold whoever serves the model, the default is 10 / 3
     ['claude-3-5-sonnet-20241022', '3', '15', ['anthropic']],
     ['claude-3-5-sonnet-20240620', '3', '15', ['anthropic']],
     ['claude-3-5-haiku-20241022', '0.8', '4', ['anthropic']],
-    ['GPT-4o', '5', '15', ['openai']],
+    ['GPT-4o', '2.5', '10', ['openai']],
     ['anthropic.claude-3-5-haiku-20241022-v1:0', '0.8', '4', ['bedrock']],
     ['eu.anthropic.claude-sonnet-4-6', '3.3', '16.5', ['bedrock']],
     ['claude-sonnet-4-5@20250929', '3', '15', ['vertex']],

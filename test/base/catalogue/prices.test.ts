@@ -85,7 +85,7 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
   const catalogue = withFile(
     t,
     `rates:
-  - {provider: provider_a, model: gpt-4o, in: 2.50, out: "10.00", cached_in: 1.25, cache_write: 3.125, max_output: 100}
+  - {provider: provider_a, model: gpt-4o, in: 2.40, out: "9.60", cached_in: 1.2, cache_write: 3.125, max_output: 100}
   - {model: my-own, in: 1, out: 2}
   - {model: gpt-4o-2024-11-20, in: 7, out: 8}
   - {model: 'ft:gpt-4o:*', in: 3.75, out: 15}
@@ -97,9 +97,9 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
 `,
   )();
   t.strictSame(catalogue.price('openai', 'gpt-4o'), {
-    in: '2.5',
-    out: '10',
-    cachedIn: '1.25',
+    in: '2.4',
+    out: '9.6',
+    cachedIn: '1.2',
     cacheWrite: '3.125',
     source: 'override',
     maxOutputTokens: 100,
@@ -113,7 +113,7 @@ t.test("an operator's rates lie over the shipped ones", async (t) => {
     ['openai', 'FT:gpt-4o:acme', 0, '4', '5', 'override'],
     ['openai', 'ft:gpt-4o', 0, '30', '40', 'override'],
     ['groq', 'ft:gpt-4o:other', 0, '0.000001', '0', 'override'],
-    ['azure_openai', 'gpt-4o', december - 1, '5', '15', 'catalogue'],
+    ['azure_openai', 'gpt-4o', december - 1, '2.5', '10', 'catalogue'],
     ['azure_openai', 'gpt-4o', december, '6', '7', 'override'],
     ['azure_openai', 'unlisted', december - 1, '10', '30', 'default'],
     ['openai', 'gpt-4o-mini', 0, '0.15', '0.6', 'catalogue'],

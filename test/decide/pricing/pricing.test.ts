@@ -10,7 +10,7 @@ import { estimate } from '../../../src/decide/pricing/estimate.ts';
 import { meter } from '../../../src/decide/pricing/meter.ts';
 
 const catalogue = loadCatalogue();
-const gpt4o = catalogue.price('openai', 'gpt-4o');
+const gpt4o = catalogue.price('openai', 'gpt-4o-2024-05-13');
 const unlisted = catalogue.price('openai', 'nobody-knows');
 const chat = catalogue.dialect('openai_chat');
 const gemini = catalogue.dialect('gemini_generate');

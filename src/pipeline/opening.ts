@@ -1,0 +1,32 @@
+/** Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it again in its order. */
+export class Opening {
+  #said: (() => unknown)[] | undefined;
+
+  /** True: what is said now is for {@link later}. */
+  get isWaiting(): boolean {
+    return this.#said !== undefined;
+  }
+
+  /** @returns the answer of `onData` to an upstream that is to wait */
+  later(event: () => unknown): false {
+    this.#said?.push(event);
+    return false;
+  }
+
+  /** @param go on either way; `replay` says what came meanwhile, and whether more is wanted by now */
+  wait(pending: Promise<unknown>, go: { readonly on: (replay: () => boolean) => void; readonly failed: (error: unknown) => void }): void {
+    const said: (() => unknown)[] = [];
+    this.#said = said;
+    const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
+    pending.then(
+      () => {
+        this.#said = undefined;
+        go.on(replay);
+      },
+      (error: unknown) => {
+        this.#said = undefined;
+        go.failed(error);
+      },
+    );
+  }
+}
