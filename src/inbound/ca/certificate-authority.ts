@@ -57,7 +57,7 @@ export interface CertificateAuthority {
    * The TLS context that answers for one host, made at first use and renewed before its leaf expires. Any number of callers at once wait for one leaf.
    * @param host name or IP literal; folded as decision 3.17 says
    * @throws GatewayError `invalid_target` when it is no host
-   * @throws CertificateAuthorityError when the root has expired meanwhile
+   * @throws CertificateAuthorityError when by the clock of now the root has expired, or is not valid yet
    */
   contextFor(host: string): Promise<SecureContext>;
 }
@@ -165,6 +165,8 @@ interface ContextCacheOptions {
 interface CachedContext {
   /** Settled; kept as a promise so that a hit allocates nothing. */
   readonly context: Promise<SecureContext>;
+  /** Of its leaf: while the clock is before that it was made by a clock that was ahead, and clients would refuse it. */
+  readonly notBefore: number;
   readonly renewAt: number;
 }
 
@@ -188,7 +190,8 @@ class ContextCache {
     if (folded === undefined) return Promise.reject(new GatewayError('invalid_target', 'No certificate can be made for this host.'));
     const key = `${this.#options.fingerprint}/${folded}`;
     const cached = this.#contexts.get(key);
-    if (cached !== undefined && this.#options.clock.now() < cached.renewAt) return cached.context;
+    const now = this.#options.clock.now();
+    if (cached !== undefined && cached.notBefore <= now && now < cached.renewAt) return cached.context;
     const pending = this.#pending.get(key);
     if (pending !== undefined) return pending;
     const made = this.#enqueue(key, folded);
@@ -207,13 +210,15 @@ class ContextCache {
     const now = clock.now();
     const root = profile.issuer.validity;
     if (root.notAfter <= now) throw new CertificateAuthorityError(`the root certificate expired at ${timestamp(root.notAfter)}`);
+    if (root.notBefore > now)
+      throw new CertificateAuthorityError(`the root certificate is not valid before ${timestamp(root.notBefore)}; is the clock right?`);
     const notBefore = Math.max(wholeSeconds(now - BACKDATED_MS), root.notBefore);
     const notAfter = Math.min(notBefore + LEAF_LIFE_MS, root.notAfter);
     const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
     // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
     // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
     const context = createSecureContext({ cert: certificatePem(leaf), key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
-    this.#contexts.set(key, { context: Promise.resolve(context), renewAt: renewalOf(notAfter, now) });
+    this.#contexts.set(key, { context: Promise.resolve(context), notBefore, renewAt: renewalOf(notAfter, now) });
     return context;
   }
 }

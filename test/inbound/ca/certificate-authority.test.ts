@@ -307,6 +307,25 @@ t.test('contexts are made once per host, bounded, and renewed before their leaf 
   t.not(await ca.contextFor('h1.example'), old, 'what was not used for longest is forgotten');
 });
 
+t.test('a leaf that was made while the clock was ahead is not shown before it is valid', async (t) => {
+  const clock = fakeClock();
+  const right = clock.now();
+  const ca = await openCertificateAuthority({ dir: tempDir(t), clock, log: silentLogger });
+  const shown = async (): Promise<X509Certificate> =>
+    shownBy(await ca.contextFor('a.example'), (server) => t.teardown(() => server.close()));
+  clock.set(right + 20 * DAY);
+  t.ok(Date.parse((await shown()).validFrom) > right);
+  clock.set(right);
+  const leaf = await shown();
+  t.ok(Date.parse(leaf.validFrom) <= right && Date.parse(leaf.validTo) > right, `${leaf.validFrom} to ${leaf.validTo}`);
+  t.match(opensslVerify(tempDir(t), ca.rootPem, certificatePem(leaf.raw), right), /: OK/);
+  t.equal(await ca.contextFor('a.example'), await ca.contextFor('a.example'), 'it is made once');
+  clock.set(right - 2 * DAY);
+  await t.rejects(ca.contextFor('a.example'), { name: 'CertificateAuthorityError', message: /not valid before .*is the clock right/ });
+  clock.set(right);
+  t.ok(await ca.contextFor('a.example'), 'and it goes on when the clock is right');
+});
+
 t.test('no certificate is made for what is no host', async (t) => {
   const dir = tempDir(t);
   const ca = await open(dir);
