@@ -19,7 +19,8 @@ import { PassThrough } from 'node:stream';
 import { connect, type SecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
-import { certificatePem, issueLeaf, issueRoot, leafProfile, readRoot, subjectOf } from '../../../src/inbound/ca/certificate.ts';
+import { readAuthority } from '../../../src/inbound/ca/authority-certificate.ts';
+import { certificatePem, issueLeaf, issueRoot, leafProfile, subjectOf } from '../../../src/inbound/ca/certificate.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
@@ -125,8 +126,8 @@ t.test('a leaf says what a TLS server certificate should and nothing more', asyn
 t.test('serial numbers are positive, of 127 bits, and do not repeat over ten thousand leaves of two processes', async (t) => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const validity = { notBefore: 0, notAfter: 100 * DAY };
-  const root = readRoot(await issueRoot(subjectOf(publicKey), privateKey, validity));
-  const issuer = { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity };
+  const root = readAuthority(await issueRoot(subjectOf(publicKey), privateKey, validity));
+  const issuer = { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity, permits: () => true };
   // Each process has a leaf key of its own.
   const processes = [1, 2].map(() => leafProfile(issuer, subjectOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey)));
   const serials = new Set<string>();
@@ -238,13 +239,13 @@ t.test('a root that cannot be trusted stops the start and is left as it is', asy
       },
       message: /do not belong together|not that of a certificate authority/,
     },
-    'an RSA key': {
+    'a short RSA key': {
       spoil: (dir) =>
         writeFileSync(
           join(dir, 'root-ca.key'),
           generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
         ),
-      message: /not an EC P-256 key/,
+      message: /RSA key has 1024 bits/,
     },
     'a certificate that is no certificate': {
       spoil: (dir) => writeFileSync(join(dir, 'root-ca.pem'), 'nonsense'),
