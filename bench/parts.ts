@@ -7,7 +7,8 @@ import { uuidv7 } from '../src/base/lib/uuidv7.ts';
 import { compilePolicy } from '../src/decide/policy/compile.ts';
 import { decide } from '../src/decide/policy/evaluate.ts';
 import { countTokens } from '../src/decide/pricing/count-tokens.ts';
-import { issueLeaf, leafProfile, readRoot, subjectOf } from '../src/inbound/ca/certificate.ts';
+import { readAuthority } from '../src/inbound/ca/authority-certificate.ts';
+import { issueLeaf, leafProfile, subjectOf } from '../src/inbound/ca/certificate.ts';
 import { openCertificateAuthority } from '../src/inbound/ca/certificate-authority.ts';
 import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
 import { someFacts } from '../test/decide/policy/policy-facts.ts';
@@ -84,8 +85,11 @@ async function mintRows(dir: string): Promise<string[][]> {
   const ca = await openCertificateAuthority({ dir: join(dir, 'mint'), clock: systemClock, log: silentLogger });
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const validity = { notBefore: systemClock.now(), notAfter: systemClock.now() + 86_400_000 };
-  const { name, keyIdentifier } = readRoot(ca.rootDer);
-  const profile = leafProfile({ name, keyIdentifier: keyIdentifier ?? Buffer.alloc(20), key: privateKey, validity }, subjectOf(publicKey));
+  const { name, keyIdentifier } = readAuthority(ca.rootDer);
+  const profile = leafProfile(
+    { name, keyIdentifier: keyIdentifier ?? Buffer.alloc(20), key: privateKey, validity, permits: () => true },
+    subjectOf(publicKey),
+  );
   return [
     await awaited('leaf certificate of a new host', (host) => issueLeaf(profile, host, validity)),
     await awaited('the same with its TLS context', (host) => ca.contextFor(host)),

@@ -1,6 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Catalogue } from '../base/catalogue/types.ts';
+import { folderError, inFolder } from '../base/lib/folder.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -32,7 +33,8 @@ export async function loadCredentialFiles(
   const found: FileCredential[] = [];
   for (const name of await yamlFiles(dir)) {
     const file = join(dir, name);
-    const read = readFileText(await readFile(file, 'utf8'), name, context, problems);
+    const text = await inFolder('GW_CREDENTIALS_DIR', dir, () => readFile(file, 'utf8'));
+    const read = readFileText(text, name, context, problems);
     if (read.some(({ change }) => holdsSecret(change)) && (await isOpenToOthers(file)))
       log.warn({ file }, 'this file holds a provider key, and every user of this machine can read or change it: chmod 600');
     found.push(...read);
@@ -94,7 +96,7 @@ async function yamlFiles(dir: string): Promise<readonly string[]> {
     return files.map(({ name }) => name).sort();
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return [];
-    throw error;
+    throw folderError('GW_CREDENTIALS_DIR', dir, error);
   }
 }
 

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogue.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
@@ -11,7 +10,7 @@ import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
+import { openStore } from './data-folder.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openServices, type Services } from './services.ts';
 
@@ -47,7 +46,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const catalogue = loadCatalogue({ ...pricing, ...replacements.catalogue });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
-  const opened = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: config.recordFsync, clock, log });
+  const opened = await openStore(config.dataDir, { fsync: config.recordFsync, clock, log });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;

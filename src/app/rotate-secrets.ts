@@ -8,8 +8,8 @@ import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import { CREDENTIALS, secretContext } from '../services/credentials.ts';
 import { RESULTS, resultContext } from '../services/idempotency.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
-import { openSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
+import { openStore, requireStore } from './data-folder.ts';
+import { existingSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
 
 const AT_ONCE = 100;
 
@@ -17,12 +17,13 @@ const AT_ONCE = 100;
  * Gives the stored secrets a new key: only their data keys are encrypted again. A key that is kept in the data folder is replaced there; one that is configured is
  * the operator's to replace with `newKey`. Interrupted at any moment, a second run finishes the work: until the end both keys are in the file.
  * @returns how many secrets have the new key now
- * @throws StoreError `in_use` while a gateway runs on the folder
+ * @throws Error when there is no store or no key in the data folder; StoreError `in_use` while a gateway runs on the folder
  */
 export async function rotateSecrets(config: Config, newKey: Uint8Array = randomBytes(32)): Promise<number> {
-  const store = await openEmbeddedStore({ dir: join(config.dataDir, 'store'), fsync: 'always', clock: systemClock, log: silentLogger });
+  await requireStore(config.dataDir);
+  const store = await openStore(config.dataDir, { fsync: 'always', clock: systemClock, log: silentLogger });
   try {
-    const known = await openSecretKeys(config.dataDir, config.secretsKey);
+    const known = await existingSecretKeys(config.dataDir, config.secretsKey);
     const inFile = config.secretsKey === undefined;
     if (inFile) await writeKeys(config.dataDir, [newKey, ...known]);
     const box = new SecretBox([newKey, ...known]);

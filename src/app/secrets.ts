@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, mkdir, open, readFile } from 'node:fs/promises';
+import { access, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { folderError, inFolder, makeFolder } from '../base/lib/folder.ts';
+import { codeOf } from '../base/lib/thrown.ts';
+
+const SETTING = 'GW_DATA_DIR';
 
 /** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
 async function onceMade(file: string, make: () => string): Promise<string> {
@@ -13,6 +16,10 @@ async function onceMade(file: string, make: () => string): Promise<string> {
       await handle.writeFile(`${made}\n`);
       await handle.sync();
       return made;
+    } catch (error) {
+      // An empty file would stop every later start.
+      await unlink(file);
+      throw error;
     } finally {
       await handle.close();
     }
@@ -35,17 +42,15 @@ export async function openAdminToken(dataDir: string, configured: string | undef
   await makeDataFolder(dataDir);
   if (configured !== undefined) return { value: configured, file: undefined };
   const file = join(dataDir, 'admin-token');
-  return { value: await onceMade(file, () => randomBytes(32).toString('base64url')), file };
+  return { value: await inFolder(SETTING, dataDir, () => onceMade(file, () => randomBytes(32).toString('base64url'))), file };
 }
 
 async function makeDataFolder(dir: string): Promise<void> {
   try {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await makeFolder(dir, 0o700);
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new Error(`GW_DATA_DIR: the folder ${dir} cannot be used: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw folderError(SETTING, dir, error);
   }
 }
 
@@ -59,8 +64,34 @@ export const SECRETS_KEY_FILE = 'secrets-key';
 export async function openSecretKeys(dataDir: string, configured: Uint8Array | undefined): Promise<readonly Uint8Array[]> {
   if (configured !== undefined) return [configured];
   const file = join(dataDir, SECRETS_KEY_FILE);
-  const text = await onceMade(file, () => randomBytes(32).toString('base64'));
-  const keys = text.split(/\s+/).map((line) => Buffer.from(line, 'base64'));
+  return readKeys(file, await inFolder(SETTING, dataDir, () => onceMade(file, () => randomBytes(32).toString('base64'))));
+}
+
+/**
+ * The same for a command, which makes no key.
+ * @throws Error when there is none
+ */
+export async function existingSecretKeys(dataDir: string, configured: Uint8Array | undefined): Promise<readonly Uint8Array[]> {
+  if (configured !== undefined) return [configured];
+  const file = join(dataDir, SECRETS_KEY_FILE);
+  const text = await inFolder(SETTING, dataDir, async () => {
+    try {
+      return await readFile(file, 'utf8');
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      throw new Error(`there is no ${file}, and GW_SECRETS_KEY is not set: the key of the stored secrets is in one of them`, {
+        cause: error,
+      });
+    }
+  });
+  return readKeys(file, text);
+}
+
+function readKeys(file: string, text: string): readonly Uint8Array[] {
+  const keys = text
+    .trim()
+    .split(/\s+/)
+    .map((line) => Buffer.from(line, 'base64'));
   if (keys.some((key) => key.length !== 32)) throw new Error(`${file} must hold one base64 key of 32 bytes a line.`);
   return keys;
 }

@@ -1,8 +1,6 @@
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
-import { openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
+import { openStore, requireStore } from './data-folder.ts';
 
 const PAGE = 500;
 
@@ -11,12 +9,8 @@ const PAGE = 500;
  * @throws StoreError when one has, or when the store is damaged; Error when there is no store
  */
 export async function* storedRecords(dataDir: string): AsyncGenerator<string> {
-  const dir = join(dataDir, 'store');
-  // Opening makes a store where there is none, and a wrong path is no reason for that.
-  await stat(join(dir, 'format')).catch((cause: unknown) => {
-    throw new Error('there is no store of a gateway in this folder', { cause });
-  });
-  const store = await openEmbeddedStore({ dir, fsync: 'off', clock: systemClock, log: silentLogger });
+  await requireStore(dataDir, '--data');
+  const store = await openStore(dataDir, { fsync: 'off', clock: systemClock, log: silentLogger }, '--data');
   try {
     let after: string | undefined;
     for (;;) {

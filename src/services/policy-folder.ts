@@ -40,7 +40,7 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
     () => false,
   );
   const [dir, bundleFile] = isFile ? [dirname(path), basename(path)] : [path, BUNDLE];
-  const bundleText = await readText(dir, bundleFile);
+  const bundleText = await readText(dir, bundleFile, ` (${setting} names the folder)`);
   if (bundleText === undefined) {
     const missing = `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`;
     throw new GatewayError('invalid_policy', `${missing} One to begin with is in ${join(packageRoot(), 'policies')}.`, {
@@ -95,21 +95,21 @@ async function addonNames(dir: string): Promise<readonly string[]> {
 }
 
 /** The text of a file, undefined when there is none. @throws GatewayError `invalid_policy` for what cannot be read or is no text */
-async function readText(dir: string, file: string): Promise<string | undefined> {
+async function readText(dir: string, file: string, hint = ''): Promise<string | undefined> {
   let bytes: Uint8Array;
   try {
     bytes = await readRegularFile(join(dir, file), MAX_BYTES);
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw unreadable(join(dir, file), error);
+    throw unreadable(join(dir, file), error, hint);
   }
   const text = decodeUtf8(bytes);
   if (typeof text === 'string') return text;
   throw notText(dir, file, text);
 }
 
-function unreadable(file: string, cause: unknown): GatewayError {
-  const message = `the file cannot be read (${messageOf(cause)})`;
+function unreadable(file: string, cause: unknown, hint = ''): GatewayError {
+  const message = `the file cannot be read (${messageOf(cause)})${hint}`;
   const detail: ErrorDetail = { path: '', file, code: 'unreadable', message };
   return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause });
 }

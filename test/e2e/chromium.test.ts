@@ -1,8 +1,12 @@
+import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { request } from 'node:http';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import { chromium, type Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { bareEnvironment, run } from '../support/child.ts';
+import { bareEnvironment, eventually, run } from '../support/child.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -85,6 +89,13 @@ async function openPage(t: Test, proxyFlag: string, pageUrl: string, trusted: st
   return page;
 }
 
+/** A program on Node that does not trust the root. */
+async function connectAndLeave(port: number, host: string): Promise<void> {
+  const connect = request({ port, method: 'CONNECT', path: `${host}:443` }).end();
+  const [, socket] = (await once(connect, 'connect')) as [unknown, Socket];
+  await once(connectTls({ socket, servername: host }), 'secureConnect');
+}
+
 t.test('a page in headless Chromium', { skip: skipWithout(['chromium', 'certutil']) }, async (t) => {
   const provider = await startTlsUpstream({ hosts: ['api.openai.com'], handler: answerPages });
   t.teardown(() => provider.close());
@@ -130,6 +141,24 @@ t.test('a page in headless Chromium', { skip: skipWithout(['chromium', 'certutil
     const models = await fetchInPage(page, '/v1/models');
     t.match(models, { status: 200, recordId: String });
     t.match(await gateway.record(models.recordId ?? undefined), { connection_type: 'connect_proxy', provider: 'openai' });
+  });
+
+  await t.test('that trusts the root is not reported as pinned, whatever connections it opens on speculation', async (t) => {
+    // What was silent before this program is judged before it.
+    await t.rejects(connectAndLeave(gateway.port, 'api.anthropic.com'), /unable to verify/);
+    await eventually('the silence to be counted', async () => {
+      const { text } = await gateway.admin('GET', '/metrics');
+      return text.includes('gw_handshake_rejected_total{signal="silent_close"} 1\n') || undefined;
+    });
+    const { text } = await gateway.admin('GET', '/metrics');
+    t.notMatch(text, 'gw_handshake_rejected_total{signal="alert"}');
+    const { body } = await gateway.admin('GET', '/v1/admin/discovery/domains');
+    const { domains } = body as { domains: { domain: string; pinned: boolean }[] };
+    t.same(
+      domains.filter(({ pinned }) => pinned).map(({ domain }) => domain),
+      ['api.anthropic.com'],
+    );
+    t.ok(domains.some(({ domain }) => domain === 'api.openai.com'));
   });
 
   await t.test('that does not trust the root gets nothing', async (t) => {

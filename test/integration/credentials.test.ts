@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -401,6 +401,26 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
     { status: 'ok' },
     'the secret opens after a restart',
   );
+});
+
+t.test('gw secrets rotate makes nothing in a folder that is not that of a gateway, and no key where there is none', async (t) => {
+  const dir = tempDir(t);
+  const env = { GW_DATA_DIR: join(dir, 'data') };
+  t.match(await command(['secrets', 'rotate'], { env }), {
+    code: 1,
+    out: '',
+    err: `gw secrets rotate: GW_DATA_DIR: there is no store of a gateway in ${dir}/data: run this in the gateway's own folder, or with its GW_DATA_DIR\n`,
+  });
+  t.same(readdirSync(dir), []);
+  const configured = { GW_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64') };
+  const { gw } = await startGoverned(t, { bundle: ALLOW_ALL, env: configured });
+  await gw.gateway.stop();
+  const before = readdirSync(gw.dataDir);
+  t.match(await command(['secrets', 'rotate'], { env: { GW_DATA_DIR: gw.dataDir } }), {
+    code: 1,
+    err: /there is no .*secrets-key, and GW_SECRETS_KEY is not set/,
+  });
+  t.same(readdirSync(gw.dataDir), before);
 });
 
 t.test('gw secrets rotate', async (t) => {

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { eventually } from '../support/child.ts';
+import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
@@ -28,9 +29,12 @@ t.test(
     t.teardown(() => upstream.close());
     const warnings: string[] = [];
     const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void warnings.push(line) } });
-    const gw = await startTestGateway(t, { log, env: { ...towards(t, upstream, ['api.openai.com']), GW_PROXY_BYPASS: 'api.mistral.ai' } });
+    const clock = fakeClock(Date.now());
+    const gw = await startTestGateway(t, { clock, log, env: { ...towards(t, upstream, ['api.openai.com']), GW_PROXY_BYPASS: 'api.mistral.ai' } });
     const counted = (signal: string, count: number) => async (): Promise<true | undefined> => {
       const { text } = await gw.admin('GET', '/metrics');
+      // As long as a silent close waits to be judged.
+      if (signal === 'silent_close') clock.advance(5_000);
       return text.includes(`gw_handshake_rejected_total{signal="${signal}"} ${count}\n`) || undefined;
     };
     const curl = ['-sS', '--proxy', gw.url, 'https://api.openai.com/v1/models'];

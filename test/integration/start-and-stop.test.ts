@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, createConnection } from 'node:net';
 import { join } from 'node:path';
@@ -15,17 +15,34 @@ async function takenPort(t: Parameters<typeof startTestGateway>[0]): Promise<str
   return String((server.address() as AddressInfo).port);
 }
 
-t.test('what keeps a port or the data folder from being opened is said by the setting to change', async (t) => {
+function unusable(setting: string, path: string, reason: string): RegExp {
+  return new RegExp(`^${setting}: the folder ${path} cannot be used: ${reason} \\(E[A-Z]+: `);
+}
+
+t.test('what keeps a port or a folder from being opened is said by the setting to change', async (t) => {
   const port = await takenPort(t);
   const file = join(tempDir(t), 'file');
   writeFileSync(file, '');
+  const bundleFolder = tempDir(t);
+  mkdirSync(join(bundleFolder, 'bundle.yaml'));
   const table: readonly (readonly [Readonly<Record<string, string>>, RegExp])[] = [
     [{ GW_PORT: port }, new RegExp(`^GW_PORT: port ${port} of 127\\.0\\.0\\.1 is in use`)],
     [{ GW_AMBIENT_PORT: port }, new RegExp(`^GW_AMBIENT_PORT: port ${port} of 127\\.0\\.0\\.1 is in use`)],
     // TEST-NET-1 (RFC 5737): no machine has this address.
     [{ GW_HOST: '192.0.2.7', GW_PROXY_AUTH: 'required' }, /^GW_HOST: "192\.0\.2\.7" is no address of this machine/],
-    [{ GW_DATA_DIR: join(file, 'data') }, /^GW_DATA_DIR: the folder .+ cannot be used: /],
-    [{ GW_DATA_DIR: file }, /^GW_DATA_DIR: the folder .+ cannot be used: /],
+    ...['GW_DATA_DIR', 'GW_CA_DIR', 'GW_CREDENTIALS_DIR'].flatMap((setting) =>
+      [file, join(file, 'below')].map((path): (typeof table)[number] => [
+        { [setting]: path },
+        unusable(setting, path, 'it, or something on its path, is a file and no folder'),
+      ]),
+    ),
+    [{ GW_POLICIES_DIR: join(file, 'below') }, /^There is no policy bundle: .*GW_POLICIES_DIR/],
+    [{ GW_POLICIES_DIR: bundleFolder }, /bundle\.yaml: the file cannot be read .*GW_POLICIES_DIR/],
+    // Where Linux says neither yes nor no, and Node's own way to make folders asks for ever.
+    ...(process.platform === 'linux' ? ['GW_DATA_DIR', 'GW_CA_DIR'] : []).map((setting): (typeof table)[number] => [
+      { [setting]: '/proc/none/here' },
+      unusable(setting, '/proc/none/here', 'nothing can be made there'),
+    ]),
   ];
   for (const [env, message] of table) await t.rejects(startTestGateway(t, { env }), { message }, JSON.stringify(env));
 });

@@ -1,7 +1,7 @@
 // The local root, the leaves it signs and the TLS contexts made of them. Here and nowhere else a private key of ours is held. What may not be here:
 // sockets, and any decision whether a host is intercepted. node-forge writes the ASN.1; every key and signature comes from node:crypto (a key made by
 // node-forge stalls the event loop for a third of a second).
-import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject, X509Certificate } from 'node:crypto';
+import { generateKeyPair, type KeyObject } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { promisify } from 'node:util';
 import type { Clock } from '../../base/lib/clock.ts';
@@ -10,10 +10,9 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
-import { sha256Hex } from '../../base/lib/sha256.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
-import { certificatePem, type Issuer, issueLeaf, issueRoot, type LeafProfile, leafProfile, readRoot, subjectOf } from './certificate.ts';
+import { certificatePem, issueLeaf, issueRoot, type LeafProfile, leafProfile, subjectOf, type Validity } from './certificate.ts';
+import { loadRoot, type Root } from './root-chain.ts';
 import { CertificateAuthorityError, createRootFiles, readRootFiles, writeTrustBundle } from './root-files.ts';
 import { trustBundle } from './trust-bundle.ts';
 
@@ -27,8 +26,6 @@ const BACKDATED_MS = DAY_MS;
 /** A context is made anew this long before its leaf expires, for clocks that are ahead. */
 const RENEW_EARLY_MS = 7 * DAY_MS;
 const DEFAULT_MAX_CONTEXTS = 1_000;
-/** What to do about a root that cannot be used. */
-const REMEDY = 'restore both files from a backup, or move both away to have a new root made (clients must trust it anew)';
 
 export interface CertificateAuthorityOptions {
   /** `GW_CA_DIR`; made when it is not there. */
@@ -40,12 +37,12 @@ export interface CertificateAuthorityOptions {
 }
 
 export interface CertificateAuthority {
-  /** PEM of the root certificate alone; never holds a key. */
+  /** What clients are to trust: the root alone, that of a company's chain when the file goes up to it. PEM; never holds a key. */
   readonly rootPem: string;
   readonly rootDer: Buffer;
-  /** Lower-case hex SHA-256 of the root's DER. */
+  /** Lower-case hex SHA-256 of the DER of the certificate that signs. */
   readonly fingerprint: string;
-  /** Milliseconds since the epoch at which the root expires. */
+  /** Milliseconds since the epoch at which the root, or the first of its chain, expires. */
   readonly expiresAt: number;
   /** True when this start made the root. */
   readonly created: boolean;
@@ -57,7 +54,7 @@ export interface CertificateAuthority {
    * The TLS context that answers for one host, made at first use and renewed before its leaf expires. Any number of callers at once wait for one leaf.
    * @param host name or IP literal; folded as decision 3.17 says
    * @throws GatewayError `invalid_target` when it is no host
-   * @throws CertificateAuthorityError when the root has expired meanwhile
+   * @throws CertificateAuthorityError when the root's name constraints leave the host out, and when by the clock of now the root has expired, or is not valid yet
    */
   contextFor(host: string): Promise<SecureContext>;
 }
@@ -70,25 +67,27 @@ export async function openCertificateAuthority(options: CertificateAuthorityOpti
   const { dir, clock, log } = options;
   const found = await readRootFiles(dir);
   const root = found === undefined ? await createRoot(dir, clock) : loadRoot(dir, found, clock.now());
+  for (const warning of root.warnings) log.warn({ dir }, warning);
   const left = root.issuer.validity.notAfter - clock.now();
   if (left < ROOT_WARNING_MS) {
     log.warn({ dir, expires_at: timestamp(root.issuer.validity.notAfter) }, 'the root certificate expires soon: plan a new one');
   }
-  const bundle = await trustBundle(root.pem);
+  const bundle = await trustBundle(root.anchorPem);
   const bundlePath = await writeTrustBundle(dir, bundle, uuidv7(clock.now()));
   const leafKeys = await generateKeys();
   const contexts = new ContextCache({
     profile: leafProfile(root.issuer, subjectOf(leafKeys.publicKey)),
     leafKey: leafKeys.privateKey,
+    chainPem: root.chainPem,
     fingerprint: root.fingerprint,
     clock,
     max: options.maxContexts ?? DEFAULT_MAX_CONTEXTS,
   });
   // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot sign shows now.
-  await contexts.get('localhost');
+  await contexts.warmUp();
   return {
-    rootPem: root.pem,
-    rootDer: root.der,
+    rootPem: root.anchorPem,
+    rootDer: root.anchorDer,
     fingerprint: root.fingerprint,
     expiresAt: root.issuer.validity.notAfter,
     created: found === undefined,
@@ -96,13 +95,6 @@ export async function openCertificateAuthority(options: CertificateAuthorityOpti
     bundlePem: () => bundle,
     contextFor: (host) => contexts.get(host),
   };
-}
-
-interface Root {
-  readonly pem: string;
-  readonly der: Buffer;
-  readonly fingerprint: string;
-  readonly issuer: Issuer;
 }
 
 const generateKeyPairAsync = promisify(generateKeyPair);
@@ -120,43 +112,11 @@ async function createRoot(dir: string, clock: Clock): Promise<Root> {
   return loadRoot(dir, files, clock.now());
 }
 
-/** Reads and judges a root. What is served later is encoded anew from the DER, so that a key in the certificate's file can never leave with it. */
-function loadRoot(dir: string, files: { certificate: string; key: string }, now: number): Root {
-  const certificate = parse(dir, 'root certificate', () => new X509Certificate(files.certificate));
-  const key = parse(dir, 'root key', () => createPrivateKey(files.key));
-  const parts = parse(dir, 'root certificate', () => readRoot(certificate.raw));
-  const refuse = (reason: string): never => {
-    throw new CertificateAuthorityError(`the root in ${dir} cannot be used: ${reason}`);
-  };
-  if (key.asymmetricKeyType !== 'ec' || key.asymmetricKeyDetails?.namedCurve !== 'prime256v1') refuse('its key is not an EC P-256 key');
-  if (!certificate.checkPrivateKey(key)) refuse(`certificate and key do not belong together; ${REMEDY}`);
-  if (!certificate.ca) refuse('its certificate is not that of a certificate authority');
-  if (parts.validity.notAfter <= now) {
-    refuse(`it expired at ${timestamp(parts.validity.notAfter)}; ${REMEDY}`);
-  }
-  if (parts.validity.notBefore > now) refuse(`it is not valid before ${timestamp(parts.validity.notBefore)}; is the clock right?`);
-  const keyIdentifier = parts.keyIdentifier ?? subjectOf(createPublicKey(key)).keyIdentifier;
-  const der = certificate.raw;
-  return {
-    pem: certificatePem(der),
-    der,
-    fingerprint: sha256Hex(der),
-    issuer: { name: parts.name, keyIdentifier, key, validity: parts.validity },
-  };
-}
-
-function parse<T>(dir: string, what: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    const reason = messageOf(error);
-    throw new CertificateAuthorityError(`the ${what} in ${dir} cannot be read: ${reason}`, { cause: error });
-  }
-}
-
 interface ContextCacheOptions {
   readonly profile: LeafProfile;
   readonly leafKey: KeyObject;
+  /** Sent behind each leaf. */
+  readonly chainPem: string;
   readonly fingerprint: string;
   readonly clock: Clock;
   readonly max: number;
@@ -165,6 +125,8 @@ interface ContextCacheOptions {
 interface CachedContext {
   /** Settled; kept as a promise so that a hit allocates nothing. */
   readonly context: Promise<SecureContext>;
+  /** Of its leaf: while the clock is before that it was made by a clock that was ahead, and clients would refuse it. */
+  readonly notBefore: number;
   readonly renewAt: number;
 }
 
@@ -188,7 +150,8 @@ class ContextCache {
     if (folded === undefined) return Promise.reject(new GatewayError('invalid_target', 'No certificate can be made for this host.'));
     const key = `${this.#options.fingerprint}/${folded}`;
     const cached = this.#contexts.get(key);
-    if (cached !== undefined && this.#options.clock.now() < cached.renewAt) return cached.context;
+    const now = this.#options.clock.now();
+    if (cached !== undefined && cached.notBefore <= now && now < cached.renewAt) return cached.context;
     const pending = this.#pending.get(key);
     if (pending !== undefined) return pending;
     const made = this.#enqueue(key, folded);
@@ -202,19 +165,34 @@ class ContextCache {
     return made;
   }
 
+  /** Makes a context that nobody is given. */
+  async warmUp(): Promise<void> {
+    await this.#issue('localhost', this.#options.clock.now());
+  }
+
   async #make(key: string, host: string): Promise<SecureContext> {
     const { profile, clock } = this.#options;
+    if (!profile.issuer.permits(host))
+      throw new CertificateAuthorityError(`the name constraints of the root do not let it sign for ${host}`);
     const now = clock.now();
+    const { context, notBefore, notAfter } = await this.#issue(host, now);
+    this.#contexts.set(key, { context: Promise.resolve(context), notBefore, renewAt: renewalOf(notAfter, now) });
+    return context;
+  }
+
+  async #issue(host: string, now: number): Promise<Validity & { readonly context: SecureContext }> {
+    const { profile, chainPem } = this.#options;
     const root = profile.issuer.validity;
     if (root.notAfter <= now) throw new CertificateAuthorityError(`the root certificate expired at ${timestamp(root.notAfter)}`);
+    if (root.notBefore > now)
+      throw new CertificateAuthorityError(`the root certificate is not valid before ${timestamp(root.notBefore)}; is the clock right?`);
     const notBefore = Math.max(wholeSeconds(now - BACKDATED_MS), root.notBefore);
     const notAfter = Math.min(notBefore + LEAF_LIFE_MS, root.notAfter);
     const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
     // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
     // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
-    const context = createSecureContext({ cert: certificatePem(leaf), key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
-    this.#contexts.set(key, { context: Promise.resolve(context), renewAt: renewalOf(notAfter, now) });
-    return context;
+    const context = createSecureContext({ cert: certificatePem(leaf) + chainPem, key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
+    return { context, notBefore, notAfter };
   }
 }
 

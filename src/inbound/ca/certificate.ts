@@ -1,32 +1,13 @@
-import { createHash, type KeyObject, randomBytes, sign } from 'node:crypto';
+import { createHash, createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIP } from 'node:net';
 import { timestamp } from '../../base/lib/clock.ts';
-import {
-  bits,
-  boolean,
-  content,
-  type Der,
-  decode,
-  encode,
-  explicit,
-  implicit,
-  integer,
-  isOid,
-  isTagged,
-  members,
-  octets,
-  oid,
-  readTime,
-  sequence,
-  set,
-  time,
-  utf8,
-} from './der.ts';
+import { bits, boolean, type Der, encode, explicit, implicit, integer, none, octets, oid, sequence, set, time, utf8 } from './der.ts';
 
 const OID = {
   ecPublicKey: '1.2.840.10045.2.1',
   prime256v1: '1.2.840.10045.3.1.7',
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
+  sha256WithRsa: '1.2.840.113549.1.1.11',
   commonName: '2.5.4.3',
   organization: '2.5.4.10',
   subjectKeyIdentifier: '2.5.29.14',
@@ -54,8 +35,11 @@ export interface Validity {
 export interface Issuer {
   readonly name: Der;
   readonly keyIdentifier: Buffer;
+  /** RSA or EC. */
   readonly key: KeyObject;
   readonly validity: Validity;
+  /** False for a host that its name constraints, or those of its issuers, leave out. */
+  permits(host: string): boolean;
 }
 
 /** A public key with what its certificates say of it; made once per key. */
@@ -72,6 +56,12 @@ export function subjectOf(key: KeyObject): Subject {
   return { spki, keyIdentifier: createHash('sha256').update(point).digest().subarray(0, 20) };
 }
 
+/** Names a key whose certificate does not: SHA-256 of the whole public key, cut to 160 bits (RFC 7093 §2, method 4). */
+export function keyIdentifierOf(key: KeyObject): Buffer {
+  const spki = createPublicKey(key).export({ type: 'spki', format: 'der' });
+  return createHash('sha256').update(spki).digest().subarray(0, 20);
+}
+
 /** A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints. */
 export async function issueRoot(subject: Subject, key: KeyObject, validity: Validity): Promise<Buffer> {
   // Each root has its own name: two roots of one name in a trust store make verifiers pick the wrong one.
@@ -81,7 +71,7 @@ export async function issueRoot(subject: Subject, key: KeyObject, validity: Vali
     extension(OID.keyUsage, true, bits(Uint8Array.of(0x06), 1)),
     extension(OID.subjectKeyIdentifier, false, octets(subject.keyIdentifier)),
   ];
-  return await signed(tbs(name, name, validity, subject, extensions), key);
+  return await signed(tbs(name, name, validity, subject, extensions, algorithmOf(key)), key);
 }
 
 /** The parts of every leaf of one issuer and one key that do not depend on the host. */
@@ -113,28 +103,8 @@ export function leafProfile(issuer: Issuer, subject: Subject): LeafProfile {
 export async function issueLeaf(profile: LeafProfile, host: string, validity: Validity): Promise<Buffer> {
   const extensions = [...profile.extensions, extension(OID.subjectAltName, false, sequence(alternativeName(host)))];
   const name = distinguishedName(host.length <= MAX_COMMON_NAME ? host : undefined);
-  return await signed(tbs(name, profile.issuer.name, validity, profile.subject, extensions), profile.issuer.key);
-}
-
-/** What is read back from a root that was made earlier. */
-export interface RootParts {
-  readonly name: Der;
-  readonly keyIdentifier: Buffer | undefined;
-  readonly validity: Validity;
-}
-
-/** @throws Error when the bytes are not a version 3 certificate */
-export function readRoot(certificate: Uint8Array): RootParts {
-  const fields = members(members(decode(certificate))[0]);
-  const [version, , , , validity, subject] = fields;
-  const notBefore = readTime(members(validity)[0]);
-  const notAfter = readTime(members(validity)[1]);
-  if (version === undefined || !isTagged(version, 0) || subject === undefined) throw new Error('not an X.509 version 3 certificate');
-  if (notBefore === undefined || notAfter === undefined) throw new Error('its validity cannot be read');
-  const extensions = members(members(fields.find((field) => isTagged(field, 3)))[0]);
-  const found = extensions.find((entry) => isOid(members(entry)[0], OID.subjectKeyIdentifier));
-  const keyIdentifier = found === undefined ? undefined : content(decode(content(members(found).at(-1))));
-  return { name: subject, keyIdentifier, validity: { notBefore, notAfter } };
+  const { name: issuer, key } = profile.issuer;
+  return await signed(tbs(name, issuer, validity, profile.subject, extensions, algorithmOf(key)), key);
 }
 
 /** PEM with lines of 64 characters (RFC 7468). */
@@ -143,12 +113,12 @@ export function certificatePem(der: Uint8Array): string {
   return `-----BEGIN CERTIFICATE-----\n${base64.replace(/.{64}/g, '$&\n').replace(/\n$/, '')}\n-----END CERTIFICATE-----\n`;
 }
 
-function tbs(subject: Der, issuer: Der, validity: Validity, key: Subject, extensions: readonly Der[]): Buffer {
+function tbs(subject: Der, issuer: Der, validity: Validity, key: Subject, extensions: readonly Der[], algorithm: Der): Buffer {
   return encode(
     sequence(
       explicit(0, integer(Uint8Array.of(2))),
       integer(serialNumber()),
-      sequence(oid(OID.ecdsaWithSha256)),
+      algorithm,
       issuer,
       sequence(time(timestamp(validity.notBefore)), time(timestamp(validity.notAfter))),
       subject,
@@ -158,11 +128,16 @@ function tbs(subject: Der, issuer: Der, validity: Validity, key: Subject, extens
   );
 }
 
+/** RSA has parameters that say nothing (RFC 4055 §5), ECDSA has none (RFC 5758 §3.2). */
+function algorithmOf(key: KeyObject): Der {
+  return key.asymmetricKeyType === 'rsa' ? sequence(oid(OID.sha256WithRsa), none()) : sequence(oid(OID.ecdsaWithSha256));
+}
+
 async function signed(toBeSigned: Buffer, key: KeyObject): Promise<Buffer> {
   const signature = await new Promise<Buffer>((resolve, reject) => {
     sign('sha256', toBeSigned, { key, dsaEncoding: 'der' }, (error, value) => (error ? reject(error) : resolve(value)));
   });
-  const tail = Buffer.concat([encode(sequence(oid(OID.ecdsaWithSha256))), encode(bits(signature))]);
+  const tail = Buffer.concat([encode(algorithmOf(key)), encode(bits(signature))]);
   return Buffer.concat([sequenceHeader(toBeSigned.length + tail.length), toBeSigned, tail]);
 }
 
@@ -194,7 +169,8 @@ function alternativeName(host: string): Der {
   return isIP(host) === 0 ? implicit(2, Buffer.from(host, 'latin1')) : implicit(7, addressBytes(host));
 }
 
-function addressBytes(address: string): Buffer {
+/** Four or sixteen bytes. */
+export function addressBytes(address: string): Buffer {
   if (isIP(address) === 4) return Buffer.from(address.split('.').map(Number));
   // The canonical text has no dotted part and no zone (decision 3.17).
   const [head = '', tail] = address.split('::');

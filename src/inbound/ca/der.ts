@@ -35,6 +35,10 @@ export function octets(bytes: Uint8Array): Der {
   return asn1.create(Class.UNIVERSAL, Type.OCTETSTRING, false, binary(bytes));
 }
 
+export function none(): Der {
+  return asn1.create(Class.UNIVERSAL, Type.NULL, false, '');
+}
+
 /** A BIT STRING; `unused` counts the bits of the last byte that do not belong to it. */
 export function bits(bytes: Uint8Array, unused: number = 0): Der {
   return asn1.create(Class.UNIVERSAL, Type.BITSTRING, false, String.fromCharCode(unused) + binary(bytes));
@@ -83,6 +87,11 @@ export function isTagged(value: Der, tag: number): boolean {
 
 export function isOid(value: Der | undefined, dotted: string): boolean {
   return value !== undefined && value.type === Type.OID && value.value === asn1.oidToDer(dotted).getBytes();
+}
+
+/** The dotted form of an OID; empty for any other value. */
+export function dottedOid(value: Der | undefined): string {
+  return value?.type === Type.OID && typeof value.value === 'string' ? asn1.derToOid(value.value) : '';
 }
 
 /** Milliseconds since the epoch of a UTCTime or GeneralizedTime in the form that RFC 5280 prescribes; undefined for any other. */

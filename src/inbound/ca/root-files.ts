@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
-import { chmod, type FileHandle, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
+import { chmod, type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { folderError, makeFolder } from '../../base/lib/folder.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 
 export const ROOT_CERTIFICATE = 'root-ca.pem';
@@ -31,7 +32,7 @@ export interface RootFiles {
  * read the key or change the certificate
  */
 export async function readRootFiles(dir: string): Promise<RootFiles | undefined> {
-  const [hasCertificate, hasKey] = await Promise.all([exists(join(dir, ROOT_CERTIFICATE)), exists(join(dir, ROOT_KEY))]);
+  const [hasCertificate, hasKey] = await Promise.all([exists(dir, ROOT_CERTIFICATE), exists(dir, ROOT_KEY)]);
   if (!hasCertificate && !hasKey) return undefined;
   if (hasCertificate !== hasKey) {
     const [there, missing] = hasCertificate ? [ROOT_CERTIFICATE, ROOT_KEY] : [ROOT_KEY, ROOT_CERTIFICATE];
@@ -50,13 +51,25 @@ export async function readRootFiles(dir: string): Promise<RootFiles | undefined>
  */
 export async function createRootFiles(dir: string, files: RootFiles): Promise<void> {
   try {
-    await mkdir(dir, { recursive: true, mode: 0o755 });
-    await createExclusive(join(dir, ROOT_KEY), files.key, 0o600);
-    await createExclusive(join(dir, ROOT_CERTIFICATE), files.certificate, 0o644);
+    await makeFolder(dir, 0o755);
   } catch (error) {
-    const reason = codeOf(error) === 'EEXIST' ? 'another process is making one there' : messageOf(error);
-    throw new CertificateAuthorityError(`a new root cannot be written to ${dir}: ${reason}`, { cause: error });
+    throw folderUnusable(dir, error);
   }
+  try {
+    await createExclusive(join(dir, ROOT_KEY), files.key, 0o600);
+    await createExclusive(join(dir, ROOT_CERTIFICATE), files.certificate, 0o644).catch(async (error: unknown) => {
+      // A key alone would stop every later start.
+      await unlink(join(dir, ROOT_KEY));
+      throw error;
+    });
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw folderUnusable(dir, error);
+    throw new CertificateAuthorityError(`a new root cannot be written to ${dir}: another process is making one there`, { cause: error });
+  }
+}
+
+function folderUnusable(dir: string, error: unknown): CertificateAuthorityError {
+  return new CertificateAuthorityError(messageOf(folderError('GW_CA_DIR', dir, error)), { cause: error });
 }
 
 /** Replaces `ca-bundle.pem` as a whole: readers see the old file or the new one. A symbolic link in its place is replaced, not followed. */
@@ -68,7 +81,7 @@ export async function writeTrustBundle(dir: string, pem: string, unique: string)
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
-    throw new CertificateAuthorityError(`${path} cannot be written: ${messageOf(error)}`, { cause: error });
+    throw folderUnusable(dir, error);
   }
   return path;
 }
@@ -78,6 +91,10 @@ async function createExclusive(path: string, text: string, mode: number): Promis
   try {
     await file.writeFile(text);
     await file.sync();
+  } catch (error) {
+    // Half of a file is worse than none.
+    await unlink(path);
+    throw error;
   } finally {
     await file.close();
   }
@@ -117,12 +134,12 @@ function isTrustedOwner(uid: number): boolean {
   return process.getuid === undefined || uid === process.getuid() || uid === 0;
 }
 
-async function exists(path: string): Promise<boolean> {
+async function exists(dir: string, name: string): Promise<boolean> {
   try {
-    await lstat(path);
+    await lstat(join(dir, name));
     return true;
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return false;
-    throw new CertificateAuthorityError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw folderUnusable(dir, error);
   }
 }

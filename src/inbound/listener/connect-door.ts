@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { SecureContext } from 'node:tls';
+import type { SecureContext, TLSSocket } from 'node:tls';
 import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -16,6 +16,7 @@ import type { ListenerLimits } from './limits.ts';
 import type { Link, Links } from './links.ts';
 import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import type { OwnAddresses } from './own-addresses.ts';
+import { clientOf, RejectionWatch } from './rejection-watch.ts';
 import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 
 /** What is done with one CONNECT. */
@@ -53,9 +54,17 @@ const CHALLENGE = ERROR_HEADERS.proxy_authentication_required ?? [];
 /** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
 export class ConnectDoor {
   readonly #options: ConnectDoorOptions;
+  readonly #rejections: RejectionWatch;
 
   constructor(options: ConnectDoorOptions) {
+    const { clock, limits, onHandshakeRejected } = options;
     this.#options = options;
+    this.#rejections = new RejectionWatch({ clock, limits, onRejected: onHandshakeRejected });
+  }
+
+  /** Handshakes that wait to be judged are not any more. */
+  stop(): void {
+    this.#rejections.stop();
   }
 
   /** Takes over a connection whose CONNECT has been read. `head` is what came right behind it. Never throws. */
@@ -91,17 +100,24 @@ export class ConnectDoor {
     if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
     if (verdict.kind === 'refuse') this.#refuse(link, verdict.error, verdict.headers);
     else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, verdict.judge, link, left);
-    else await this.#intercept(verdict.tunnel, verdict.dialFirst === true, link, left);
+    else await this.#intercept(connect, verdict, link, left);
   }
 
-  async #intercept(tunnel: Tunnel, dialFirst: boolean, link: Link, left: AbortSignal): Promise<void> {
-    const { contextFor, inner, log, clock, limits, onHandshakeRejected, dialOrigin } = this.#options;
+  async #intercept(
+    connect: ConnectRequest,
+    { tunnel, dialFirst }: Extract<ConnectVerdict, { kind: 'intercept' }>,
+    link: Link,
+    left: AbortSignal,
+  ): Promise<void> {
+    const { contextFor, inner, log, clock, limits, dialOrigin } = this.#options;
     if (contextFor === undefined) throw new GatewayError('internal', 'Interception is off.');
     const context = await contextFor(tunnel.authority.host);
     if (left.aborted) return;
     link.socket.write(ESTABLISHED);
     const dial = dialFirst ? dialOrigin : undefined;
-    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, onRejected: onHandshakeRejected });
+    const { host } = tunnel.authority;
+    const watch = (secure: TLSSocket): void => this.#rejections.watch({ client: clientOf(connect), host, socket: link.socket, secure });
+    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, watch });
   }
 
   async #tunnel(authority: Authority, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {

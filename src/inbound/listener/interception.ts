@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
@@ -8,7 +7,6 @@ import { ClientHelloReader } from './client-hello.ts';
 import type { InnerServers } from './inner-servers.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, type Link } from './links.ts';
-import { watchForRejection } from './rejection-watch.ts';
 
 /** What a dialled origin is asked for, when the client offers it too. */
 type Protocol = Dialled['protocol'];
@@ -28,7 +26,8 @@ export interface InterceptionOptions {
   readonly limits: ListenerLimits;
   /** Given when the origin's connection comes before the client's handshake (decision 3.11). */
   readonly dial?: ((authority: Authority, protocols: readonly Protocol[]) => Promise<Dialled>) | undefined;
-  onRejected(event: HandshakeRejectedEvent): void;
+  /** Told of the TLS connection before its handshake begins. */
+  watch(secure: TLSSocket): void;
 }
 
 /**
@@ -100,7 +99,7 @@ export class Interception implements Activity {
   }
 
   #terminate(socket: Socket, tunnel: Tunnel, protocols: readonly Protocol[]): void {
-    const { link, context, inner, log, clock, limits, onRejected } = this.#options;
+    const { link, context, inner, log, watch } = this.#options;
     const secure = new TLSSocket(socket, { isServer: true, server: inner.h2, secureContext: context, ALPNProtocols: [...protocols] });
     // No SNICallback: it would fail every handshake without SNI. A client that does not trust our root shows as an error here.
     const onFailure = (error: Error): void => {
@@ -108,13 +107,7 @@ export class Interception implements Activity {
       socket.destroy();
     };
     secure.once('error', onFailure);
-    watchForRejection({
-      socket,
-      secure,
-      clock,
-      silentCloseMs: limits.silentCloseMs,
-      onRejected: (signal) => onRejected({ host: tunnel.authority.host, signal }),
-    });
+    watch(secure);
     secure.once('close', () => socket.destroy());
     secure.once('secure', () => {
       secure.off('error', onFailure);

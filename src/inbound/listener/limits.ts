@@ -6,6 +6,8 @@ export interface ListenerLimits {
   readonly handshakeMs: number;
   /** A client that leaves this soon after its handshake without having said anything did not take our certificate; later it was a spare connection. */
   readonly silentCloseMs: number;
+  /** How long such a close waits for a sign that its client does take our certificate. */
+  readonly silenceHeldMs: number;
   /** In a passed tunnel: how long the first bytes of a ClientHello wait for the rest of it. */
   readonly helloMs: number;
   /** For a whole request head. */
@@ -43,6 +45,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   maxTunnels: 10_000,
   handshakeMs: 10_000,
   silentCloseMs: 2_000,
+  silenceHeldMs: 5_000,
   helloMs: 3_000,
   headersMs: 30_000,
   requestMs: 300_000,

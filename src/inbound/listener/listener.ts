@@ -183,6 +183,7 @@ class Doors {
 
   stop(): void {
     this.#cancelSweep?.();
+    this.connect.stop();
     this.#inner.close();
   }
 

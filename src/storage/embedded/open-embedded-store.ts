@@ -5,9 +5,10 @@
  * May live here: everything that reads or writes the data folder's `journal`, `index`, `format` and `owner.pid`. May not: what a record or an entity means,
  * configuration, and any other package than `level`.
  */
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
+import { makeFolder } from '../../base/lib/folder.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
 import { type Store, StoreError } from '../contract/store.ts';
@@ -52,7 +53,7 @@ const FORMAT_TEXT = /^gateway-store (\d{1,9})\n?$/;
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<Store> {
   const dir = resolve(options.dir);
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await makeFolder(dir, 0o700);
   const unclaim = await claimFolder(dir);
   if (unclaim === undefined) throw new StoreError('in_use', inUseLine(dir, process.pid));
   try {
@@ -69,7 +70,7 @@ async function openClaimed(options: EmbeddedStoreOptions, unclaim: () => void): 
   const before = await inspectUnlocked(dir);
   const index = await openIndex(dir, before.files[0]?.segment ?? 1);
   try {
-    await mkdir(journalFolder(dir), { recursive: true, mode: 0o700 });
+    await makeFolder(journalFolder(dir), 0o700);
     const journal = (await unchanged(before)) ? before : await inspectJournal(journalFolder(dir));
     return await assemble(options, index, journal, unclaim);
   } catch (error) {
@@ -110,7 +111,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
   });
 
   // Nothing can be refused any more: from here on the journal is changed.
-  await writeFile(formatFile(dir), `gateway-store ${FORMAT_VERSION}\n`, { mode: 0o600 });
+  await writeFormat(dir);
   await writeFile(ownerFile(dir), `${process.pid}\n`, { mode: 0o600 });
   if (journal.tornFile !== undefined) {
     log.warn({ file: journal.tornFile }, 'A segment whose header was not completely written was removed');
@@ -145,6 +146,13 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     unfinished: place.unfinished,
     release,
   });
+}
+
+/** In one step: a file of which a full disk took nothing would stop every later start. */
+async function writeFormat(dir: string): Promise<void> {
+  const next = `${formatFile(dir)}.new`;
+  await writeFile(next, `gateway-store ${FORMAT_VERSION}\n`, { mode: 0o600 });
+  await rename(next, formatFile(dir));
 }
 
 async function checkFormat(dir: string): Promise<void> {
@@ -200,10 +208,22 @@ async function livingOwner(dir: string): Promise<number | undefined> {
   }
 }
 
+/** LevelDB gives the system's words and not its code. These say nothing of what is stored. */
+const SYSTEM_CODES: Readonly<Record<string, string>> = {
+  'Permission denied': 'EACCES',
+  'Operation not permitted': 'EPERM',
+  'Read-only file system': 'EROFS',
+  'No space left on device': 'ENOSPC',
+  'Disk quota exceeded': 'EDQUOT',
+};
+
 /** Why LevelDB did not open. */
-function cannotOpen(dir: string, owner: number | undefined, cause: unknown): StoreError {
+function cannotOpen(dir: string, owner: number | undefined, cause: unknown): Error {
   if (isLocked(cause)) return new StoreError('in_use', inUseLine(dir, owner), { cause });
-  return new StoreError('corrupt', `The index in ${indexFolder(dir)} cannot be opened: ${reason(cause)}`, { cause });
+  const why = reason(cause);
+  const message = `The index in ${indexFolder(dir)} cannot be opened: ${why}`;
+  const code = Object.entries(SYSTEM_CODES).find(([words]) => why.includes(words))?.[1];
+  return code === undefined ? new StoreError('corrupt', message, { cause }) : Object.assign(new Error(message, { cause }), { code });
 }
 
 function inUseLine(dir: string, pid: number | undefined): string {

@@ -159,7 +159,7 @@ export const METRICS = {
     name: 'gw_handshake_rejected_total',
     type: 'counter',
     labels: ['signal'],
-    help: 'Intercepted connections whose client did not take our certificate, by TLS `alert` or by `silent_close` right after the handshake.',
+    help: 'Intercepted connections whose client did not take our certificate, by TLS `alert` or by `silent_close` right after the handshake (five seconds later, of clients that took none before).',
   },
   clientCertificatesWanted: {
     name: 'gw_client_certificate_wanted_total',

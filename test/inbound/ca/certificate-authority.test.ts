@@ -19,7 +19,8 @@ import { PassThrough } from 'node:stream';
 import { connect, type SecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
-import { certificatePem, issueLeaf, issueRoot, leafProfile, readRoot, subjectOf } from '../../../src/inbound/ca/certificate.ts';
+import { readAuthority } from '../../../src/inbound/ca/authority-certificate.ts';
+import { certificatePem, issueLeaf, issueRoot, leafProfile, subjectOf } from '../../../src/inbound/ca/certificate.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
@@ -125,8 +126,8 @@ t.test('a leaf says what a TLS server certificate should and nothing more', asyn
 t.test('serial numbers are positive, of 127 bits, and do not repeat over ten thousand leaves of two processes', async (t) => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const validity = { notBefore: 0, notAfter: 100 * DAY };
-  const root = readRoot(await issueRoot(subjectOf(publicKey), privateKey, validity));
-  const issuer = { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity };
+  const root = readAuthority(await issueRoot(subjectOf(publicKey), privateKey, validity));
+  const issuer = { name: root.name, keyIdentifier: root.keyIdentifier ?? Buffer.alloc(0), key: privateKey, validity, permits: () => true };
   // Each process has a leaf key of its own.
   const processes = [1, 2].map(() => leafProfile(issuer, subjectOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey)));
   const serials = new Set<string>();
@@ -238,13 +239,13 @@ t.test('a root that cannot be trusted stops the start and is left as it is', asy
       },
       message: /do not belong together|not that of a certificate authority/,
     },
-    'an RSA key': {
+    'a short RSA key': {
       spoil: (dir) =>
         writeFileSync(
           join(dir, 'root-ca.key'),
           generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
         ),
-      message: /not an EC P-256 key/,
+      message: /RSA key has 1024 bits/,
     },
     'a certificate that is no certificate': {
       spoil: (dir) => writeFileSync(join(dir, 'root-ca.pem'), 'nonsense'),
@@ -305,6 +306,25 @@ t.test('contexts are made once per host, bounded, and renewed before their leaf 
   const old = await ca.contextFor('h1.example');
   for (let i = 100; i < 110; i++) await ca.contextFor(`h${i}.example`);
   t.not(await ca.contextFor('h1.example'), old, 'what was not used for longest is forgotten');
+});
+
+t.test('a leaf that was made while the clock was ahead is not shown before it is valid', async (t) => {
+  const clock = fakeClock();
+  const right = clock.now();
+  const ca = await openCertificateAuthority({ dir: tempDir(t), clock, log: silentLogger });
+  const shown = async (): Promise<X509Certificate> =>
+    shownBy(await ca.contextFor('a.example'), (server) => t.teardown(() => server.close()));
+  clock.set(right + 20 * DAY);
+  t.ok(Date.parse((await shown()).validFrom) > right);
+  clock.set(right);
+  const leaf = await shown();
+  t.ok(Date.parse(leaf.validFrom) <= right && Date.parse(leaf.validTo) > right, `${leaf.validFrom} to ${leaf.validTo}`);
+  t.match(opensslVerify(tempDir(t), ca.rootPem, certificatePem(leaf.raw), right), /: OK/);
+  t.equal(await ca.contextFor('a.example'), await ca.contextFor('a.example'), 'it is made once');
+  clock.set(right - 2 * DAY);
+  await t.rejects(ca.contextFor('a.example'), { name: 'CertificateAuthorityError', message: /not valid before .*is the clock right/ });
+  clock.set(right);
+  t.ok(await ca.contextFor('a.example'), 'and it goes on when the clock is right');
 });
 
 t.test('no certificate is made for what is no host', async (t) => {

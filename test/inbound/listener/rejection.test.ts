@@ -19,6 +19,8 @@ interface Scene extends Harness {
   readonly clock: ReturnType<typeof fakeClock>;
   /** Waits until every connection is gone. */
   settled(): Promise<void>;
+  /** The same, and lets pass what silence waits for. */
+  judged(): Promise<void>;
 }
 
 async function scene(t: HasTeardown): Promise<Scene> {
@@ -28,7 +30,11 @@ async function scene(t: HasTeardown): Promise<Scene> {
   const settled = async (): Promise<void> => {
     while (harness.listener.openConnections > 0) await new Promise(setImmediate);
   };
-  return { ...harness, events, clock, settled };
+  const judged = async (): Promise<void> => {
+    await settled();
+    clock.advance(5_000);
+  };
+  return { ...harness, events, clock, settled, judged };
 }
 
 /** `once` would reject on the error that comes before. */
@@ -37,11 +43,14 @@ function gone(emitter: EventEmitter): Promise<void> {
 }
 
 /** A connection of a client that trusts us, whose handshake we know to be complete as well: session tickets are sent after it. */
-async function trusting(t: HasTeardown, s: Scene): Promise<TLSSocket> {
-  const secure = connectTls({ socket: await openTunnel(t, s.listener.port), ca: s.ca.rootPem, servername: HOST });
+async function trusting(t: HasTeardown, s: Scene, options: ConnectionOptions = {}, userAgent?: string): Promise<TLSSocket> {
+  const socket = await openTunnel(t, s.listener.port, `${options.servername ?? HOST}:443`, userAgent ? `User-Agent: ${userAgent}\r\n` : '');
+  const secure = connectTls({ socket, ca: s.ca.rootPem, servername: HOST, ...options });
   t.teardown(() => secure.destroy());
   secure.on('error', () => undefined).resume();
   await once(secure, 'session');
+  // OpenSSL is still reading: what is written from within would wait for ever.
+  await new Promise(setImmediate);
   return secure;
 }
 
@@ -102,6 +111,8 @@ t.test('programs on Node complete the handshake and leave in silence, which is s
   session.request({}).on('error', () => undefined);
   await gone(session);
   await s.settled();
+  t.same(s.events, [], 'silence waits for a sign that the client took the certificate after all');
+  await s.judged();
   t.same(
     s.events,
     Array.from({ length: 4 }, () => ({ host: HOST, signal: 'silent_close' })),
@@ -113,8 +124,74 @@ t.test('a client that checks the fingerprint itself leaves in silence too', asyn
   const s = await scene(t);
   const pinned = await distrustful(t, s, { ca: s.ca.rootPem, checkServerIdentity: () => new Error('not the certificate that is pinned') });
   await gone(pinned);
-  await s.settled();
+  await s.judged();
   t.same(s.events, [{ host: HOST, signal: 'silent_close' }]);
+});
+
+/** What a browser does with a connection that it opened on speculation and does not need. */
+async function leave(secure: TLSSocket): Promise<void> {
+  const closed = gone(secure);
+  secure.end();
+  await closed;
+}
+
+async function said(secure: TLSSocket): Promise<void> {
+  const answered = once(secure, 'data');
+  secure.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await answered;
+}
+
+t.test('a spare connection that a client leaves is no rejection when it took the certificate on another, before, meanwhile or behind it', async (t) => {
+  const before = await scene(t);
+  const first = await trusting(t, before);
+  await said(first);
+  await leave(first);
+  await leave(await trusting(t, before));
+  await before.judged();
+  t.same(before.events, []);
+
+  const meanwhile = await scene(t);
+  const spare = await trusting(t, meanwhile);
+  const used = await trusting(t, meanwhile);
+  await leave(spare);
+  await said(used);
+  meanwhile.clock.advance(5_000);
+  t.same(meanwhile.events, [], 'the connection that is used is still open');
+  await leave(used);
+
+  const overH2 = await scene(t);
+  const session = await h2Client(t, overH2);
+  await h2Request(session, {});
+  await leave(await trusting(t, overH2, { ALPNProtocols: ['h2'] }));
+  overH2.clock.advance(5_000);
+  t.same(overH2.events, []);
+  session.destroy();
+
+  const behind = await scene(t);
+  await leave(await trusting(t, behind));
+  await behind.settled();
+  behind.clock.advance(4_999);
+  const slow = await trusting(t, behind);
+  await said(slow);
+  await leave(slow);
+  await behind.settled();
+  behind.clock.advance(1);
+  t.same(behind.events, []);
+});
+
+t.test('what one program took says nothing of another beside it, nor of another host', async (t) => {
+  const s = await scene(t);
+  const browser = await trusting(t, s, {}, 'Browser/1');
+  await said(browser);
+  await leave(browser);
+  await leave(await trusting(t, s, {}, 'Browser/1'));
+  await leave(await trusting(t, s, {}, 'Pinning/1'));
+  await leave(await trusting(t, s, { servername: 'api.anthropic.com' }, 'Browser/1'));
+  await s.judged();
+  t.same(s.events, [
+    { host: HOST, signal: 'silent_close' },
+    { host: 'api.anthropic.com', signal: 'silent_close' },
+  ]);
 });
 
 t.test('an idle connection that was opened in advance and is closed later is no sign of anything', async (t) => {
@@ -122,11 +199,11 @@ t.test('an idle connection that was opened in advance and is closed later is no 
   const idle = await trusting(t, s);
   s.clock.advance(2_500);
   idle.end();
-  await s.settled();
+  await s.judged();
   const reset = await trusting(t, s);
   s.clock.advance(2_500);
   reset.destroy();
-  await s.settled();
+  await s.judged();
   t.same(s.events, []);
 });
 
@@ -142,7 +219,7 @@ t.test('a client that has said anything took the certificate, over http/1.1 and 
   const session = await h2Client(t, s);
   await h2Request(session, {});
   session.destroy();
-  await s.settled();
+  await s.judged();
   t.same(s.events, []);
 });
 
@@ -156,7 +233,7 @@ t.test(
     stopped.end('\x16\x03\x01\x02');
     stopped.resume();
     (await openTunnel(t, s.listener.port)).destroy();
-    await s.settled();
+    await s.judged();
     const closed = gone(await trusting(t, s));
     await s.listener.drain(1_000);
     await closed;

@@ -1,0 +1,35 @@
+import { stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { inFolder } from '../base/lib/folder.ts';
+import { isMissing } from '../base/lib/thrown.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { type EmbeddedStoreOptions, openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
+
+/** The store's own folder in the data folder (`GW_DATA_DIR`). */
+export function storeFolder(dataDir: string): string {
+  return join(dataDir, 'store');
+}
+
+/** What names the folder, where nothing else does. */
+const SETTING = 'GW_DATA_DIR';
+
+/** @throws StoreError; Error that names the setting when the folder cannot be used */
+export function openStore(dataDir: string, options: Omit<EmbeddedStoreOptions, 'dir'>, setting = SETTING): Promise<Store> {
+  return inFolder(setting, dataDir, () => openEmbeddedStore({ ...options, dir: storeFolder(dataDir) }));
+}
+
+/**
+ * For commands, which work on what a gateway has made and make nothing themselves.
+ * @throws Error when there is no store of a gateway in the data folder
+ */
+export async function requireStore(dataDir: string, setting = SETTING): Promise<void> {
+  try {
+    await inFolder(setting, dataDir, () => stat(join(storeFolder(dataDir), 'journal')));
+  } catch (error) {
+    if (!(error instanceof Error) || !isMissing(error.cause)) throw error;
+    throw new Error(
+      `${setting}: there is no store of a gateway in ${resolve(dataDir)}: run this in the gateway's own folder, or with its ${setting}`,
+      { cause: error },
+    );
+  }
+}
