@@ -211,6 +211,17 @@ t.test('a change of the session to a refused model, or of its transcription, is 
   t.equal((await records()).length, 3, 'each of them once');
 });
 
+t.test('changes of the settings that the server does not answer are held within a bound', async (t) => {
+  const { open } = await scene(t);
+  const client = await open(REALTIME);
+  const change = (at: number) => ({ type: 'session.update', session: { [`name_${at}`]: 1, instructions: `unanswered ${'x'.repeat(500_000)}` } });
+  client.socket.send(JSON.stringify(change(1)));
+  client.socket.send(JSON.stringify(change(2)));
+  t.match(await client.say(change(3), 'error'), { error: { code: 'overloaded' } });
+  await client.say({ type: 'session.update', session: { instructions: 'short' } }, 'session.updated');
+  await client.say({ type: 'response.create' }, 'response.done');
+});
+
 t.test('what the server begins by itself is judged, and cancelled when it is refused', async (t) => {
   const bundle = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}

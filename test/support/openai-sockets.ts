@@ -55,7 +55,10 @@ function realtime(socket: WebSocket, model: string): void {
   const end = (id: string, status = 'completed'): void => send('response.done', { response: { id, status, usage: REALTIME_USAGE } });
   send('session.created', { session });
   const on: Record<string, (event: Json) => void> = {
-    'session.update': (event) => send('session.updated', { session: Object.assign(session, event['session']) }),
+    'session.update': (event) => {
+      const change = event['session'] as Json;
+      if (!String(change['instructions']).startsWith('unanswered')) send('session.updated', { session: Object.assign(session, change) });
+    },
     'response.create': (event) => {
       if ((event['response'] as Json | undefined)?.['conversation'] === 'bad') {
         send('error', { error: { type: 'invalid_request_error', code: 'bad', message: 'no', event_id: event['event_id'] } });

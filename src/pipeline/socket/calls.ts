@@ -61,6 +61,8 @@ export class SocketCalls {
   /** Changes of them that went to the server and that it has not told yet, and how many. */
   #unconfirmed: Readonly<Record<string, unknown>> = {};
   #unconfirmedCount = 0;
+  /** Bytes of the shared budget that they hold. */
+  #unconfirmedHeld = 0;
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
@@ -94,7 +96,7 @@ export class SocketCalls {
     this.#settingsHeld = bytes;
     this.#settings = settings;
     this.#unconfirmedCount = Math.max(0, this.#unconfirmedCount - 1);
-    if (this.#unconfirmedCount === 0) this.#unconfirmed = {};
+    if (this.#unconfirmedCount === 0) this.#forgetUnconfirmed();
     const { model } = settings;
     if (typeof model === 'string') this.#model = model;
   }
@@ -162,9 +164,23 @@ export class SocketCalls {
       if (!sideJudged.allowed) return sideJudged;
       judged ??= sideJudged;
     }
+    if (this.#keepUnconfirmed(session, event.bytes.length)) return judged;
+    return this.refuseEvent(new GatewayError('overloaded', 'Too many changes of the settings wait for an answer of the server.'));
+  }
+
+  /** False when more would be held, and looked at with each call, than settings may be. */
+  #keepUnconfirmed(session: unknown, bytes: number): boolean {
+    if (this.#unconfirmedHeld + bytes > MAX_SETTINGS || !this.#pipeline.buffers.tryTake(bytes)) return false;
+    this.#unconfirmedHeld += bytes;
     this.#unconfirmed = { ...this.#unconfirmed, ...(typeof session === 'object' ? session : {}) };
     this.#unconfirmedCount += 1;
-    return judged;
+    return true;
+  }
+
+  #forgetUnconfirmed(): void {
+    this.#pipeline.buffers.give(this.#unconfirmedHeld);
+    this.#unconfirmedHeld = 0;
+    this.#unconfirmed = {};
   }
 
   /** A client event that cannot be read in one way only: recorded, never forwarded. */
@@ -236,6 +252,7 @@ export class SocketCalls {
   async abort(why: WhyEnded): Promise<void> {
     this.#pipeline.buffers.give(this.#settingsHeld);
     this.#settingsHeld = 0;
+    this.#forgetUnconfirmed();
     const calls = [...this.#asked.splice(0), ...this.#begun.values()];
     await Promise.all(
       calls.map((call) => {

@@ -21,6 +21,7 @@ function operation(dialect: string): Operation {
     multipart: true,
     websocket: false,
     known: true,
+    modelsIgnoreCase: false,
   };
 }
 
