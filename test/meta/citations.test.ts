@@ -32,6 +32,7 @@ const ODD_FORMS: readonly { readonly file: string; readonly cited: string }[] = 
   { file: 'src/base/model/decision.ts', cited: '(7.8)' },
   { file: 'src/decide/policy/evaluate.ts', cited: `${SPEC}: \`require_attribution` },
   { file: 'src/pipeline/stages/delegation.ts', cited: `${DECISION} L2.4` },
+  { file: 'test/decide/policy/operators.test.ts', cited: 'rules 12 to 14' },
 ];
 
 function filesBelow(folder: string): string[] {
@@ -217,11 +218,13 @@ function* citedPolicy(text: string, { rules, policyHeadings }: Places): Generato
   }
 }
 
-/** The number of a decision alone in brackets, in a comment: nobody can tell that it is one. */
+/** In a comment the number of a decision alone in brackets, or rules by number without their page: nobody can tell what is meant. */
 function bareNumbers(text: string, { decisions }: Places): { readonly line: number; readonly cited: string }[] {
   return text.split('\n').flatMap((line, at) => {
-    const match = /^\s*(?:\/?\*|\/\/).*\((\d\.\d{1,2})\)/.exec(line);
-    return match === null || !decisions.has(match[1] ?? '') ? [] : [{ line: at + 1, cited: `(${match[1] ?? ''})` }];
+    const comment = /^\s*(?:\/?\*|\/\/).*/.exec(line)?.[0] ?? '';
+    const number = /\((\d\.\d{1,2})\)/.exec(comment)?.[1];
+    const bare = number !== undefined && decisions.has(number) ? `(${number})` : /(?<!", )\brules? \d+(?: to \d+)?/.exec(comment)?.[0];
+    return bare === undefined ? [] : [{ line: at + 1, cited: bare }];
   });
 }
 
@@ -380,6 +383,7 @@ t.test('planted citations that lead nowhere are found with their lines', async (
     [`// (${POLICY}, "No such heading")`, `1: ${POLICY}, "No such heading"`],
     [`// (${POLICY})`, `1: ${POLICY}`],
     ['// what is not completed (7.8)', '1: (7.8)'],
+    [' * What rules 12 to 14 say', '1: rules 12 to 14'],
     [`// see ${['design', 'md'].join('.')}`, `1: ${['design', 'md'].join('.')}`],
     [`// see ${['shared', 'x'].join('/')}`, `1: ${['shared', ''].join('/')}`],
   ];
