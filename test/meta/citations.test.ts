@@ -27,14 +27,6 @@ interface Unresolved {
   readonly cited: string;
 }
 
-/** Citations in a form that the grammar does not have, each to be written anew where it stands. An entry that is not found any more is stale and fails too. */
-const ODD_FORMS: readonly { readonly file: string; readonly cited: string }[] = [
-  { file: 'src/base/model/decision.ts', cited: '(7.8)' },
-  { file: 'src/decide/policy/evaluate.ts', cited: `${SPEC}: \`require_attribution` },
-  { file: 'src/pipeline/stages/delegation.ts', cited: `${DECISION} L2.4` },
-  { file: 'test/decide/policy/operators.test.ts', cited: 'rules 12 to 14' },
-];
-
 function filesBelow(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, withFileTypes: true, encoding: 'utf8' })
     .filter((entry) => entry.isFile())
@@ -302,15 +294,9 @@ t.test('every citation leads to a decision, a heading of the interface or a rule
   const results = files.map((file) => citationsIn(file, places));
   t.ok(results.reduce((sum, { count }) => sum + count, 0) > 380, 'citations are found at all');
   const unresolved = results.flatMap((result) => result.unresolved);
-  const isOdd = ({ file, cited }: Unresolved): boolean => ODD_FORMS.some((odd) => odd.file === file && cited.startsWith(odd.cited));
   t.strictSame(
-    unresolved.filter((one) => !isOdd(one)).map(({ file, line, cited }) => `${file}:${line}: ${cited}`),
+    unresolved.map(({ file, line, cited }) => `${file}:${line}: ${cited}`),
     [],
-  );
-  t.strictSame(
-    ODD_FORMS.filter((odd) => !unresolved.some(({ file, cited }) => odd.file === file && cited.startsWith(odd.cited))),
-    [],
-    'the list of odd forms has none that is gone',
   );
 });
 

@@ -2,7 +2,7 @@
 export const DECISIONS = ['allow', 'downgrade', 'rate_limit', 'require_approval', 'require_attribution', 'deny', 'quarantine'] as const;
 export type Decision = (typeof DECISIONS)[number];
 
-/** What a record can say: a decision, or `error` for a call that policy let through and the gateway could not complete (7.8). */
+/** What a record can say: a decision, or `error` for a call that policy let through and the gateway could not complete (decision 7.8). */
 export type RecordedDecision = Decision | 'error';
 
 /** Position in {@link DECISIONS}: a higher number is more severe. */

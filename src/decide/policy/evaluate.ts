@@ -168,7 +168,7 @@ function addHitCodes(codes: Set<string>, { layer, decision, decider }: LayerOutc
   codes.add(DEFAULT_CODES[decision] ?? GATE_CODES[layer.name] ?? 'policy_denied');
 }
 
-/** The reason of the rule that decided, else a sentence that says what happened (specification: `require_attribution: project_id required`). */
+/** The reason of the rule that decided, else a sentence that says what happened (specification, "Policy outcomes"). */
 function reasonOf({ layer, decision, decider, code }: DecidedOutcome): string | undefined {
   if (decider === undefined) {
     return code === 'strict_conflict'

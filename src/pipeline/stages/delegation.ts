@@ -1,7 +1,7 @@
 import { deny } from '../refusals.ts';
 import type { Stage } from '../stage.ts';
 
-/** A delegation token cannot be verified without a key, so none is accepted (decision L2.4). */
+/** A delegation token cannot be verified without a key, so none is accepted (specification, "Delegation"). */
 export const delegation: Stage = {
   name: 'delegation',
   run(exchange) {

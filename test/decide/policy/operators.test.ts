@@ -41,7 +41,7 @@ function factsWith(row: Row, presence: (typeof PRESENCES)[number]): Facts {
   return someFacts({ params: { x: presence === 'null' ? null : row[presence] } });
 }
 
-/** What rules 12 to 14 say, written down a second time without looking at the first. */
+/** What policy.md 12 to 14 say, written down a second time without looking at the first. */
 function expected(row: Row, presence: (typeof PRESENCES)[number], negate: boolean, refuses: boolean): boolean {
   const negated = (row.negative ?? false) !== negate;
   if (presence === 'holds') return !negated;
