@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { constants, createSecureServer, type Http2Session, type ServerHttp2Stream } from 'node:http2';
 import { pipeline, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import { createServer } from 'node:tls';
 import t from 'tap';
 import { WebSocket } from 'ws';
+import { END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, type Frames, startFramedOrigin } from '../support/framed-origin.ts';
 import { ALLOW_ALL } from '../support/governed.ts';
 import { grpcCall, grpcChat, grpcClient, grpcHang, startGrpcUpstream } from '../support/grpc.ts';
 import { domains, gatewayFor, HOSTS, h2Through, scene, through } from '../support/non-ai.ts';
@@ -199,7 +199,7 @@ for (const mode of ['inspect', 'govern']) {
   });
 
   t.test(`${mode}: only END_STREAM completes an answer, and a reset behind it takes nothing away`, async (t) => {
-    const origin = await startFramedOrigin(t);
+    const origin = await startFramedOrigin(t, HOSTS);
     const { gw, recorded } = await gatewayFor(t, origin, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
     const session = await h2Through(t, gw);
     const ask = async (method: string, ...frames: Frames) => {
@@ -237,7 +237,7 @@ for (const mode of ['inspect', 'govern']) {
   });
 
   t.test(`${mode}: an answer whose beginning comes while the connection is written to arrives in its order`, async (t) => {
-    const origin = await startFramedOrigin(t);
+    const origin = await startFramedOrigin(t, HOSTS);
     const { gw } = await gatewayFor(t, origin, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
     const session = await h2Through(t, gw);
     origin.answer([HEAD]);
@@ -359,11 +359,6 @@ async function startPump(t: HasTeardown, { down, up }: { down: (response: Server
   return { port: await listenOnFreePort(server), caPem };
 }
 
-/** Type, flags and payload (RFC 9113 §4.1) of the frames of one stream, unless another is named. */
-type Frames = readonly (readonly [type: number, flags: number, payload: Buffer, stream?: number])[];
-
-const END_STREAM = 1;
-const END_HEADERS = 4;
 const OK = Buffer.from([0x88]);
 const HEAD = [1, END_HEADERS, OK] as const;
 const LAST_HEAD = [1, END_HEADERS | END_STREAM, OK] as const;
@@ -379,56 +374,8 @@ const LAST_DATA = [0, END_STREAM, Buffer.from('said')] as const;
 /** NO_ERROR. */
 const RESET = [3, 0, Buffer.alloc(4)] as const;
 const PING = [6, 0, Buffer.alloc(8), 0] as const;
-/** What a TLS record holds at most, and what stands before a frame's payload. */
+/** What a TLS record holds at most. */
 const RECORD_BYTES = 16_384;
-const FRAME_HEAD_BYTES = 9;
 /** Fills the first record of an answer behind a PING, and begins the second: on the first stream of the connection. */
 const FILLING = [0, 0, Buffer.alloc(RECORD_BYTES - 17 - FRAME_HEAD_BYTES), 1] as const;
 const BEGINNING = [0, 0, Buffer.from('x'), 1] as const;
-
-/** An h2 origin that answers the head of a request with the frames it was given, all at once, and goes on with that answer when it is told to. */
-async function startFramedOrigin(t: HasTeardown) {
-  const { caPem, certPem, keyPem } = certificateOf('good', HOSTS);
-  let answer: Frames = [];
-  let say: (frames: Frames) => void = () => undefined;
-  const server = createServer({ cert: certPem, key: keyPem, ALPNProtocols: ['h2'] }, (socket) => {
-    // The preface comes first.
-    let held = Buffer.alloc(0);
-    let skip = 24;
-    socket.on('error', () => undefined);
-    socket.write(frame(0, [4, 0, Buffer.alloc(0)]));
-    socket.on('data', (chunk: Buffer) => {
-      held = Buffer.concat([held, chunk]);
-      for (;;) {
-        const length = skip + 9 + (held.length < skip + 9 ? 0 : held.readUIntBE(skip, 3));
-        if (held.length < length) return;
-        const [type, flags, stream] = [held[skip + 3], held[skip + 4], held.readUInt32BE(skip + 5)];
-        held = held.subarray(length);
-        skip = 0;
-        if (type === 4 && flags === 0) socket.write(frame(0, [4, 1, Buffer.alloc(0)]));
-        if (type !== 1) continue;
-        say = (frames) => socket.write(Buffer.concat(frames.map((one) => frame(stream, one))));
-        say(answer);
-      }
-    });
-  });
-  const sockets = trackSockets(server);
-  t.teardown(() => closeServer(server, sockets));
-  return {
-    port: await listenOnFreePort(server),
-    caPem,
-    answer: (frames: Frames) => {
-      answer = frames;
-    },
-    goOn: (frames: Frames) => say(frames),
-  };
-}
-
-function frame(own: number, [type, flags, payload, stream = own]: Frames[number]): Buffer {
-  const head = Buffer.alloc(FRAME_HEAD_BYTES);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
