@@ -81,6 +81,8 @@ class Meter implements AnswerMeter {
   readonly #decoder: Decoder | undefined;
   readonly #blind: boolean;
   #terminal = false;
+  /** Thrown where decoded bytes are looked at, beside everything that waits for it. */
+  #fault: { readonly error: unknown } | undefined;
   readonly seen: SeenUsage | undefined;
   readonly state: ResponseState | undefined;
 
@@ -93,9 +95,7 @@ class Meter implements AnswerMeter {
         ? undefined
         : createDecoder(contentEncoding, {
             maxBytes: MAX_DECODED_BYTES,
-            onData: (plain) => {
-              if (watcher.stopsAt === -1) this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
-            },
+            onData: (plain) => this.#watch(plain),
           });
     this.#blind = contentEncoding !== undefined && this.#decoder === undefined;
   }
@@ -110,7 +110,18 @@ class Meter implements AnswerMeter {
 
   async pushEncoded(chunk: Uint8Array): Promise<number> {
     await this.#decoder?.push(chunk);
+    if (this.#fault) throw this.#fault.error;
     return this.#terminal ? 0 : -1;
+  }
+
+  #watch(plain: Uint8Array): void {
+    const watcher = this.#watcher;
+    if (watcher.stopsAt !== -1 || this.#fault) return;
+    try {
+      this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
+    } catch (error) {
+      this.#fault = { error };
+    }
   }
 
   end(): void {

@@ -12,16 +12,15 @@ import type { CapReached } from './cap-reached.ts';
 import { asksDeferred } from './deferred-call.ts';
 import type { Delivered, Exchange } from './exchange.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
-import { HOLD_BYTES, passesAtOnce, sendHeld } from './held-answer.ts';
+import { passesAtOnce, sendHeld } from './held-answer.ts';
+import { HeldBytes } from './held-bytes.ts';
 import { intendAnswer } from './intent.ts';
 import { Opening } from './opening.ts';
 import { markOf } from './send.ts';
 import type { Pipeline } from './stage.ts';
 import { stopEvent } from './stop-event.ts';
+import { StreamEnd } from './stream-end.ts';
 
-/** How long a stream's end is waited for after its terminal event (decision 7.9). */
-const END_GRACE_MS = 250;
-const NOTHING = new Uint8Array(0);
 const CR = 0x0d;
 const LF = Buffer.from('\n');
 
@@ -51,12 +50,10 @@ export class Delivery implements UpstreamEvents, Delivered {
   #h2Code: number | undefined;
   #finished = false;
   /** Bytes not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
-  #held: Uint8Array[] = [];
-  #heldBytes = 0;
-  #budgeted = 0;
+  readonly #held: HeldBytes;
   readonly #opening = new Opening();
   #trailers: readonly string[] = [];
-  #tailTimer: (() => void) | undefined;
+  #end: StreamEnd | undefined;
   #decoding: Promise<void> | undefined;
   #settle: (nothing: undefined) => void = () => undefined;
   /** Resolves, never rejects, when nothing more will come from upstream. */
@@ -73,6 +70,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#exchange = exchange;
     this.#pipeline = pipeline;
     this.#reply = reply;
+    this.#held = new HeldBytes(pipeline);
     this.#sentAt = pipeline.clock.monotonic();
     this.over = new Promise((resolve) => {
       this.#settle = resolve;
@@ -136,8 +134,11 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
     if (!meter) return this.#reply.write(chunk);
-    this.#decoding = this.#forwardDecoded(chunk, meter, this.#decoding);
-    return false;
+    // So that a terminal event is not sent too early.
+    return this.#decode(chunk, meter, (terminalAt) => {
+      if (meter.stopsAt !== -1) this.#stop();
+      else if (this.#forward(chunk, terminalAt)) this.#resume();
+    });
   }
 
   onEnd(trailers: readonly string[]): void {
@@ -163,7 +164,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   release(record: ExecutionRecord): void {
-    this.#giveBack();
+    this.#held.giveBack();
     if (this.clientGone) return;
     if (this.failure) {
       this.#reply.reset(this.#h2Code);
@@ -172,25 +173,18 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.stopped && this.#head) {
       this.#sayStopped(record, this.#head, this.stopped);
     } else if (this.#streaming) {
-      for (const chunk of this.#held) this.#reply.write(chunk);
+      this.#writeHeld();
       this.#reply.end(this.#trailers);
     } else if (this.#head) {
-      const answer = { head: this.#head, body: this.heldBody(), trailers: this.#trailers, empty: this.#empty };
+      const answer = { head: this.#head, body: this.#held.whole, trailers: this.#trailers, empty: this.#empty };
       sendHeld(this.#exchange, this.#reply, record, answer);
     }
-    this.#held = [];
   }
 
   abandon(): void {
-    this.#giveBack();
+    this.#held.giveBack();
     this.#handle?.abort();
     this.#finish();
-  }
-
-  /** The held body of an answer that is no stream, as the provider sent it. */
-  heldBody(): Uint8Array {
-    if (this.#held.length !== 1) this.#held = [Buffer.concat(this.#held)];
-    return this.#held[0] ?? NOTHING;
   }
 
   get meter(): AnswerMeter | undefined {
@@ -213,23 +207,33 @@ export class Delivery implements UpstreamEvents, Delivered {
         const more = this.#sendBegun();
         if (replay() && more) this.#resume();
       },
-      failed: (error) => this.#cannotBegin(error),
+      failed: (error) => this.#fail(error),
     });
     return false;
   }
 
   #sendBegun(): boolean {
     if (this.#finished || !this.#startStreaming()) return true;
-    let more = true;
-    for (const held of this.#held) more = this.#reply.write(held);
-    this.#held = [];
-    return more;
+    const held = this.#held.take();
+    this.#hash?.update(held);
+    return held.length === 0 || this.#reply.write(held);
+  }
+
+  #writeHeld(): boolean {
+    const held = this.#held.take();
+    return held.length === 0 || this.#reply.write(held);
   }
 
   /** The call ends, as 502 with a record (decision 3.22), or as what the store says. */
-  #cannotBegin(cause: unknown): void {
+  #fail(cause: unknown): void {
     this.#handle?.abort();
-    this.onError(cause instanceof GatewayError ? cause : new GatewayError('internal', 'The answer could not be begun.', { cause }));
+    this.onError(cause instanceof GatewayError ? cause : this.#fault(cause));
+  }
+
+  /** A fault of ours, which ends this call alone. */
+  #fault(cause: unknown): GatewayError {
+    this.#pipeline.log.error({ err: cause }, 'handling an answer failed unexpectedly');
+    return new GatewayError('internal', 'The gateway failed to handle this answer; its log has the details.', { cause });
   }
 
   /** @returns false when the head cannot be written: the call ends then, and whoever reads the upstream goes on */
@@ -240,56 +244,55 @@ export class Delivery implements UpstreamEvents, Delivered {
     try {
       this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
     } catch (error) {
-      this.#cannotBegin(error);
+      this.#fail(error);
       return false;
     }
     this.#streaming = true;
     this.#reply.onDrain(() => this.#resume());
     this.#hash = new Sha256();
-    for (const held of this.#held) this.#hash.update(held);
     if (this.#exchange.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();
     return true;
   }
 
   #hold(chunk: Uint8Array): boolean {
-    this.#held.push(chunk);
-    this.#heldBytes += chunk.length;
-    if (this.#meter?.asynchronous) this.#decoding = this.#decode(chunk, this.#meter, this.#decoding);
-    else this.#meter?.push(chunk);
-    if (this.#heldBytes <= HOLD_BYTES) return true;
-    if (this.#exchange.door === 'direct') return this.#holdLarge(chunk.length);
-    return this.#open();
+    const meter = this.#meter;
+    if (!meter?.asynchronous) {
+      meter?.push(chunk);
+      return this.#keep(chunk);
+    }
+    const more = this.#keep(chunk);
+    return this.#decode(chunk, meter, () => {
+      if (more) this.#resume();
+    });
   }
 
-  /** The structured API's envelope needs the whole body; it is counted against the shared budget. */
-  #holdLarge(bytes: number): boolean {
-    const { settings, buffers } = this.#pipeline;
-    if (this.#heldBytes > settings.maxBodyBytes || !buffers.tryTake(bytes)) {
-      this.#handle?.abort();
-      this.onError(
-        new GatewayError('upstream_protocol', 'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.'),
-      );
+  /** Keeps a part of an answer that is no stream; of a larger one only where the structured API's envelope needs the whole body. */
+  #keep(chunk: Uint8Array): boolean {
+    if (this.#exchange.door === 'direct') {
+      if (!this.#held.pushCounted(chunk))
+        this.#fail(
+          new GatewayError(
+            'upstream_protocol',
+            'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.',
+          ),
+        );
       return true;
     }
-    this.#budgeted += bytes;
-    return true;
+    this.#held.push(chunk);
+    return this.#held.isLarge ? this.#open() : true;
   }
 
   #forwardMetered(chunk: Uint8Array, meter: AnswerMeter): boolean {
     const terminalAt = meter.push(chunk);
     const passed = meter.stopsAt === -1 ? chunk : chunk.subarray(0, meter.stopsAt);
-    const more = this.#hider ? this.#forwardHiding(passed, terminalAt, this.#hider) : this.#forwardNoted(passed, terminalAt);
+    if (!this.#hider) this.#note(passed);
+    const more = this.#hider ? this.#forwardHiding(passed, terminalAt, this.#hider) : this.#forward(passed, terminalAt);
     if (meter.stopsAt !== -1) {
       // Its LF did not come any more.
       if (passed.at(-1) === CR) this.#held.push(LF);
       this.#stop();
     }
     return more;
-  }
-
-  #forwardNoted(chunk: Uint8Array, terminalAt: number): boolean {
-    this.#note(chunk);
-    return this.#forward(chunk, terminalAt);
   }
 
   /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
@@ -305,7 +308,7 @@ export class Delivery implements UpstreamEvents, Delivered {
       this.#reply.reset();
       return;
     }
-    for (const chunk of this.#held) this.#reply.write(chunk);
+    this.#writeHeld();
     for (const piece of stopEvent(this.#exchange, record, head.mediaType, stopped)) this.#reply.write(piece);
     this.#reply.end();
   }
@@ -335,27 +338,26 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   #holdTail(bytes: Uint8Array): boolean {
-    this.#held.push(bytes);
-    this.#tailTimer ??= this.#pipeline.clock.after(END_GRACE_MS, () => {
-      this.#handle?.abort();
-      this.#finish();
-    });
+    this.#end ??= new StreamEnd(this.#pipeline.clock, () => this.#endCall());
+    if (this.#held.pushCounted(bytes)) this.#end.came(this.#meter?.outcome !== 'open');
+    else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
     return true;
   }
 
-  /** An encoded answer that is held: decoded behind, for its meter alone. */
-  async #decode(chunk: Uint8Array, meter: AnswerMeter, before: Promise<void> | undefined): Promise<void> {
-    await before;
-    await meter.pushEncoded(chunk);
+  /** Bytes of an encoded answer are looked at beside the event loop, in their order; the next ones are not asked for before that. */
+  #decode(chunk: Uint8Array, meter: AnswerMeter, then: (terminalAt: number) => void): false {
+    this.#decoding = this.#decodeBehind(this.#decoding, chunk, meter, then);
+    return false;
   }
 
-  /** An encoded stream: its bytes wait until they have been decoded and looked at, so that a terminal event is not sent too early. */
-  async #forwardDecoded(chunk: Uint8Array, meter: AnswerMeter, before: Promise<void> | undefined): Promise<void> {
+  async #decodeBehind(before: unknown, chunk: Uint8Array, meter: AnswerMeter, then: (terminalAt: number) => void): Promise<void> {
     await before;
-    const terminalAt = await meter.pushEncoded(chunk);
-    if (this.#finished) return;
-    if (meter.stopsAt !== -1) this.#stop();
-    else if (this.#forward(chunk, terminalAt)) this.#resume();
+    try {
+      const terminalAt = await meter.pushEncoded(chunk);
+      if (!this.#finished) then(terminalAt);
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   #clientLeft(): void {
@@ -379,7 +381,16 @@ export class Delivery implements UpstreamEvents, Delivered {
   #finish(): void {
     if (this.#finished) return;
     this.#finished = true;
-    this.#tailTimer?.();
+    this.#end?.cancel();
+    try {
+      this.#close();
+    } catch (error) {
+      this.failure ??= this.#fault(error);
+    }
+    this.#settle(undefined);
+  }
+
+  #close(): void {
     // Also of an answer that broke off: what it reported until then was used.
     this.#meter?.end();
     const begun = this.#hider?.flush();
@@ -387,12 +398,6 @@ export class Delivery implements UpstreamEvents, Delivered {
       this.#note(begun);
       this.#held.push(begun);
     }
-    if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.heldBody());
-    this.#settle(undefined);
-  }
-
-  #giveBack(): void {
-    this.#pipeline.buffers.give(this.#budgeted);
-    this.#budgeted = 0;
+    if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.#held.whole);
   }
 }

@@ -18,15 +18,14 @@ export class Opening {
     const said: (() => unknown)[] = [];
     this.#said = said;
     const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
-    pending.then(
-      () => {
-        this.#said = undefined;
-        go.on(replay);
-      },
-      (error: unknown) => {
-        this.#said = undefined;
-        go.failed(error);
-      },
-    );
+    const opened = pending.then(() => {
+      this.#said = undefined;
+      go.on(replay);
+    });
+    // What is thrown while it is said again included: nobody else would hear of it.
+    opened.catch((error: unknown) => {
+      this.#said = undefined;
+      go.failed(error);
+    });
   }
 }

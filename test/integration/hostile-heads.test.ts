@@ -8,7 +8,19 @@ import { h1Request, h2Request, h2Session, type RawResponse } from '../support/ra
 import { startRawUpstream } from '../support/raw-upstream.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
-const SINGLES = ['user-agent', 'referer', 'from', 'host', 'if-match', 'range', 'authorization', 'date', 'location', 'content-type', 'retry-after'];
+const SINGLES = [
+  'user-agent',
+  'referer',
+  'from',
+  'host',
+  'if-match',
+  'range',
+  'authorization',
+  'date',
+  'location',
+  'content-type',
+  'retry-after',
+];
 const GOOD = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';
 /** What the client is told; nothing: its stream or connection is broken off. */
 type Told = number | 'broken';
@@ -37,15 +49,30 @@ t.test('heads of HTTP/1.1 origins', async (t) => {
     ['twice, to HEAD', 'HEAD', `HTTP/1.1 200 OK\r\n${twice}Content-Length: 7\r\n\r\n`, 200],
     ['twice, 204', 'GET', `HTTP/1.1 204 No Content\r\n${twice}\r\n`, 204],
     ['twice, 304', 'GET', `HTTP/1.1 304 Not Modified\r\n${twice}Content-Length: 9\r\n\r\n`, 304],
-    ['twice, in chunks, as trailers', 'GET', `HTTP/1.1 200 OK\r\n${twice}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${twice}\r\n`, 200],
-    ['twice, as a stream', 'GET', `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n${twice}Connection: close\r\n\r\ndata: x\n\n`, 200],
+    [
+      'twice, in chunks, as trailers',
+      'GET',
+      `HTTP/1.1 200 OK\r\n${twice}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${twice}\r\n`,
+      200,
+    ],
+    [
+      'twice, as a stream',
+      'GET',
+      `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n${twice}Connection: close\r\n\r\ndata: x\n\n`,
+      200,
+    ],
     ['twice, as a hint', 'GET', `HTTP/1.1 103 Early Hints\r\n${twice}Link: <x>; rel=\r\n\r\n${GOOD}`, 200],
     ['205 with a body', 'GET', 'HTTP/1.1 205 Reset Content\r\nContent-Length: 2\r\n\r\nok', 205],
     ['599', 'GET', 'HTTP/1.1 599 Last\r\nContent-Length: 0\r\n\r\n', 599],
     ['600', 'GET', 'HTTP/1.1 600 None\r\nContent-Length: 0\r\n\r\n', 502],
     ['000', 'GET', 'HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n', 502],
     ['hints without an end', 'GET', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(40) + GOOD, 502],
-    ['a name of ours', 'GET', `HTTP/1.1 200 OK\r\nX-GW-Record-ID: mine\r\n__proto__: x\r\nconstructor: y\r\nContent-Length: 2\r\n\r\nok`, 200],
+    [
+      'a name of ours',
+      'GET',
+      `HTTP/1.1 200 OK\r\nX-GW-Record-ID: mine\r\n__proto__: x\r\nconstructor: y\r\nContent-Length: 2\r\n\r\nok`,
+      200,
+    ],
   ];
   let answer = GOOD;
   const origin = await startRawUpstream((socket) => {

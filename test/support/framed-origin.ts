@@ -12,7 +12,12 @@ export const FRAME_HEAD_BYTES = 9;
 
 /** A field of a head as HPACK writes one that it does not know (RFC 7541 §6.2.2); of fewer than 127 bytes each. */
 export function field(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0, name.length]), Buffer.from(name, 'latin1'), Buffer.from([value.length]), Buffer.from(value, 'latin1')]);
+  return Buffer.concat([
+    Buffer.from([0, name.length]),
+    Buffer.from(name, 'latin1'),
+    Buffer.from([value.length]),
+    Buffer.from(value, 'latin1'),
+  ]);
 }
 
 /** An h2 origin that answers the head of a request with the frames it was given, all at once, and goes on with that answer when it is told to. */

@@ -95,7 +95,9 @@ function parsed(payload: Buffer): Readonly<Record<string, unknown>> | undefined 
     return record(parseSafeJsonText(text).value);
   } catch (error) {
     if (error instanceof GatewayError && error.code !== 'body_too_deep') return undefined;
-    throw new GatewayError('upstream_protocol', 'The upstream sent an event on the WebSocket that is too deep or too large to be read.', { cause: error });
+    throw new GatewayError('upstream_protocol', 'The upstream sent an event on the WebSocket that is too deep or too large to be read.', {
+      cause: error,
+    });
   }
 }
 

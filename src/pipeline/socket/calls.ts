@@ -90,7 +90,8 @@ export class SocketCalls {
    */
   learn(settings: Readonly<Record<string, unknown>>, bytes: number): void {
     const { buffers } = this.#pipeline;
-    if (bytes > MAX_SETTINGS) throw new GatewayError('upstream_protocol', 'The upstream told settings on the WebSocket that are too large.');
+    if (bytes > MAX_SETTINGS)
+      throw new GatewayError('upstream_protocol', 'The upstream told settings on the WebSocket that are too large.');
     buffers.take(bytes);
     buffers.give(this.#settingsHeld);
     this.#settingsHeld = bytes;

@@ -285,7 +285,8 @@ export class MeteredSocket {
   #fault(error: unknown, why: WhyEnded): void {
     if (error instanceof WebSocketFault) this.#end(error.code, error.message, why);
     else if (error instanceof GatewayError && error.code === 'overloaded') this.#end(TRY_AGAIN, 'all buffers are in use', why);
-    else if (error instanceof GatewayError && error.code === 'record_store_unavailable') this.#end(TRY_AGAIN, 'no record can be stored', why);
+    else if (error instanceof GatewayError && error.code === 'record_store_unavailable')
+      this.#end(TRY_AGAIN, 'no record can be stored', why);
     else if (error instanceof GatewayError && error.code === 'upstream_protocol') this.#end(INTERNAL_ERROR, error.message, why);
     else {
       this.#pipeline.log.error({ err: error }, 'a WebSocket failed unexpectedly');
@@ -295,7 +296,8 @@ export class MeteredSocket {
 
   #upstreamFault(error: unknown): GatewayError {
     if (error instanceof GatewayError) return error;
-    if (error instanceof WebSocketFault) return new GatewayError('upstream_protocol', `${this.#host} sent on the WebSocket ${error.message}.`);
+    if (error instanceof WebSocketFault)
+      return new GatewayError('upstream_protocol', `${this.#host} sent on the WebSocket ${error.message}.`);
     return new GatewayError('internal', 'The gateway failed to handle an event of a WebSocket; its log has the details.', { cause: error });
   }
 

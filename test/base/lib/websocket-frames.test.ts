@@ -15,8 +15,7 @@ function read(bytes: Buffer, options: { masked?: boolean; maxBytes?: number; ste
   const { masked = true, maxBytes = 1_000_000, step = bytes.length || 1 } = options;
   const messages: WebSocketMessage[] = [];
   const reader = new FrameReader(masked, maxBytes);
-  for (let at = 0; at < bytes.length; at += step)
-    messages.push(...messagesOf(reader, Buffer.from(bytes.subarray(at, at + step))));
+  for (let at = 0; at < bytes.length; at += step) messages.push(...messagesOf(reader, Buffer.from(bytes.subarray(at, at + step))));
   return messages;
 }
 

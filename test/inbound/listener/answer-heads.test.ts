@@ -52,7 +52,11 @@ function answering(cases: readonly (readonly [number, readonly string[]])[]): (a
   };
 }
 
-async function answersOf(t: HasTeardown & { notOk(value: unknown, name: string): unknown }, cases: readonly (readonly [number, readonly string[]])[], ways: readonly string[]) {
+async function answersOf(
+  t: HasTeardown & { notOk(value: unknown, name: string): unknown },
+  cases: readonly (readonly [number, readonly string[]])[],
+  ways: readonly string[],
+) {
   const harness = await startListener(t, { onArrival: answering(cases) });
   const session = await h2Client(t, harness);
   const asked = cases.flatMap((_, at) => ways.map((way) => ({ at, way })));
@@ -69,7 +73,9 @@ async function answersOf(t: HasTeardown & { notOk(value: unknown, name: string):
 }
 
 t.test('h2: every field that HTTP knows may come twice', async (t) => {
-  const names = Object.entries(constants).flatMap(([key, name]) => (key.startsWith('HTTP2_HEADER_') && typeof name === 'string' ? [name] : []));
+  const names = Object.entries(constants).flatMap(([key, name]) =>
+    key.startsWith('HTTP2_HEADER_') && typeof name === 'string' ? [name] : [],
+  );
   const others = ['x-request-id', 'constructor', '__proto__', 'te', 'trailer', 'upgrade', 'proxy-connection', ':status', ':path'];
   const all = [...new Set([...names, ...others])];
   const cases = all.map((name) => [200, [name, 'first', name, 'second', 'x-last', 'here']] as const);
@@ -85,7 +91,22 @@ t.test('h2: every field that HTTP knows may come twice', async (t) => {
 });
 
 t.test('h2: every final status is written, in every way; others are refused at the head', async (t) => {
-  const statuses = [...Array.from({ length: 400 }, (_, at) => 200 + at), 0, 99, 100, 101, 103, 150, 199, 600, 999, 1000, -1, 200.5, Number.NaN];
+  const statuses = [
+    ...Array.from({ length: 400 }, (_, at) => 200 + at),
+    0,
+    99,
+    100,
+    101,
+    103,
+    150,
+    199,
+    600,
+    999,
+    1000,
+    -1,
+    200.5,
+    Number.NaN,
+  ];
   const cases = statuses.map((status) => [status, ['x-last', 'here']] as const);
   for (const { at, way, status, rstCode, body } of await answersOf(t, cases, Object.keys(WAYS))) {
     const wanted = statuses[at] ?? 0;
