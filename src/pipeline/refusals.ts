@@ -23,7 +23,7 @@ export function deny(reasonCode: string, reason: string, status = 403): Refusal 
 export function hiddenCost(): Refusal {
   return deny(
     'operation_not_understood',
-    'a cap or budget limit holds this call, and what it may cost cannot be known: the gateway does not know this operation; no cap may hold it, or a rule denies it by context.action.target_path',
+    'a cap or budget limit holds this call, and the gateway cannot know what this operation may cost; to let it pass, except its context.action.target_path where the cap is set',
   );
 }
 

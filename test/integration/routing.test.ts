@@ -168,7 +168,10 @@ t.test('a POST that nobody describes is an AI call, whatever its caller says it 
   t.match(await execute({ context: { purpose: 'plain' } }, post), { status: 403, body: { decision: 'deny' } });
   t.equal(upstream.requests.length, 0);
   const { body } = await execute({}, post);
-  t.match(await gw.record(String(body['record_id'])), { action_type: 'ai.infer', metering: { rate_in: '5', usage_reported: false } });
+  t.match(await gw.record(String(body['record_id'])), {
+    action_type: 'ai.infer',
+    metering: { rate_source: 'default', usage_reported: false },
+  });
   const moderated = await execute({}, { ...post, type: 'ai.moderate' });
   t.match(await gw.record(String(moderated.body['record_id'])), { action_type: 'ai.infer' });
   const list = await execute({}, { type: 'acme.list', method: 'GET', target_path: '/v1/models', params: {} });

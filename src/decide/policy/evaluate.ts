@@ -18,7 +18,7 @@ const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
 };
 /** Reason code of a request whose verdict depends on what it hides. */
 const NOT_UNDERSTOOD = 'operation_not_understood';
-const TO_LET_PASS = 'a rule that lets it pass tests context.action.target_path in the same condition, or in a rule before this one';
+const TO_LET_PASS = 'to let it pass, except its context.action.target_path in the condition of that rule';
 const NO_CREDENTIAL = 'no_credential_candidate';
 const DENY = severityOf('deny');
 

@@ -36,11 +36,14 @@ export interface OpenRule {
  */
 export function openRulesOf(policy: CompiledPolicy, layer: CompiledLayer, facts: Facts, isKnown: IsKnown): readonly OpenRule[] {
   const open: OpenRule[] = [];
-  for (const [at, rule] of layer.rules.entries()) {
+  let ended = false;
+  for (const rule of layer.rules) {
+    if (ended && rule.decision !== undefined) continue;
     const matches = holds(rule, facts, isKnown);
     if (matches === undefined) open.push({ rule, fields: unknownFields(rule.condition, isKnown) });
     if (matches !== true || policy.strategy !== 'first_match' || !endsLayer(rule)) continue;
-    if (refuses(rule) || layer.rules.slice(at + 1).every(({ decision }) => decision !== undefined)) break;
+    if (refuses(rule)) break;
+    ended = true;
   }
   return open;
 }

@@ -78,6 +78,7 @@ function shape(exchange: Exchange, { action }: ActionRequest): void {
   exchange.aiBody = call.body;
   exchange.params = call.body.params;
   exchange.stream = call.body.stream;
-  exchange.sendModel = call.body.model ?? exchange.sendModel;
+  // Of what nobody understands the caller's own words are not believed either.
+  exchange.sendModel = call.body.model ?? (operation.known ? exchange.sendModel : undefined);
   exchange.sendBytes = call.body.bytes.length === 0 ? undefined : call.body.bytes;
 }

@@ -1,0 +1,173 @@
+// What no row of the registry describes hides its model, its params and its cost: nothing is judged by a member that the provider may ignore.
+import { readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { REALTIME, scene } from '../support/metered-sockets.ts';
+
+const NOT_UNDERSTOOD = ['operation_not_understood'];
+const ALLOW = '  connectors:\n    - {id: all, effect: {decision: allow}}\n';
+/** The preset as it is shipped, indented into a bundle. */
+const APPROVED = `${ALLOW}  targets:\n${preset('approved-models')}`;
+const AZURE = 'res.openai.azure.com:443';
+const GEMINI = 'generativelanguage.googleapis.com:443';
+const GOOD = { model: 'gpt-4o-mini', messages: [] };
+
+function preset(name: string): string {
+  const text = readFileSync(`policies/presets/${name}.yaml`, 'utf8');
+  return text.slice(text.indexOf('rules:\n') + 'rules:\n'.length).replaceAll(/^/gm, '  ');
+}
+
+async function refusedAs(t: Test, { through, gw, upstream }: Governed, authority: string, path: string, body: unknown = GOOD): Promise<unknown> {
+  const before = upstream.requests.length;
+  const answer = await through(authority, chat([], path, body));
+  t.equal(upstream.requests.length, before, `${path} goes nowhere`);
+  t.equal(answer.status, 403, path);
+  const record = await gw.record(answer.headers['x-gw-record-id'] ?? '');
+  t.equal(record['decision'], 'deny', path);
+  return record['reason_codes'];
+}
+
+t.test('a model in the body says nothing where the path names another, or may', async (t) => {
+  const governed = await startGoverned(t, { bundle: bundleOf(APPROVED) });
+  for (const [authority, path, codes] of [
+    [AZURE, '/openai/deployments/gpt-4-evil/extensions/chat/completions', ['model_not_approved']],
+    [AZURE, '/openai/deployments/gpt-4-evil/chat%2Fcompletions', ['model_not_approved']],
+    [AZURE, '/openai/deployments/gpt-4-evil/brand/new', ['model_not_approved']],
+    [AZURE, '/OPENAI/Deployments/gpt-4-evil/brand/new', ['model_not_approved']],
+    [AZURE, '/openai/deployments%2Fgpt-4-evil/chat/completions', NOT_UNDERSTOOD],
+    [AZURE, '/openai/deployments;x/gpt-4-evil/chat/completions', NOT_UNDERSTOOD],
+    [GEMINI, '/v1beta/dynamic/evil:generateContent', ['model_not_approved']],
+    [GEMINI, '/v1beta/models/gemini-evil:generateAnswer', ['model_not_approved']],
+    [GEMINI, '/v1beta/models/gemini-evil:brandNew', ['model_not_approved']],
+    [GEMINI, '/v1beta/models%2Fgemini-evil:generateContent', NOT_UNDERSTOOD],
+    ['api.openai.com:443', '/v1/brand/new', NOT_UNDERSTOOD],
+    ['api.openai.com:443', '/v1/engines/gpt-4/completions', ['model_not_approved']],
+    ['api.openai.com:443', '/v1/chat/completions;x', NOT_UNDERSTOOD],
+    ['api.openai.com:443', '/v1/chat/completions/more', NOT_UNDERSTOOD],
+  ] as const) {
+    // Where a row says how a body is read, another model in it is a contradiction, which Azure alone ignores.
+    const body = path.includes('generateAnswer') || path.includes('dynamic') || path.includes('engines') ? {} : GOOD;
+    t.same(await refusedAs(t, governed, authority, path, body), codes, path);
+  }
+  const known = await governed.through(AZURE, chat([], '/openai/deployments/gpt-4o-mini/extensions/chat/completions'));
+  t.equal(known.status, 200, 'a deployment that is approved');
+});
+
+t.test('the refusal says which rule needs what, and how the path may pass', async (t) => {
+  const { through, execute, gw } = await startGoverned(t, { bundle: bundleOf(APPROVED) });
+  const answer = await through('api.openai.com:443', chat([], '/v1/brand/new'));
+  const { error } = JSON.parse(answer.body.toString()) as { error: { message: string } };
+  t.match(error.message, /rule "preset.approved_models" of the targets layer needs context\.action\.params\.model.*context\.action\.target_path/);
+  const direct = await execute({}, { target_path: '/v1/brand/new', params: GOOD });
+  t.match(direct, { status: 403, body: { decision: 'deny', reason_codes: NOT_UNDERSTOOD } }, 'on the structured API too');
+  const record = await gw.record(String(direct.body['record_id']));
+  t.notOk('model' in record, 'the record names no model that nobody knows');
+  const excepted = APPROVED.replace('- {field: context.action.type, not_in:', '- {not: {field: context.action.target_path, starts_with: /v1/brand/}}\n          - {field: context.action.type, not_in:');
+  t.not(excepted, APPROVED);
+  const more = await startGoverned(t, { bundle: bundleOf(excepted) });
+  t.equal((await more.through('api.openai.com:443', chat([], '/v1/brand/new'))).status, 200, 'the way that it names works');
+});
+
+t.test('a bundle that needs nothing of the body lets an operation pass that nobody knows, as it came', async (t) => {
+  const { through, upstream, recordOf } = await startGoverned(t);
+  for (const method of ['POST', 'PUT', 'PATCH']) {
+    const answer = await through('api.openai.com:443', { ...chat([], '/v1/brand/new', '{"model":"m", "stream" : true}'), method });
+    t.equal(answer.status, 200, method);
+    t.equal(upstream.requests.at(-1)?.body.toString(), '{"model":"m", "stream" : true}');
+    const record = await recordOf(answer);
+    t.notOk('model' in record);
+  }
+});
+
+t.test('no cap holds a call whose cost nobody can know: it is refused', async (t) => {
+  const capped = await startGoverned(t, { bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.50"}}}\n`) });
+  t.same(await refusedAs(t, capped, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a cap for each request');
+  t.same(await refusedAs(t, capped, AZURE, '/openai/deployments/gpt-4o-mini/brand/new'), NOT_UNDERSTOOD, 'the model alone says too little');
+  t.equal((await capped.through('api.openai.com:443', chat([], '/v1/chat/completions'))).status, 200);
+  const monthly = await startGoverned(t, { bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {monthly_usd_max: "5"}}}\n`) });
+  t.same(await refusedAs(t, monthly, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a cap for the month');
+  const limited = await startGoverned(t, { bundle: bundleOf(ALLOW) });
+  const limit = { scope: 'org', period: 'daily', limit_usd: '5', actions: ['cap'] };
+  t.equal((await limited.gw.admin('POST', '/v1/admin/budgets/limits', limit)).status, 201);
+  t.same(await refusedAs(t, limited, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a budget limit');
+  t.equal((await limited.through('api.openai.com:443', chat([], '/v1/chat/completions'))).status, 200);
+});
+
+t.test('a mutation is not written into what nobody understands', async (t) => {
+  const rules = `${ALLOW}  transforms:\n    - {id: small, effect: {mutations: [{key: action.params.max_tokens, value: 5}]}}\n`;
+  const governed = await startGoverned(t, { bundle: bundleOf(rules) });
+  t.same(await refusedAs(t, governed, 'api.openai.com:443', '/v1/brand/new'), ['mutation_not_applicable']);
+});
+
+t.test('the case of an Azure deployment, of its path and of a query changes nothing for a rule', async (t) => {
+  const rules = `${ALLOW}  targets:
+    - {id: evil, when: {field: action.params.model, equals: Evil-Model}, effect: {decision: deny, reason_codes: [evil]}}
+    - {id: files, when: {field: action.target_path, glob: '/openai/files**'}, effect: {decision: deny, reason_codes: [files]}}
+`;
+  const governed = await startGoverned(t, { bundle: bundleOf(rules) });
+  for (const name of ['evil-model', 'EVIL-MODEL', 'Evil%2DModel'])
+    t.same(await refusedAs(t, governed, AZURE, `/openai/deployments/${name}/chat/completions`), ['evil'], name);
+  t.same(await refusedAs(t, governed, AZURE, '/openai/v1/chat/completions', { model: 'eVIL-mODEL', messages: [] }), ['evil']);
+  t.same(await refusedAs(t, governed, AZURE, '/OpenAI/Files', {}), ['files']);
+  const good = await governed.through(AZURE, chat([], '/openai/deployments/Good-Model/chat/completions'));
+  t.equal(good.status, 200);
+  t.equal(governed.upstream.requests.at(-1)?.url, '/openai/deployments/Good-Model/chat/completions', 'what is sent stays');
+});
+
+t.test('a second Content-Type is no way to have a form read otherwise', async (t) => {
+  const governed = await startGoverned(t);
+  const part = (boundary: string, model: string) => `--${boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--${boundary}--\r\n`;
+  const answer = await governed.through('api.openai.com:443', {
+    method: 'POST',
+    path: '/v1/audio/transcriptions',
+    headers: ['Authorization', 'Bearer k', 'Content-Type', 'multipart/form-data; boundary=a', 'Content-Type', 'multipart/form-data; boundary=b'],
+    body: part('a', 'whisper-1'),
+  });
+  t.equal(answer.status, 400);
+  t.equal(governed.upstream.requests.length, 0);
+});
+
+const NO_TRANSCRIPTION = `${ALLOW}  targets:
+    - {id: evil, when: {field: action.params.model, in: [evil-transcribe, evil-realtime]}, effect: {decision: deny, reason_codes: [evil]}}
+`;
+
+t.test('every event of a realtime session that names a model is judged, and one that nobody knows hides it', async (t) => {
+  const { open, upstream } = await scene(t, { bundle: bundleOf(NO_TRANSCRIPTION) });
+  const client = await open(REALTIME);
+  const seen: string[] = [];
+  upstream.sockets[0]?.on('message', (data: Buffer) => seen.push((JSON.parse(data.toString()) as { type: string }).type));
+  const told = (code: string) => ({ status: 403, reason_codes: [code] });
+  const beta = { type: 'transcription_session.update', session: { input_audio_transcription: { model: 'evil-transcribe' } } };
+  t.match(await client.say(beta, 'error'), told('evil'));
+  const current = { type: 'session.update', session: { audio: { input: { transcription: { model: 'evil-transcribe' } } } } };
+  t.match(await client.say(current, 'error'), told('evil'));
+  t.match(await client.say({ type: 'session.update', session: { model: 'evil-realtime' } }, 'error'), told('evil'));
+  t.match(await client.say({ type: 'brand.new', session: { model: 'gpt-4o-mini' } }, 'error'), told('operation_not_understood'));
+  const twice = '{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"good","model":"evil-transcribe"}}}}}';
+  t.match(await client.say(twice, 'error'), { status: 400, reason_codes: ['ambiguous_body'] });
+  const other = { type: 'response.create', response: { model: 'another-model' } };
+  t.match(await client.say(other, 'error'), { status: 400, reason_codes: ['ambiguous_body'] }, 'a call cannot name another model');
+  t.same(seen, [], 'none of them was sent on');
+  client.socket.send(JSON.stringify({ type: 'input_audio_buffer.append', audio: 'AAAA' }));
+  await client.say({ type: 'response.create', response: {} }, 'response.done');
+  t.same(seen, ['input_audio_buffer.append', 'response.create'], 'the socket goes on');
+});
+
+t.test('an event that nobody knows passes where no rule needs what it hides', async (t) => {
+  const { open, upstream } = await scene(t);
+  const client = await open(REALTIME);
+  const seen: string[] = [];
+  upstream.sockets[0]?.on('message', (data: Buffer) => seen.push((JSON.parse(data.toString()) as { type: string }).type));
+  client.socket.send(JSON.stringify({ type: 'brand.new' }));
+  await client.say({ type: 'response.create', response: {} }, 'response.done');
+  t.same(seen, ['brand.new', 'response.create']);
+});
+
+t.test('a call is judged by settings that its client has changed and the server has not told yet', async (t) => {
+  const rules = `${ALLOW}  budgets:\n    - {id: long, when: {field: estimates.tokens_out_max, gt: 5000}, effect: {decision: deny, reason_codes: [too_long]}}\n`;
+  const { open, upstream } = await scene(t, { bundle: bundleOf(rules) });
+  const client = await open(REALTIME);
+  upstream.sockets[0]?.removeAllListeners('message');
+  client.socket.send(JSON.stringify({ type: 'session.update', session: { max_output_tokens: 60_000 } }));
+  t.match(await client.say({ type: 'response.create', response: {} }, 'error'), { reason_codes: ['too_long'] });
+});
