@@ -5,9 +5,10 @@ import type { Condition } from '../decide/policy/condition.ts';
 import { contextOf, decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
+import { type CallCost, type JudgedCap, judgeCaps } from '../decide/policy/judge-caps.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
-import type { Level, Verdict } from '../decide/policy/verdict.ts';
+import type { Level, Mutation, Verdict } from '../decide/policy/verdict.ts';
 import type { RecordedRequest } from './recorded-request.ts';
 import { holdsIfKnown, type IsKnown } from './three-valued.ts';
 
@@ -67,7 +68,10 @@ export interface ExplainedLayer {
 export interface Explanation {
   readonly bundle_id: string;
   readonly version: string;
+  /** By the rules, and by the caps that they set. */
   readonly verdict: Verdict;
+  /** Those caps, of a call that the rules let run. */
+  readonly caps: readonly JudgedCap[];
   readonly layers: readonly ExplainedLayer[];
   /** Of a record whose decision is another one than that of its rules: what it says, and why. */
   readonly recorded?: RecordedOutcome;
@@ -84,14 +88,20 @@ export interface ExplainOptions {
   readonly rateLimited?: RateLimited | undefined;
   /** Default: everything is known. */
   readonly isKnown?: IsKnown;
+  /** What the call may cost once it is mutated so; undefined: that is not known, and no cap is judged. */
+  readonly costAfter?: (mutations: readonly Mutation[]) => CallCost;
+  /** What its project has spent this month, pico-dollars; default: nothing. */
+  readonly spentPico?: bigint;
 }
 
 const EVERYTHING: IsKnown = () => true;
 
 /** Decides, and says of every rule why it took part or not. */
 export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOptions = {}): Explanation {
-  const { rateLimited, isKnown = EVERYTHING } = options;
-  const verdict = decide(policy, facts, rateLimited);
+  const { rateLimited, isKnown = EVERYTHING, costAfter, spentPico = 0n } = options;
+  const byRules = decide(policy, facts, rateLimited);
+  const { verdict, caps } =
+    costAfter === undefined ? { verdict: byRules, caps: [] } : judgeCaps(byRules, costAfter(byRules.effects.mutations), spentPico);
   const context = contextOf(policy, facts, rateLimited);
   const matched = new Set(verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
@@ -109,7 +119,7 @@ export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOp
       rules,
     };
   });
-  return { bundle_id: policy.bundle_id, version: policy.version, verdict, layers };
+  return { bundle_id: policy.bundle_id, version: policy.version, verdict, caps, layers };
 }
 
 /** The explanation of a record, which by now may have been decided otherwise than its rules say: by a budget, a bucket, a change of the policy. */
