@@ -26,6 +26,7 @@ import type { ProxiedIdentity } from '../inbound/normalise/identity.ts';
 import type { Change } from '../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../inbound/normalise/socket-event.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
+import type { RefusalDetail } from '../inbound/reply/refusal-body.ts';
 import type { ResponseState } from '../outbound/connectors/response-state.ts';
 import type { SeenUsage } from '../outbound/connectors/seen-usage.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
@@ -54,6 +55,7 @@ export interface Refusal {
   readonly retryAfterSeconds?: number;
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode;
+  readonly detail?: RefusalDetail;
 }
 
 /** The answer of a forwarded call as the rest of the line sees it; see Delivery. */

@@ -3,6 +3,7 @@ import { timestamp } from '../base/lib/clock.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../base/model/execution-record.ts';
+import { BUDGET_EXCEEDED } from '../decide/policy/judge-caps.ts';
 import { observe } from '../decide/policy/observe.ts';
 import type { MatchedRule } from '../decide/policy/verdict.ts';
 import { pathOnly, recordedPath } from '../inbound/normalise/path.ts';
@@ -10,7 +11,7 @@ import type { RecordDraft } from '../record/canonical-record.ts';
 import type { Exchange } from './exchange.ts';
 import { meteringFrom } from './metering-of.ts';
 import type { Pipeline } from './stage.ts';
-import { BUDGET_EXCEEDED, STOPPED, stopMessage } from './stop-event.ts';
+import { STOPPED, stopMessage } from './stop-event.ts';
 
 /** Builds the record of a request, still without its hash, from what its stages left in the exchange (decisions 7.1 to 7.8). */
 export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: number): RecordDraft {

@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Decision } from '../base/model/decision.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
+import { HIDDEN_COST } from '../decide/policy/judge-caps.ts';
 import { seenVia } from '../outbound/net/header-filter.ts';
 import type { Door, Refusal } from './exchange.ts';
 
@@ -21,10 +22,7 @@ export function deny(reasonCode: string, reason: string, status = 403): Refusal 
 
 /** A cap holds the call, and nobody can say what it may cost. */
 export function hiddenCost(): Refusal {
-  return deny(
-    'operation_not_understood',
-    'a cap or budget limit holds this call, and the gateway cannot know what this operation may cost; to let it pass, except its context.action.target_path where the cap is set',
-  );
+  return deny('operation_not_understood', HIDDEN_COST);
 }
 
 /** Status of a decision that refuses: on the proxied doors always 403 (specification, "Transparent proxy mode" 6). */

@@ -6,7 +6,7 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.ts';
 import { governedHeaders, type Mark } from '../inbound/reply/governed-headers.ts';
-import { directRefusal, proxiedRefusal } from '../inbound/reply/refusal-body.ts';
+import { directRefusal, proxiedRefusal, type RefusalText } from '../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../outbound/connectors/refusal-body.ts';
 import type { KeptCall } from '../services/idempotency.ts';
 import type { Exchange, Refusal } from './exchange.ts';
@@ -79,8 +79,15 @@ export function sendReplay(exchange: Exchange, record: ExecutionRecord, kept: Ke
   const facts = { evaluatedAt, originalModel: undefined, substitutedModel: undefined, attributes };
   const body = result
     ? { ...envelope(record, facts), ...(bytes ? { result: resultOf(result.upstream_status, result.content_type, bytes) } : {}) }
-    : directRefusal(record, { status: kept.status, reason: record.reason ?? record.decision, reasonCodes: record.reason_codes }, facts);
+    : directRefusal(record, keptRefusal(record, kept), facts);
   reply.sendWhole(kept.status, governedHeaders(mark, [...JSON_TYPE, ...IS_REPLAY]), Buffer.from(JSON.stringify(body)));
+}
+
+function keptRefusal(
+  { decision, reason = decision, reason_codes: reasonCodes }: ExecutionRecord,
+  { status, detail }: KeptCall,
+): RefusalText {
+  return { status, reason, reasonCodes, ...(detail ? { detail } : {}) };
 }
 
 /** An end without a record: the plain error body of every gateway surface (decision 8.1). */

@@ -1,6 +1,7 @@
 import { streamFraming } from '../base/catalogue/stream-types.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { BUDGET_EXCEEDED } from '../decide/policy/judge-caps.ts';
 import { directRefusal } from '../inbound/reply/refusal-body.ts';
 import type { RefusalText } from '../outbound/connectors/refusal-body.ts';
 import { framedError, streamError } from '../outbound/connectors/stream-error.ts';
@@ -10,9 +11,6 @@ import { traceFacts } from './send.ts';
 
 /** Code of a stream that was ended at its cap: in its record, and in its last event. */
 export const STOPPED = 'stream_stopped_at_cap';
-/** Every refusal for money says so (decision 6.2). */
-export const BUDGET_EXCEEDED = 'budget_exceeded';
-
 /** What a stream that was ended says in its record. */
 export function stopMessage({ cap }: CapReached): string {
   return `The gateway ended this stream: with more output it would pass ${cap}.`;

@@ -6,9 +6,10 @@ import { contextOf, decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
 import { showsField } from '../decide/policy/hidden.ts';
+import { type CallCost, type JudgedCap, judgeCaps } from '../decide/policy/judge-caps.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
-import type { Level, Verdict } from '../decide/policy/verdict.ts';
+import type { Level, Mutation, Verdict } from '../decide/policy/verdict.ts';
 import type { RecordedRequest } from './recorded-request.ts';
 import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 
@@ -68,7 +69,10 @@ export interface ExplainedLayer {
 export interface Explanation {
   readonly bundle_id: string;
   readonly version: string;
+  /** By the rules, and by the caps that they set. */
   readonly verdict: Verdict;
+  /** Those caps, of a call that the rules let run. */
+  readonly caps: readonly JudgedCap[];
   readonly layers: readonly ExplainedLayer[];
   /** Of a record whose decision is another one than that of its rules: what it says, and why. */
   readonly recorded?: RecordedOutcome;
@@ -85,13 +89,19 @@ export interface ExplainOptions {
   readonly rateLimited?: RateLimited | undefined;
   /** Default: everything that the request shows. */
   readonly isKnown?: IsKnown;
+  /** What the call may cost once it is mutated so; undefined: that is not known, and no cap is judged. */
+  readonly costAfter?: (mutations: readonly Mutation[]) => CallCost;
+  /** What its project has spent this month, pico-dollars; default: nothing. */
+  readonly spentPico?: bigint;
 }
 
 /** Decides, and says of every rule why it took part or not. */
 export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOptions = {}): Explanation {
-  const { rateLimited } = options;
+  const { rateLimited, costAfter, spentPico = 0n } = options;
   const isKnown: IsKnown = (field) => showsField(facts, field) && options.isKnown?.(field) !== false;
-  const verdict = decide(policy, facts, rateLimited);
+  const byRules = decide(policy, facts, rateLimited);
+  const { verdict, caps } =
+    costAfter === undefined ? { verdict: byRules, caps: [] } : judgeCaps(byRules, costAfter(byRules.effects.mutations), spentPico);
   const context = contextOf(policy, facts, rateLimited);
   const matched = new Set(verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
@@ -109,7 +119,7 @@ export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOp
       rules,
     };
   });
-  return { bundle_id: policy.bundle_id, version: policy.version, verdict, layers };
+  return { bundle_id: policy.bundle_id, version: policy.version, verdict, caps, layers };
 }
 
 /** The explanation of a record, which by now may have been decided otherwise than its rules say: by a budget, a bucket, a change of the policy. */

@@ -6,12 +6,25 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import { isRecord } from '../decide/policy/fields.ts';
-import { type CallMeaning, describedCall, type FactMistake, giveFacts, type ReadCall, settleFacts } from '../decide/policy/given-facts.ts';
-import { type EstimateOverrides, estimate } from '../decide/pricing/estimate.ts';
+import {
+  type CallMeaning,
+  costOfCall,
+  describedCall,
+  type FactMistake,
+  giveFacts,
+  type ReadCall,
+  type StatedEstimate,
+  settleFacts,
+} from '../decide/policy/given-facts.ts';
+import type { CallCost } from '../decide/policy/judge-caps.ts';
+import type { Mutation } from '../decide/policy/verdict.ts';
+import { estimate } from '../decide/pricing/estimate.ts';
 import { type ActionTypeMap, route } from '../decide/routing/route.ts';
 
 export interface GivenRequest {
   readonly facts: Facts;
+  /** What it may cost once it is mutated so. */
+  readonly costAfter: (mutations: readonly Mutation[]) => CallCost;
   readonly mistakes: readonly FactMistake[];
 }
 
@@ -45,8 +58,9 @@ export function factsOfRequest(given: Members, surroundings: Surroundings): Give
   const direct = isActionRequest(given);
   const mistakes = [...giveFacts(facts, direct ? fieldsOf(given) : given)];
   if (direct && mistakes.length === 0) mistakes.push(...routeDirect(facts, given, surroundings));
-  settleFacts(facts, callMeaning(surroundings));
-  return { facts, mistakes };
+  const meaning = callMeaning(surroundings);
+  const stated = settleFacts(facts, meaning);
+  return { facts, mistakes, costAfter: (mutations) => costOfCall(facts, mutations, stated, meaning) };
 }
 
 /** Connector and estimate of a described call. */
@@ -105,10 +119,11 @@ function fieldsOf(request: Members): Members {
   };
 }
 
-const NOTHING: Facts['estimates'] = { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n };
+type Estimated = ReturnType<CallMeaning['estimateFor']>;
+const NOTHING: Estimated = { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n, reserve_pico: 0n };
 
 /** As the gateway estimates before it asks policy (specification, "Cost estimation"); overrides of the request count. */
-function estimateOf(facts: Facts, stated: EstimateOverrides, catalogue: Catalogue): Facts['estimates'] {
+function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue): Estimated {
   const provider = catalogue.providerForHost(facts.target_host);
   if (provider === undefined || facts.action_type === 'http.request') return NOTHING;
   const [path = ''] = facts.target_path.split('?', 1);
@@ -117,8 +132,8 @@ function estimateOf(facts: Facts, stated: EstimateOverrides, catalogue: Catalogu
   const model = facts.params['model'];
   try {
     const price = catalogue.price(provider.id, typeof model === 'string' ? model : undefined, facts.time);
-    const { tokensIn, tokensOutMax, costPico } = estimate(facts.params, dialect, stated, price);
-    return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico };
+    const { tokensIn, tokensOutMax, costPico, reservePico } = estimate(facts.params, dialect, stated, price);
+    return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico, reserve_pico: reservePico };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     return NOTHING;

@@ -1,3 +1,4 @@
+import type { JudgedCap } from '../decide/policy/judge-caps.ts';
 import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
 import type { Paint } from './paint.ts';
 import { shown } from './render-suite.ts';
@@ -18,14 +19,14 @@ const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
 };
 
 /** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
-export function renderExplanation({ verdict, layers, bundle_id: id, version, recorded }: Explanation, paint: Paint): string {
+export function renderExplanation({ verdict, caps, layers, bundle_id: id, version, recorded }: Explanation, paint: Paint): string {
   const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.join(', ')}]`;
   const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
   const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${verdict.reason}`}`];
   if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded)));
   lines.push(paint.dim(`bundle ${id}, version ${version}`));
   if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.join(', ')}`);
-  lines.push(...effectLines(verdict.effects));
+  lines.push(...effectLines(verdict.effects), ...caps.map(capLine));
   for (const layer of layers) lines.push('', ...layerLines(layer, paint));
   if (layers.length === 0) lines.push('', 'The bundle has no rules, so it denies everything.');
   return `${lines.join('\n')}\n`;
@@ -47,6 +48,16 @@ function effectLines(effects: Explanation['verdict']['effects']): readonly strin
     return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : value !== undefined;
   });
   return stated.map(([name, value]) => `effect ${name}: ${cut(shown(value))}`);
+}
+
+const CAPS: Readonly<Record<JudgedCap['effect'], string>> = {
+  usd_max: 'the cap of one request',
+  monthly_usd_max: 'the cap of its project for a month',
+};
+
+function capLine({ effect, cap_usd: cap, cost_estimate_usd: cost, spent_usd: spent, exceeded }: JudgedCap): string {
+  const beside = spent === undefined ? '' : `, beside ${spent} USD that are spent,`;
+  return `${CAPS[effect]}, ${cap} USD (budget.${effect}): the estimate of ${cost} USD${beside} ${exceeded ? 'is above it' : 'fits'}`;
 }
 
 function layerLines(layer: ExplainedLayer, paint: Paint): readonly string[] {

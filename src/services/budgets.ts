@@ -1,7 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../base/model/budget-limit.ts';
-import { dayOf, dayText, type Period, windowStart } from '../decide/limits/windows.ts';
+import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type AlertLine, type Budget, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
@@ -17,6 +17,8 @@ export interface CapExceeded {
   readonly settledPico: bigint;
   /** Without the call's own part. */
   readonly reservedPico: bigint;
+  /** Epoch milliseconds at which the cap begins anew. */
+  readonly resetsAt: number;
 }
 
 /** What is set aside for one call until it is settled. */
@@ -263,7 +265,8 @@ function passes(
 ): Omit<CapExceeded, 'limit'> | undefined {
   const settledPico = spend.settled(period, day);
   const reservedPico = spend.reserved - own.pico;
-  return settledPico + reservedPico + pico > capPico ? { capPico, settledPico, reservedPico } : undefined;
+  if (settledPico + reservedPico + pico <= capPico) return undefined;
+  return { capPico, settledPico, reservedPico, resetsAt: dayStart(nextWindowStart(period, day)) };
 }
 
 function look(line: AlertLine, start: number): void {

@@ -30,6 +30,8 @@ export interface KeptCall {
   readonly trace: Readonly<Record<string, string>>;
   /** Undefined for a refusal. */
   readonly result?: KeptResult;
+  /** What a refusal says beside its reason. */
+  readonly detail?: { readonly path: string; readonly message: string };
 }
 
 export interface KeptResult {

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
+import { exactly } from '../support/exactly.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -134,4 +135,53 @@ t.test('wrong use is exit code 2', async (t) => {
   ]) {
     t.match(await gw(['policy', 'test', ...argv]), { code: 2, err: /^gw policy test: / }, argv.join(' '));
   }
+});
+
+const CAPPED = `schema: gw.policy_bundle.v1
+bundle_id: capped
+version: "1"
+inline_rules:
+  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: cheaper, when: {field: context.purpose, equals: cheap}, effect: {mutations: [{key: action.params.model, value: gpt-4o-mini}]}}
+  budgets:
+    - {id: cap, effect: {budget: {usd_max: "0.05", monthly_usd_max: "1"}}}
+`;
+const DEAR = 'action.params: {model: gpt-4, max_tokens: 1000, messages: []}';
+
+t.test('caps are judged with the estimate of the described call, at the model that is sent', async (t) => {
+  const cases = `  - {name: fits, facts: {action.params: {model: gpt-4, max_tokens: 833, messages: []}}, expect: {decision: allow}}
+  - {name: too dear, facts: {${DEAR}}, expect: {decision: deny, reason: budget_exceeded, reason_codes: [budget_usd_max_exceeded]}}
+  - {name: made cheaper, facts: {${DEAR}, purpose: cheap}, expect: {decision: allow}}
+  - {name: stated tokens, facts: {${DEAR}, estimates: {tokens_out_max: 10}}, expect: {decision: allow}}
+  - {name: more tokens, facts: {purpose: cheap, estimates: {tokens_in: 400000}}, expect: {decision: deny}}
+  - {name: stated cost, facts: {estimates.cost_usd: "0.06"}, expect: {decision: deny}}
+  - {name: a month that is used up, spent_usd: "0.9999", facts: {${DEAR}, purpose: cheap}, expect: {decision: deny, reason_codes: [budget_monthly_usd_max_exceeded]}}
+  - {name: a cost that nobody knows, facts: {action.target_host: api.openai.com, action.target_path: /v1/unheard-of, action.method: POST}, expect: {decision: deny, reason_codes: [operation_not_understood]}}
+`;
+  const dir = folder(t, { 'policies/bundle.yaml': CAPPED, 'policies/tests/caps.yaml': suite(cases) });
+  const { code, out } = await gw(['policy', 'test', join(dir, 'tests')]);
+  t.equal(code, 0, out);
+  t.match(out, /8 passed/);
+});
+
+t.test('explain says which cap a call was held against, and with which amounts', async (t) => {
+  const cases = `  - {name: spent, spent_usd: "0.99", facts: {${DEAR}, purpose: cheap}, expect: {decision: allow}}\n`;
+  const dir = folder(t, { 'policies/bundle.yaml': CAPPED, 'policies/tests/caps.yaml': suite(cases), 'dear.yaml': `${DEAR}\n` });
+  const ask = (...args: readonly string[]) => gw(['policy', 'explain', ...args], { env: { GW_POLICIES_DIR: dir } });
+  const dear = await ask(join(dir, '..', 'dear.yaml'));
+  t.match(dear.out, /^deny \[budget_usd_max_exceeded\]: budget_exceeded\n/);
+  t.match(dear.out, '\nthe cap of one request, 0.05 USD (budget.usd_max): the estimate of 0.06 USD is above it\n');
+  t.match(
+    dear.out,
+    '\nthe cap of its project for a month, 1 USD (budget.monthly_usd_max): the estimate of 0.06 USD, beside 0 USD that are spent, fits\n',
+  );
+  const json = JSON.parse((await ask(join(dir, '..', 'dear.yaml'), '--json')).out) as { verdict: object; caps: object[] };
+  t.match(json, {
+    verdict: { decision: 'deny', reason_codes: ['budget_usd_max_exceeded'] },
+    caps: [{ effect: 'usd_max', cap_usd: exactly('0.05'), cost_estimate_usd: exactly('0.06'), exceeded: true }, { exceeded: false }],
+  });
+  const spent = await ask(join(dir, 'tests', 'caps.yaml'), '--case', 'spent');
+  t.match(spent.out, /^allow\n/);
+  t.match(spent.out, 'the estimate of 0.0006 USD, beside 0.99 USD that are spent, fits');
 });

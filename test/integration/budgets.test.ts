@@ -33,6 +33,11 @@ async function createLimit(gw: TestGateway, body: object): Promise<string> {
   return id;
 }
 
+/** What a person is told of a call that may cost 0.015015 USD. */
+function sentence(cap: string, spent: string, resetsOn: string): string {
+  return `This call may cost 0.015015 USD, with which it would pass ${cap} USD: ${spent} USD are spent and 0 USD set aside for calls under way. It begins anew at ${resetsOn}T00:00:00.000Z.`;
+}
+
 async function limits(gw: TestGateway): Promise<readonly Record<string, unknown>[]> {
   return ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Record<string, unknown>[] }).limits;
 }
@@ -48,6 +53,7 @@ t.test('the cap of one request', async (t) => {
       decision: 'deny',
       reason: 'budget_exceeded',
       reason_codes: ['budget_usd_max_exceeded'],
+      details: [{ path: 'budget.usd_max', message: 'This call may cost 0.015015 USD, which is above the cap of one request, 0.015 USD.' }],
       decision_trace: { attributes: { cost_estimate_usd: exactly('0.015015'), budget_usd_max: exactly('0.015') } },
     },
   });
@@ -55,7 +61,17 @@ t.test('the cap of one request', async (t) => {
   const proxied = await governed.send(chat([], undefined, params(1001)));
   t.match(
     [proxied.status, JSON.parse(proxied.body.toString())],
-    [403, { reason: 'budget_exceeded', reason_codes: ['budget_usd_max_exceeded'] }],
+    [
+      403,
+      {
+        reason: 'budget_exceeded',
+        reason_codes: ['budget_usd_max_exceeded'],
+        error: {
+          message:
+            'Refused by the AI gateway (budget_usd_max_exceeded): budget_exceeded. This call may cost 0.015015 USD, which is above the cap of one request, 0.015 USD.',
+        },
+      },
+    ],
   );
   const inTunnel = await governed.through('api.openai.com:443', chat([], '/v1/chat/completions', params(1001)));
   t.equal(inTunnel.status, 403);
@@ -86,8 +102,18 @@ t.test('the cap of a project and month', async (t) => {
       reason: 'budget_exceeded',
       reason_codes: ['budget_monthly_usd_max_exceeded'],
       decision_trace: {
-        attributes: { budget_monthly_usd_max: exactly('0.03'), spent_usd: exactly('0.015'), cost_estimate_usd: exactly('0.015015') },
+        attributes: {
+          budget_monthly_usd_max: exactly('0.03'),
+          budget_limit_usd: exactly('0.03'),
+          spent_usd: exactly('0.015'),
+          budget_spent_usd: exactly('0.015'),
+          cost_estimate_usd: exactly('0.015015'),
+          budget_resets_at: '2026-12-01T00:00:00.000Z',
+        },
       },
+      details: [
+        { path: 'budget.monthly_usd_max', message: sentence('the cap of its project for this month, 0.03', '0.015', '2026-12-01') },
+      ],
     },
   });
   failing = true;
@@ -99,6 +125,40 @@ t.test('the cap of a project and month', async (t) => {
   t.equal((await governed.send(chat(['X-GW-Project-ID', 'apollo'], undefined, params(1)))).status, 403, 'on every door');
   clock.advance(2 * 86_400_000);
   t.equal((await call(governed, 1000, apollo)).status, 200, 'December begins at zero');
+});
+
+t.test('a refusal by a budget limit says how much is spent of what, and when it begins anew; to a replay as well', async (t) => {
+  // A Sunday.
+  const clock = fakeClock(Date.UTC(2026, 10, 29, 12));
+  for (const [period, resetsOn] of [
+    ['daily', '2026-11-30'],
+    ['weekly', '2026-11-30'],
+    ['monthly', '2026-12-01'],
+  ] as const) {
+    const governed = await startGoverned(t, { clock, handler: chargeAll });
+    const id = await createLimit(governed.gw, { scope: 'org', limit_usd: '0.02', period, actions: ['cap'] });
+    await createLimit(governed.gw, { scope: 'workload', scope_id: 'other', limit_usd: '0.01', period, actions: ['cap'] });
+    t.equal((await call(governed, 1000)).status, 200);
+    const message = sentence(`the ${period} budget limit of its org, 0.02`, '0.015', resetsOn);
+    const refused = await call(governed, 1001, {}, { idempotency_key: 'once' });
+    const attributes = {
+      limit_id: id,
+      budget_limit_usd: exactly('0.02'),
+      budget_spent_usd: exactly('0.015'),
+      budget_resets_at: `${resetsOn}T00:00:00.000Z`,
+    };
+    const want = {
+      status: 403,
+      body: { reason: 'budget_exceeded', details: [{ path: `limits.${id}`, message }], decision_trace: { attributes } },
+    };
+    t.match(refused, want);
+    t.match(await call(governed, 1001, {}, { idempotency_key: 'once' }), want, 'as it was told first');
+    const proxied = await governed.send(chat([], undefined, params(1001)));
+    t.equal(
+      (JSON.parse(proxied.body.toString()) as { error: { message: string } }).error.message,
+      `Refused by the AI gateway (budget_limit_exceeded): budget_exceeded. ${message}`,
+    );
+  }
 });
 
 t.test('budget limits: every scope and period', async (t) => {

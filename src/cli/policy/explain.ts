@@ -1,9 +1,9 @@
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
-import { SUITE_SCHEMA, type SuiteCase } from '../../decide/policy/suite.ts';
-import { inputOf } from '../../decide/policy/suite-case.ts';
-import { type ExplainOptions, type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
+import { SUITE_SCHEMA } from '../../decide/policy/suite.ts';
+import { emptyBuckets, inputOf } from '../../decide/policy/suite-case.ts';
+import { type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
 import { callMeaning, factsOfRequest, readCall } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
@@ -57,12 +57,12 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
   if (given['schema'] === BUNDLE_SCHEMA || given['schema'] === RULE_FILE_SCHEMA) {
     throw new UsageError(`${document.name} is a policy: give it with --policies, and a request to decide`);
   }
-  const { facts, mistakes } = factsOfRequest(given, surroundingsOf(io, values.pricing));
+  const { facts, mistakes, costAfter } = factsOfRequest(given, surroundingsOf(io, values.pricing));
   if (mistakes.length > 0) {
     const lines = mistakes.map(({ path: at, message, hint }) => `  ${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`);
     throw new UnreadablePath(`${document.name} is not a request that rules can be asked about:\n${lines.join('\n')}`);
   }
-  return explain(await policyFor(values, io), facts);
+  return explain(await policyFor(values, io), facts, { costAfter });
 }
 
 async function explainRecord(record: Readonly<Record<string, unknown>>, values: Options, io: CliIo): Promise<Explanation> {
@@ -89,11 +89,8 @@ async function explainCase(document: Document, values: Options, io: CliIo): Prom
   const { policy, errors } = compilePolicy(inputOf(one, loaded.named), { ...policyOptions(), allowUnsupported: one.unsupported ?? false });
   if (policy === undefined)
     throw new UnreadablePath(`the policy of this case does not load: ${errors.map(({ message }) => message).join('; ')}`);
-  return explain(policy, one.facts, emptyBuckets(one));
-}
-
-function emptyBuckets({ rateLimited }: SuiteCase): ExplainOptions {
-  return { rateLimited: rateLimited && ((layer, id) => rateLimited.includes(id) || rateLimited.includes(`${layer}/${id}`)) };
+  const { facts, costAfter, spentPico } = one;
+  return explain(policy, facts, { rateLimited: emptyBuckets(one), costAfter, spentPico });
 }
 
 async function policyFor({ policies }: Options, io: CliIo): Promise<CompiledPolicy> {

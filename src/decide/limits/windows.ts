@@ -11,6 +11,11 @@ export function dayOf(epochMs: number): number {
   return Math.floor(epochMs / DAY_MS);
 }
 
+/** Epoch milliseconds at which a day begins. */
+export function dayStart(day: number): number {
+  return day * DAY_MS;
+}
+
 /** `2026-11-22`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
@@ -23,6 +28,15 @@ export function windowStart(period: Period, day: number): number {
   const date = new Date(day * DAY_MS);
   return Math.floor(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1) / DAY_MS);
 }
+
+/** The first day of the window behind the one that `day` lies in. */
+export function nextWindowStart(period: Period, day: number): number {
+  // No window is longer, and the next one is no shorter than what that goes beyond it.
+  return windowStart(period, windowStart(period, day) + LONGEST[period]);
+}
+
+/** Days of the longest window of each kind. */
+const LONGEST: Readonly<Record<Period, number>> = { daily: 1, weekly: 7, monthly: 31 };
 
 /** The first day of any window that is open on `day`. */
 export function earliestStart(day: number): number {

@@ -6,6 +6,8 @@ import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
 import { FIELD_NAMES, type Field, type FieldType, isRecord, resolveField } from './fields.ts';
+import type { CallCost } from './judge-caps.ts';
+import type { Mutation } from './verdict.ts';
 
 /*
  * A request that somebody describes by the names that rules use: the facts of a test case, of an explanation, of a record that is replayed (decision 7.4).
@@ -67,17 +69,27 @@ export interface ReadCall {
   readonly modelInPath: string | undefined;
 }
 
+/** What a description says of the estimate. */
+export interface StatedEstimate {
+  readonly tokens_in?: number;
+  readonly tokens_out_max?: number;
+  readonly cost_pico?: bigint;
+}
+
 /** What follows from a call, as the gateway finds it. */
 export interface CallMeaning {
   connectorFor(host: string): string;
   /** @param pathGiven whether the description names the path, so that its operation is meant */
   readingOf(facts: Facts, pathGiven: boolean): ReadCall;
-  /** @param stated what the description says of tokens */
-  estimateFor(facts: Facts, stated: { readonly tokens_in?: number; readonly tokens_out_max?: number }): Facts['estimates'];
+  /** @param stated counts of tokens go before the gateway's own */
+  estimateFor(facts: Facts, stated: StatedEstimate): Facts['estimates'] & { readonly reserve_pico: bigint };
 }
 
-/** Gives the connector of the host, the reading and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call. */
-export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): void {
+/**
+ * Gives the connector of the host, the reading and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call.
+ * @returns what the description states of the estimate
+ */
+export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): StatedEstimate {
   if (facts.connector_id === NOT_GIVEN) facts.connector_id = meaning?.connectorFor(facts.target_host) ?? plainCall().connector_id;
   if (facts.candidates.connectors === NO_CANDIDATES)
     facts.candidates = { ...facts.candidates, connectors: facts.connector_id === undefined ? [] : [facts.connector_id] };
@@ -85,16 +97,33 @@ export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): voi
   if (!pathGiven) facts.target_path = plainCall().target_path;
   if (meaning !== undefined) takeMeaning(facts, meaning.readingOf(facts, pathGiven));
   const { tokens_in, tokens_out_max, cost_pico } = facts.estimates;
-  const stated = {
+  const stated: StatedEstimate = {
     ...(Number.isInteger(tokens_in) ? { tokens_in } : {}),
     ...(Number.isInteger(tokens_out_max) ? { tokens_out_max } : {}),
+    ...(cost_pico === NOT_ESTIMATED.cost_pico ? {} : { cost_pico }),
   };
   const found = meaning?.estimateFor(facts, stated) ?? plainCall().estimates;
   facts.estimates = {
     tokens_in: Number.isNaN(tokens_in) ? found.tokens_in : tokens_in,
     tokens_out_max: Number.isNaN(tokens_out_max) ? found.tokens_out_max : tokens_out_max,
-    cost_pico: cost_pico === NOT_ESTIMATED.cost_pico ? found.cost_pico : cost_pico,
+    cost_pico: stated.cost_pico ?? found.cost_pico,
   };
+  return stated;
+}
+
+/** What the call may cost once it is mutated: that is what caps are held against (decision 4.6). A cost that the description states stays. */
+export function costOfCall(
+  facts: Facts,
+  mutations: readonly Mutation[],
+  stated: StatedEstimate,
+  meaning: CallMeaning | undefined,
+): CallCost {
+  const { cost_pico: given = meaning === undefined ? facts.estimates.cost_pico : undefined } = stated;
+  if (given !== undefined || meaning === undefined) return { estimatePico: given ?? 0n, reservePico: given ?? 0n };
+  const sent = { ...facts };
+  for (const { key, value } of mutations) if (!key.startsWith('action.headers.')) giveFacts(sent, { [key]: value });
+  const { cost_pico: estimatePico, reserve_pico: reservePico } = meaning.estimateFor(sent, stated);
+  return { estimatePico, reservePico, hidden: sent.reading.hidesBody };
 }
 
 /** Puts the described call into the form in which the gateway would see it. */

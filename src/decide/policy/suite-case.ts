@@ -2,6 +2,8 @@ import type { PolicyText } from './bundle.ts';
 import type { PolicyInput, PolicyResult } from './compile.ts';
 import { decide } from './evaluate.ts';
 import { isRecord } from './fields.ts';
+import { judgeCaps } from './judge-caps.ts';
+import type { RateLimited } from './layer-run.ts';
 import type { SuiteCase } from './suite.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -47,9 +49,16 @@ export function mismatches(one: SuiteCase, { policy, errors }: PolicyResult): re
   return compare(one, verdictOf(one, policy));
 }
 
-/** The decision that the case is about. */
-export function verdictOf({ facts, rateLimited }: SuiteCase, policy: Parameters<typeof decide>[0]): Verdict {
-  return decide(policy, facts, rateLimited && ((layer, id) => rateLimited.includes(id) || rateLimited.includes(`${layer}/${id}`)));
+/** The decision that the case is about, by the rules and by the caps that they set. */
+export function verdictOf(one: SuiteCase, policy: Parameters<typeof decide>[0]): Verdict {
+  const { facts, costAfter, spentPico } = one;
+  const verdict = decide(policy, facts, emptyBuckets(one));
+  return judgeCaps(verdict, costAfter(verdict.effects.mutations), spentPico).verdict;
+}
+
+/** The buckets that the case says are empty. */
+export function emptyBuckets({ rateLimited }: SuiteCase): RateLimited | undefined {
+  return rateLimited && ((layer, id) => rateLimited.includes(id) || rateLimited.includes(`${layer}/${id}`));
 }
 
 function compare({ expect = {} }: SuiteCase, verdict: Verdict): readonly Mismatch[] {

@@ -1,10 +1,13 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { parseUsd } from '../../base/lib/money.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
-import { type CallMeaning, describedCall, giveFacts, settleFacts } from './given-facts.ts';
+import { type CallMeaning, costOfCall, describedCall, giveFacts, settleFacts } from './given-facts.ts';
+import type { CallCost } from './judge-caps.ts';
 import { PLAN_TIERS, type PlanTier } from './layers.ts';
 import { Place, Problems } from './problems.ts';
+import type { Mutation } from './verdict.ts';
 
 /*
  * Suites of test cases as data: this policy, this request, that decision. Read here; a case is run in suite-case.ts. Whoever has the files resolves the
@@ -31,6 +34,10 @@ export interface SuiteCase {
   readonly line: number;
   readonly policy: GivenPolicy;
   readonly facts: Facts;
+  /** What the call may cost once it is mutated so; what caps are held against. */
+  readonly costAfter: (mutations: readonly Mutation[]) => CallCost;
+  /** What its project has spent this month, pico-dollars. */
+  readonly spentPico: bigint;
   /** Rules that decide `rate_limit` and whose bucket is empty: `id` or `layer/id`. Undefined: all buckets have tokens. */
   readonly rateLimited: readonly string[] | undefined;
   /** Members of the verdict that must be so; `effects` member by member. Others are not looked at. */
@@ -136,7 +143,7 @@ class SuiteReader {
     const policy: Writable<GivenPolicy> = { ...suitePolicy };
     const facts = describedCall();
     if (suiteFacts !== undefined) this.#facts(facts, suiteFacts.value, this.#top.at('facts'));
-    const found: { name?: string; rateLimited?: readonly string[]; unsupported?: boolean } = {};
+    const found: { name?: string; spentPico?: bigint; rateLimited?: readonly string[]; unsupported?: boolean } = {};
     let expect: SuiteCase['expect'];
     let errors: SuiteCase['errors'];
     this.#members(map, place, 'key of a case', {
@@ -148,6 +155,11 @@ class SuiteReader {
       facts: ({ value }, at) => this.#facts(facts, value, at),
       rate_limited: ({ value }, at) => {
         found.rateLimited = this.#texts(value, at, 'rate_limited') ?? [];
+      },
+      spent_usd: ({ value }, at) => {
+        const amount = parseUsd(this.#problems.scalar(value, at, 'spent_usd')?.source ?? '');
+        if (amount === undefined) this.#problems.add(at, value, 'bad_value', 'spent_usd must be an amount such as "0.25"');
+        else found.spentPico = amount;
       },
       unsupported: ({ value }, at) => {
         found.unsupported = this.#problems.boolean(value, at, 'unsupported') === true;
@@ -164,9 +176,11 @@ class SuiteReader {
     if ((expect === undefined) === (errors === undefined)) {
       this.#problems.add(place, node, 'missing_key', 'a case needs either expect or errors');
     }
-    settleFacts(facts, this.#options.meaning);
-    const { name = '', rateLimited, unsupported } = found;
-    return { name, line: node.line, policy, facts, rateLimited, expect, errors, unsupported };
+    const { meaning } = this.#options;
+    const stated = settleFacts(facts, meaning);
+    const costAfter: SuiteCase['costAfter'] = (mutations) => costOfCall(facts, mutations, stated, meaning);
+    const { name = '', spentPico = 0n, rateLimited, unsupported } = found;
+    return { name, line: node.line, policy, facts, costAfter, spentPico, rateLimited, expect, errors, unsupported };
   }
 
   #policyMembers(policy: Writable<GivenPolicy>): Members {

@@ -2,6 +2,12 @@ import type { Dialect } from '../../base/catalogue/types.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { envelope, type TraceFacts } from './envelope.ts';
 
+/** What a refusal is about, and a sentence for people that says more than its reason. */
+export interface RefusalDetail {
+  readonly path: string;
+  readonly message: string;
+}
+
 /** What a refusal says, whichever door it leaves by. */
 export interface RefusalText {
   readonly status: number;
@@ -9,6 +15,7 @@ export interface RefusalText {
   readonly reasonCodes: readonly string[];
   /** The refusal is a failure with a code of its own. */
   readonly errorCode?: string;
+  readonly detail?: RefusalDetail;
 }
 
 /** Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial must. */
@@ -16,7 +23,8 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
   if (record.decision === 'quarantine' || record.decision === 'require_approval') {
     return { decision: record.decision, reason: refusal.reason, record_id: record.record_id, record_hash: record.record_hash };
   }
-  const body = { ...envelope(record, facts), reason: refusal.reason, reason_codes: refusal.reasonCodes };
+  const { reason, reasonCodes, detail } = refusal;
+  const body = { ...envelope(record, facts), reason, reason_codes: reasonCodes, ...(detail ? { details: [detail] } : {}) };
   const isError = record.decision === 'error' || refusal.errorCode !== undefined;
   return isError ? { ...body, error: { code: refusal.reasonCodes[0] ?? 'error', message: refusal.reason } } : body;
 }
@@ -35,7 +43,7 @@ export function proxiedRefusal(
   providerError: ProviderError,
 ): unknown {
   const code = refusal.reasonCodes[0] ?? record.decision;
-  const message = `${record.decision === 'error' ? 'The gateway could not complete this call' : 'Refused by the AI gateway'} (${code}): ${refusal.reason}`;
+  const message = `${record.decision === 'error' ? 'The gateway could not complete this call' : 'Refused by the AI gateway'} (${code}): ${refusal.reason}${refusal.detail ? `. ${refusal.detail.message}` : ''}`;
   return {
     ...providerError(shape, { status: refusal.status, type: `gateway_${record.decision}`, message }),
     decision: record.decision,

@@ -59,6 +59,7 @@ function keep(exchange: Exchange, { idempotency }: Pipeline, key: string, action
     status: refusal?.status ?? 200,
     trace: traceOf(exchange),
     ...(answer ? { result: answer.result } : {}),
+    ...(refusal?.detail ? { detail: refusal.detail } : {}),
   };
   const effects = idempotency.keep(exchange.orgId, key, call, answer?.bytes);
   if (effects.length > 0) exchange.keptKey = key;

@@ -1,7 +1,8 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
-import { capAttributes, capCode } from '../cap-reached.ts';
+import { capAttributes, capCode, overBudget } from '../cap-reached.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny, hiddenCost } from '../refusals.ts';
@@ -55,6 +56,7 @@ function spenderOf({ orgId, workloadId, attribution, connectorId, provider }: Ex
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
 function exceeded(exchange: Exchange, cap: CapExceeded): Refusal {
-  exchange.traceAttributes = { cost_estimate_usd: usdFromPico(exchange.estimate?.reservePico ?? 0n), ...capAttributes(cap) };
-  return deny(capCode(cap), 'budget_exceeded');
+  const { reservePico = 0n } = exchange.estimate ?? {};
+  exchange.traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
+  return { ...deny(capCode(cap), BUDGET_EXCEEDED), detail: overBudget(reservePico, cap) };
 }
