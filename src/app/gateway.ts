@@ -54,8 +54,8 @@ async function open(
   listener = ports;
   closers.push(() => ports.close());
   if (config.policiesWatch) closers.push(followPolicies(resources, line.pipeline.shadow));
-  const { clock, log, store } = resources;
-  const stopRetention = keepRetention(store, config.recordRetention, clock, log);
+  const { clock, log, store, clockWatch } = resources;
+  const stopRetention = keepRetention(store, config.recordRetention, clock, clockWatch, log);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopping: Promise<void> | undefined;
   const stop = async () => {

@@ -34,6 +34,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     bufferedBytes: () => buffers.used,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
+    retentionHeld: () => !resources.clockWatch.mayExpire,
+    unremovedSegments: () => resources.retention.unremoved,
   });
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });

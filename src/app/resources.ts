@@ -9,7 +9,9 @@ import { type CertificateAuthority, openCertificateAuthority } from '../inbound/
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
+import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openServices, type Services } from './services.ts';
@@ -30,6 +32,9 @@ export interface Resources extends Services {
   readonly log: Logger;
   readonly adminToken: AdminToken;
   readonly store: Store;
+  readonly clockWatch: ClockWatch;
+  /** Segments of the journal that are past their retention and could not be removed yet. */
+  readonly retention: { readonly unremoved: number };
   /** Undefined when interception is off. */
   readonly ca: CertificateAuthority | undefined;
   readonly catalogue: Catalogue;
@@ -46,11 +51,26 @@ export async function openResources(config: Config, replacements: Replacements, 
   const catalogue = loadCatalogue({ ...pricing, ...replacements.catalogue });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
-  const opened = await openStore(config.dataDir, { fsync: config.recordFsync, clock, log });
+  const retention = { unremoved: 0 };
+  const opened = await openStore(config.dataDir, {
+    fsync: config.recordFsync,
+    clock,
+    log,
+    onUnremoved: (segments) => Object.assign(retention, { unremoved: segments }),
+  });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;
+  // Before anything is written with a time of now.
+  const clockWatch = await ClockWatch.open({
+    store,
+    clock,
+    log,
+    retentionMs: config.recordRetention,
+    confirmation: clockConfirmation(config.dataDir),
+  });
+  closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const services = await openServices(config, { clock, log, store, catalogue, box }, closers);
+  const services = await openServices(config, { clock, log, store, catalogue, box, clockWatch }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -66,5 +86,5 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, ca, catalogue, ...services, upstream, ownAddresses };
+  return { clock, log, adminToken, store, clockWatch, retention, ca, catalogue, ...services, upstream, ownAddresses };
 }

@@ -1,13 +1,16 @@
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import type { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 
 const EVERY_MS = 3_600_000;
 
-/** Removes records older than `retentionMs`, now and every hour. Returns a function that stops it. */
-export function keepRetention(store: Store, retentionMs: number, clock: Clock, log: Logger): () => void {
+/** Removes records older than `retentionMs`, now and every hour, unless the clock is in doubt. Returns a function that stops it. */
+export function keepRetention(store: Store, retentionMs: number, clock: Clock, watch: ClockWatch, log: Logger): () => void {
   let cancel: () => void = () => undefined;
   const run = async () => {
+    await watch.check();
+    if (!watch.mayExpire) return;
     try {
       const removed = await store.removeRecordsBefore(clock.now() - retentionMs);
       if (removed > 0) log.info({ removed }, 'removed records beyond their retention');
@@ -23,5 +26,6 @@ export function keepRetention(store: Store, retentionMs: number, clock: Clock, l
   };
   void run();
   schedule();
+  watch.onConfirmed(() => void run());
   return () => cancel();
 }

@@ -10,6 +10,7 @@ import { DeferredUsage } from '../pipeline/deferred-usage.ts';
 import { recoverIntents } from '../pipeline/intent.ts';
 import type { CallServices } from '../pipeline/stage.ts';
 import { BudgetService } from '../services/budgets.ts';
+import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
 import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
@@ -30,6 +31,7 @@ export interface Ground {
   readonly catalogue: Catalogue;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
+  readonly clockWatch: ClockWatch;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
@@ -44,7 +46,8 @@ export interface Services extends CallServices {
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, store, catalogue, box } = ground;
+  const { clock, log, store, catalogue, box, clockWatch } = ground;
+  const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
   await countAgain(store, log);
   // No setting starts control-plane mode yet (later-settings.ts).
@@ -55,19 +58,19 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogue), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
-  const monthlyRequests = await MonthlyRequests.open({ store, clock, plan });
+  const monthlyRequests = await MonthlyRequests.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   await recoverIntents(store, clock, log);
   const budgetAlerts: Services['budgetAlerts'] = [];
   const alert = (reached: BudgetAlert) => {
     for (const listener of budgetAlerts) listener(reached);
   };
-  const budgets = await BudgetService.open({ store, clock, alert });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, log, cachedRates: config.pricingCached });
+  const budgets = await BudgetService.open({ store, clock, alert, moments: clockWatch.moments });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
   if (discovery) closers.push(() => discovery.close());
-  const idempotency = new IdempotencyService({ store, clock, log, box });
+  const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
   return {
     policies,

@@ -53,6 +53,8 @@ interface Ground {
   readonly log: Logger;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
+  /** False while the clock is in doubt: then nothing is given up for its age. */
+  readonly mayExpire?: () => boolean;
 }
 
 /**
@@ -137,6 +139,7 @@ export class DeferredUsage {
 
   /** Charges those that nobody asked for in time; one that cannot be charged keeps back none behind it. */
   async sweep(): Promise<void> {
+    if (this.#ground.mayExpire?.() === false) return;
     const now = this.#ground.clock.now();
     // One that cannot be charged takes its place anew, at the end.
     for (const [key, { expiresAt }] of [...this.#open]) {

@@ -69,9 +69,15 @@ export class BudgetService {
   }
 
   /** Reads limits and the spend of the open windows. `alert` is called when records are stored with which a threshold is reached. */
-  static async open(options: { store: Store; clock: Clock; alert: (alert: BudgetAlert) => void }): Promise<BudgetService> {
-    const { store, clock, alert } = options;
-    const service = new BudgetService(store, clock, await SpendBook.open(store, clock.now()), alert);
+  static async open(options: {
+    store: Store;
+    clock: Clock;
+    alert: (alert: BudgetAlert) => void;
+    /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
+    moments?: readonly number[];
+  }): Promise<BudgetService> {
+    const { store, clock, alert, moments = [clock.now()] } = options;
+    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), alert);
     for (const { value } of await store.list(LIMITS)) service.#hold(value as BudgetLimit);
     for (const { key, value } of await store.list(ALERTED)) {
       const budget = service.#limits.get(key);

@@ -28,13 +28,15 @@ export class MonthlyRequests {
     this.#clock = clock;
   }
 
-  static async open(options: { store: Store; clock: Clock; plan: MonthlyPlan }): Promise<MonthlyRequests> {
+  /** @param options.moments in whose months requests may be counted, in milliseconds since the epoch; default: now */
+  static async open(options: { store: Store; clock: Clock; plan: MonthlyPlan; moments?: readonly number[] }): Promise<MonthlyRequests> {
     const service = new MonthlyRequests(options.plan, options.clock);
-    const month = monthOf(options.clock);
-    const prefix = `${month}|`;
-    const counts = service.#countsOf(month);
-    for await (const page of counterPages(options.store, SPACE, prefix)) {
-      for (const { key, amounts } of page) counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
+    for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
+      const prefix = `${month}|`;
+      const counts = service.#countsOf(month);
+      for await (const page of counterPages(options.store, SPACE, prefix)) {
+        for (const { key, amounts } of page) counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
+      }
     }
     return service;
   }
@@ -43,7 +45,7 @@ export class MonthlyRequests {
   count(orgId: string): readonly Effect[] | 'over' {
     const { limit, overage } = this.#plan;
     if (limit === undefined) return [];
-    const month = monthOf(this.#clock);
+    const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);
     const key = encodeURIComponent(orgId);
     const before = counts.get(key) ?? 0;
@@ -65,6 +67,6 @@ export class MonthlyRequests {
   }
 }
 
-function monthOf(clock: Clock): string {
-  return timestamp(clock.now()).slice(0, 7);
+function monthOf(now: number): string {
+  return timestamp(now).slice(0, 7);
 }

@@ -12,10 +12,10 @@ export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 const SWEEP_AT = 10_000;
 
 /**
- * Days with spend that a scope remembers. A window reaches back at most 37; by number and not by date, so that a clock which was set ahead and back takes no day
- * of the open windows along.
+ * Days with spend that a scope remembers. A window reaches back at most 37, and two moments may be asked for; by number and not by date, so that a clock which was
+ * set ahead and back takes no day of the open windows along.
  */
-const KEPT_DAYS = 64;
+const KEPT_DAYS = 128;
 
 /** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
 export interface Spender {
@@ -126,10 +126,12 @@ export class SpendBook {
   readonly #orgs = new Map<string, OrgSpend>();
   #sweepAt = SWEEP_AT;
 
-  static async open(store: Store, now: number): Promise<SpendBook> {
+  /** @param moments in whose windows spend is asked for, in milliseconds since the epoch */
+  static async open(store: Store, ...moments: readonly number[]): Promise<SpendBook> {
     const book = new SpendBook();
-    const today = dayOf(now);
-    for (let day = earliestStart(today); day <= today; day += 1) await book.#read(store, day);
+    const days = new Set<number>();
+    for (const today of moments.map(dayOf)) for (let day = earliestStart(today); day <= today; day += 1) days.add(day);
+    for (const day of days) await book.#read(store, day);
     return book;
   }
 

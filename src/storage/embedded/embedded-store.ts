@@ -4,6 +4,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { type CounterRow, type Effect, type RecordCommit, type Store, type StoredRecord, StoreError } from '../contract/store.ts';
 import { CommitQueue, unavailable } from './commit-queue.ts';
 import { type Counters, decodeTotals } from './counters.ts';
+import type { Files } from './files.ts';
 import { type Frame, frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
 import type { Indexer } from './indexer.ts';
 import type { JournalWriter } from './journal-writer.ts';
@@ -12,17 +13,20 @@ import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
 import { corruptFrame, onSegment, type PageQuery, recordPage } from './record-pages.ts';
-import { eraseSegment, removableThrough } from './retention.ts';
+import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
 import type { RecordKey, Tail } from './tail.ts';
+
+const REMOVE_AGAIN_MS = 60_000;
 
 /** The opened parts, made by `openEmbeddedStore`. */
 export interface StoreParts {
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
   readonly segments: Segments;
+  readonly files: Files;
   readonly writer: JournalWriter;
   readonly index: LevelIndex;
   readonly tail: Tail;
@@ -30,8 +34,10 @@ export interface StoreParts {
   readonly indexer: Indexer;
   /** The largest record id in the index; ids grow with time, so that most new ones need no look-up. */
   readonly lastRecordId: string | undefined;
-  /** Ends of segments that retention dropped without finishing. */
-  readonly unfinished: readonly { readonly segment: number; readonly end: number }[];
+  /** Segments that retention dropped without finishing. */
+  readonly unfinished: readonly DroppedSegment[];
+  /** Told how many segments wait to be removed after it failed, and that none does any more. */
+  readonly onUnremoved: (segments: number) => void;
   /** Releases the lock; the last step of closing. */
   readonly release: () => Promise<void>;
 }
@@ -45,6 +51,10 @@ export class EmbeddedStore implements Store {
   readonly #pendingIds = new Set<string>();
   #lastRecordId: string;
   #retention: Promise<unknown> = Promise.resolve();
+  /** Oldest first. */
+  readonly #dropped: DroppedSegment[];
+  #removalFailed = false;
+  #cancelRemoval: (() => void) | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(parts: StoreParts) {
@@ -62,8 +72,8 @@ export class EmbeddedStore implements Store {
     });
     this.#indexer.afterRounds(() => this.#queue.resume());
     this.#indexer.notice();
-    for (const { segment, end } of parts.unfinished)
-      void this.#inTurn(() => eraseSegment(parts.segments, segment, end, this.#indexer)).catch(() => undefined);
+    this.#dropped = [...parts.unfinished];
+    void this.#inTurn(() => this.#eraseDropped()).catch(ignore);
   }
 
   get writable(): boolean {
@@ -165,7 +175,10 @@ export class EmbeddedStore implements Store {
 
   async #close(): Promise<void> {
     const { writer, log, release } = this.#parts;
-    await this.#retention.catch(() => undefined);
+    this.#cancelRemoval?.();
+    await this.#retention.catch(ignore);
+    // What failed meanwhile does not come back to a closed store.
+    this.#cancelRemoval?.();
     await this.#queue.stop();
     await this.#indexer.stop();
     try {
@@ -190,15 +203,40 @@ export class EmbeddedStore implements Store {
     const gone = [...segments].filter((info) => info.segment <= through);
     const removed = gone.reduce((sum, info) => sum + info.records, 0);
     segments.dropThrough(through);
-    for (const { segment, end } of gone) await eraseSegment(segments, segment, end, this.#indexer);
+    this.#dropped.push(...gone);
+    await this.#eraseDropped();
     log.info({ records: removed, segments: gone.length }, 'Records past their retention were removed');
     return removed;
+  }
+
+  /** Removes what readers do not see any more. Rejects when something cannot be; that is tried again until it can. */
+  async #eraseDropped(): Promise<void> {
+    const { segments, files, log, clock, onUnremoved } = this.#parts;
+    this.#cancelRemoval?.();
+    try {
+      for (let next = this.#dropped[0]; next; next = this.#dropped[0]) {
+        await eraseSegment(segments, next, this.#indexer, files);
+        this.#dropped.shift();
+      }
+    } catch (error) {
+      const left = this.#dropped.map(({ segment }) => segments.path(segment));
+      log.error({ err: error, files: left.length, first: left[0] }, 'Records past their retention could not be removed; it is tried again');
+      this.#removalFailed = true;
+      onUnremoved(left.length);
+      this.#cancelRemoval = clock.after(REMOVE_AGAIN_MS, () => void this.#inTurn(() => this.#eraseDropped()).catch(ignore));
+      throw error;
+    }
+    if (this.#removalFailed) {
+      log.info({}, 'Records past their retention are removed now');
+      onUnremoved(0);
+    }
+    this.#removalFailed = false;
   }
 
   /** Retention is done one call after the other. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#retention.then(work, work);
-    this.#retention = done.catch(() => undefined);
+    this.#retention = done.catch(ignore);
     return done;
   }
 
@@ -259,6 +297,9 @@ export class EmbeddedStore implements Store {
     if (this.#closing) throw new StoreError('closed', 'The store is closed');
   }
 }
+
+/** Of a promise whose failure is told where it happens, or to who asked for it. */
+function ignore(): void {}
 
 /** Rows of index and tail together; what LevelDB throws while it is opened again is the store's failure, not the caller's. */
 async function readRows(...[stored, changed, page]: Parameters<typeof mergeRows>): ReturnType<typeof mergeRows> {

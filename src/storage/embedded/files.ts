@@ -1,4 +1,4 @@
-import { close, closeSync, fdatasync, fsync, ftruncateSync, open, openSync, unlinkSync, write, writeSync } from 'node:fs';
+import { close, closeSync, fdatasync, fsync, ftruncateSync, open, openSync, unlink, unlinkSync, write, writeSync } from 'node:fs';
 
 /** The few file operations the journal writes with; tests put a failing disk behind it. Every error is the system's (`code` ENOSPC, EIO, …). */
 export interface Files {
@@ -14,6 +14,8 @@ export interface Files {
   truncate(fd: number, length: number): void;
   close(fd: number): void;
   unlink(path: string): void;
+  /** The same for a file that may be large, which takes the file system a while. */
+  remove(path: string): Promise<void>;
   /** Resolves when the names in the folder are on the medium. */
   syncFolder(path: string): Promise<void>;
 }
@@ -33,6 +35,10 @@ export const systemFiles: Files = {
   truncate: (fd, length) => ftruncateSync(fd, length),
   close: (fd) => closeSync(fd),
   unlink: (path) => unlinkSync(path),
+  remove: (path) =>
+    new Promise((resolve, reject) => {
+      unlink(path, (error) => (error ? reject(error) : resolve()));
+    }),
   syncFolder: (path) =>
     new Promise((resolve, reject) => {
       open(path, 'r', (error, fd) => {

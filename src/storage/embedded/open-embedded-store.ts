@@ -36,6 +36,8 @@ export interface EmbeddedStoreOptions {
   readonly segmentBytes?: number;
   /** Age at which a segment is closed; default one day. */
   readonly segmentAgeMs?: number;
+  /** Told how many segments past their retention wait to be removed after that failed, and 0 when none does any more. */
+  readonly onUnremoved?: (segments: number) => void;
   /** Where the journal's writes go; tests put a failing disk here. */
   readonly files?: Files;
 }
@@ -137,6 +139,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     clock,
     log,
     segments,
+    files,
     writer,
     index,
     tail,
@@ -144,6 +147,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     indexer,
     lastRecordId: [lastReplayedId, lastIndexedId].sort().at(-1),
     unfinished: place.unfinished,
+    onUnremoved: options.onUnremoved ?? (() => undefined),
     release,
   });
 }
@@ -156,7 +160,9 @@ async function writeFormat(dir: string): Promise<void> {
 }
 
 async function checkFormat(dir: string): Promise<void> {
-  const text = await readFile(formatFile(dir), 'utf8').catch(() => undefined);
+  const text = await readFile(formatFile(dir), 'utf8').catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  });
   if (text === undefined) return;
   const version = Number(FORMAT_TEXT.exec(text)?.[1]);
   if (Number.isNaN(version)) throw new StoreError('corrupt', `${formatFile(dir)} is not the format file of a gateway's store`);

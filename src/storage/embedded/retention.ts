@@ -1,4 +1,5 @@
-import { unlink } from 'node:fs/promises';
+import { codeOf } from '../../base/lib/thrown.ts';
+import type { Files } from './files.ts';
 import { frameHasRecord, frameRecordHash, frameRecordId } from './frame.ts';
 import { type Indexer, segmentKey } from './indexer.ts';
 import { ROW, type Row } from './level-index.ts';
@@ -6,6 +7,13 @@ import { onSegment } from './record-pages.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { walkFrames } from './segment-reader.ts';
 import type { Segments } from './segments.ts';
+
+/** Invisible, while rows of it and its file may still be there. */
+export interface DroppedSegment {
+  readonly segment: number;
+  /** Of its last visible frame. */
+  readonly end: number;
+}
 
 const ROWS_PER_BATCH = 8_192;
 
@@ -23,7 +31,7 @@ export function removableThrough(segments: Segments, epochMs: number): number | 
  * Removes one segment that readers do not see any more: first its rows in the index, then the file. Interrupted at any point, it is done again from the
  * start at the next opening, since the file goes last.
  */
-export async function eraseSegment(segments: Segments, segment: number, end: number, indexer: Indexer): Promise<void> {
+export async function eraseSegment(segments: Segments, { segment, end }: DroppedSegment, indexer: Indexer, files: Files): Promise<void> {
   await onSegment(segments, segment, async (file) => {
     let at = SEGMENT_HEADER_BYTES;
     while (at < end) {
@@ -39,7 +47,7 @@ export async function eraseSegment(segments: Segments, segment: number, end: num
     }
   });
   await indexer.deleteRows([[segmentKey(segment), undefined]]);
-  await unlink(segments.path(segment)).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
+  await files.remove(segments.path(segment)).catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error;
   });
 }

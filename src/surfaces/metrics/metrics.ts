@@ -24,6 +24,8 @@ export interface MetricsOptions {
   bufferedBytes(): number;
   discoveredDomains(): number;
   deferredResponses(): number;
+  retentionHeld(): boolean;
+  unremovedSegments(): number;
 }
 
 export interface Metrics {
@@ -178,6 +180,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
+  gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
+  gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);

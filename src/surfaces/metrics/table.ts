@@ -167,5 +167,17 @@ export const METRICS = {
     labels: [],
     help: 'Calls that failed because the upstream wants a client certificate, which the gateway does not have.',
   },
+  retentionHeld: {
+    name: 'gw_retention_held',
+    type: 'gauge',
+    labels: [],
+    help: '1 while nothing is removed for its age, because the clock is far ahead of when the gateway was last known to run (`gw journal confirm-clock`).',
+  },
+  unremovedSegments: {
+    name: 'gw_retention_unremoved_segments',
+    type: 'gauge',
+    labels: [],
+    help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

@@ -48,6 +48,7 @@ export class FaultyFiles implements Files {
   room = Number.POSITIVE_INFINITY;
   failTruncate = false;
   failSync = false;
+  failRemove = false;
   /** What the disk waits for before it forces anything to the medium. */
   beforeSync: Promise<void> | undefined;
   /** Milliseconds every write takes on the clock. */
@@ -90,6 +91,11 @@ export class FaultyFiles implements Files {
   truncate(fd: number, length: number): void {
     if (this.failTruncate) throw Object.assign(new Error('EIO: i/o error, ftruncate'), { code: 'EIO' });
     systemFiles.truncate(fd, length);
+  }
+
+  async remove(path: string): Promise<void> {
+    if (this.failRemove) throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO' });
+    return systemFiles.remove(path);
   }
 
   async datasync(fd: number): Promise<void> {
