@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type BodyEvents, BodyWriter } from './body-writer.ts';
@@ -16,7 +17,8 @@ const COPIED_BYTES = 16_384;
 /**
  * Larger ones go piece by piece: node:tls encrypts what it is given in one go, which stops everything else, and keeps as much memory until the connection is closed.
  */
-const PIECE_BYTES = 131_072;
+const PIECE_BYTES = 262_144;
+const TURNS_BETWEEN = 4;
 
 /**
  * One connection with our own HTTP/1.1 on it (ADR 5). A request is written once or never: what was given a call and finds its connection gone before anything
@@ -268,6 +270,13 @@ function writeWhole(socket: Socket, head: string, body: Uint8Array): void {
   socket.uncork();
 }
 
+/**
+ * Between two pieces what has come is read, and everybody else has his turn: an upstream that closes without reading to the end has said why, and a write would only
+ * find the connection broken.
+ */
 async function* pieces(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
-  for (let at = 0; at < body.length; at += PIECE_BYTES) yield body.subarray(at, at + PIECE_BYTES);
+  for (let at = 0; at < body.length; at += PIECE_BYTES) {
+    for (let turns = 0; at > 0 && turns < TURNS_BETWEEN; turns += 1) await turn();
+    yield body.subarray(at, at + PIECE_BYTES);
+  }
 }
