@@ -25,7 +25,7 @@ export interface Line {
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
   const { clock, log, catalogue, policies, workloads, budgets, deferred, store, discovery } = resources;
-  const buffers = new BufferBudget(config.maxBufferedBytes);
+  const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),

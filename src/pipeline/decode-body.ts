@@ -1,11 +1,9 @@
+import { ByteCollector } from '../base/lib/byte-collector.ts';
 import { createDecoder, DECODABLE, encodingOf } from '../base/lib/decoder.ts';
 import type { DecodeOutcome } from '../base/lib/decoder-gate.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
-
-/** While a body is decoded its pieces are in memory beside what they were decoded with, and in the end beside the whole. */
-const WORKING_SHARE = 2;
 
 /**
  * Refuses, from the head alone, a body in an encoding or a chain of encodings that policy could not read (decision 3.20).
@@ -31,37 +29,31 @@ export async function decodeBody(
   exchange: Exchange,
   bytes: Uint8Array,
   contentEncoding: string | undefined,
-  { buffers, settings }: Pipeline,
+  { settings }: Pipeline,
 ): Promise<Uint8Array> {
   if (encodingOf(contentEncoding) === undefined || bytes.length === 0) return bytes;
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  let overloaded = false;
+  const pieces = new ByteCollector();
+  let refusal: unknown;
   const decoder = createDecoder(contentEncoding, {
     maxBytes: settings.maxBodyBytes,
     onData: (piece) => {
-      overloaded ||= !buffers.tryTake(piece.length * WORKING_SHARE);
-      if (overloaded) {
+      if (refusal !== undefined) return;
+      try {
+        exchange.held?.take(piece.length);
+        pieces.push(piece);
+      } catch (error) {
+        refusal = error;
         decoder?.abort();
-        return;
       }
-      exchange.buffered += piece.length * WORKING_SHARE;
-      size += piece.length;
-      pieces.push(piece);
     },
   });
   exchange.reply?.onGone(() => decoder?.abort());
   await decoder?.push(bytes);
   const outcome = await decoder?.end();
-  if (overloaded) throw new GatewayError('overloaded', 'All request buffers are in use; try again in a moment.');
+  if (refusal !== undefined) throw refusal;
   if (exchange.reply?.gone) throw new GatewayError('client_gone', 'The client left while its body was decoded.');
   if (outcome !== 'complete') throw failure(exchange, outcome, decoder?.reason, settings.maxBodyBytes);
-  const [only] = pieces;
-  const whole = pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces, size);
-  const surplus = size * (WORKING_SHARE - 1);
-  buffers.give(surplus);
-  exchange.buffered -= surplus;
-  return whole;
+  return pieces.take();
 }
 
 function failure(exchange: Exchange, outcome: DecodeOutcome | undefined, reason: string | undefined, limit: number): GatewayError {

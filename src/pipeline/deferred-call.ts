@@ -2,7 +2,8 @@ import type { Delivered, Exchange } from './exchange.ts';
 import type { Pipeline } from './stage.ts';
 
 /** Whether the call asks for a response that is made after its answer. Whatever a provider may take for a yes is one. */
-export function asksDeferred({ door, operation, params }: Exchange): boolean {
+export function asksDeferred({ door, operation, params, deferring }: Exchange): boolean {
+  if (deferring !== undefined) return deferring;
   const rule = operation?.dialect?.deferred;
   if (rule === undefined || door === 'socket' || operation?.actionType === 'http.request') return false;
   const value = Object.hasOwn(params, rule.switch) ? params[rule.switch] : undefined;

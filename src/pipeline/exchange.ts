@@ -35,6 +35,7 @@ import type { Counted, Reservation } from '../services/budgets.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { AnswerCopy } from './answer-copy.ts';
+import type { BufferHold } from './buffer-budget.ts';
 import type { CapReached } from './cap-reached.ts';
 import type { DeferredCall, EndedResponse } from './deferred-response.ts';
 import type { StreamedBody, StreamedForm } from './passing-body.ts';
@@ -158,8 +159,10 @@ export class Exchange {
   /** Of a body that was read whole; `streamed` knows its own. */
   requestBytes = 0;
   requestSha256: string | undefined;
-  /** Bytes of the shared buffer budget that this request holds. */
-  buffered = 0;
+  /** What its body holds of the shared budget. */
+  held: BufferHold | undefined;
+  /** The workload whose token the caller has shown. */
+  provenWorkload: string | undefined;
 
   attribution: Attribution = {};
   connectorId: string | undefined;
@@ -179,6 +182,8 @@ export class Exchange {
   /** The snapshot that this request started with. */
   active: ActivePolicy | undefined;
   facts: Facts | undefined;
+  /** What the policy's rules saw of this request, for its record; undefined until the facts are let go of. */
+  observed: Readonly<Record<string, unknown>> | undefined;
   verdict: Verdict | undefined;
   /** What the second bundle would have decided. */
   shadow: ShadowTrace | undefined;
@@ -228,6 +233,8 @@ export class Exchange {
   /** Some of it is the gateway's own count, because the provider's never came. */
   usageApproximated = false;
   answeredModel: string | undefined;
+  /** It asks for a response that is made after its answer; undefined while its params tell. */
+  deferring: boolean | undefined;
   /** The response that the call has begun, when its usage is not known yet. */
   deferred: DeferredCall | undefined;
   /** The response that was asked for, when it has ended. */

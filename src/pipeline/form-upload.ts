@@ -1,4 +1,5 @@
 import type { Operation } from '../base/catalogue/types.ts';
+import { ByteCollector } from '../base/lib/byte-collector.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { refuseLatePart } from '../inbound/normalise/body.ts';
 import type { Form } from '../inbound/normalise/form.ts';
@@ -28,11 +29,13 @@ export class FormUpload implements StreamedForm {
   #head: Uint8Array | undefined;
   #headGrowth = 0;
   #ended = false;
-  #late = false;
+  /** Why its head is not read to the end. */
+  #refusal: GatewayError | undefined;
   /** Of the parts that were looked at so far: they are not listed anew with each piece that comes. */
   readonly #names = new Set<string>();
   #named = 0;
-  #decided: { readonly params: Readonly<Record<string, unknown>>; readonly operation: Operation; known: number } | undefined;
+  /** With the names of its params. */
+  #decided: { readonly params: Readonly<Record<string, true>>; readonly operation: Operation; known: number } | undefined;
 
   constructor(exchange: Exchange, pipeline: Pipeline, source: PassingBody, reader: MultipartReader) {
     this.#exchange = exchange;
@@ -72,10 +75,8 @@ export class FormUpload implements StreamedForm {
    * @throws GatewayError `ambiguous_body`, `body_too_large`, `overloaded`, `client_gone`, `request_timeout`
    */
   async readHead(): Promise<boolean> {
-    const cancel = this.#pipeline.clock.after(HEAD_LIMIT_MS, () => {
-      this.#late = true;
-      void this.return();
-    });
+    const late = new GatewayError('request_timeout', 'The fields of the form did not arrive in time.');
+    const cancel = this.#pipeline.clock.after(HEAD_LIMIT_MS, () => this.#stop(late));
     try {
       return await this.#hold();
     } finally {
@@ -84,24 +85,30 @@ export class FormUpload implements StreamedForm {
   }
 
   async #hold(): Promise<boolean> {
-    const { buffers } = this.#pipeline;
-    const pieces: Uint8Array[] = [];
+    const { held } = this.#exchange;
+    const pieces = new ByteCollector();
     let whole = false;
     while (!whole && !this.#mayGoOn()) {
       const chunk = await this.#source.take();
-      if (this.#late) throw new GatewayError('request_timeout', 'The fields of the form did not arrive in time.');
+      if (this.#refusal) throw this.#refusal;
       whole = chunk === undefined;
-      buffers.take(chunk?.length ?? 0);
-      this.#exchange.buffered += chunk?.length ?? 0;
+      held?.arrive(chunk?.length ?? 0, this.#stop);
       pieces.push(this.#read(chunk));
     }
-    this.#head = Buffer.concat(pieces);
+    held?.settle();
+    this.#head = pieces.take();
     return whole;
   }
 
   replaceHead(bytes: Uint8Array): void {
     this.#headGrowth += bytes.length - this.head.length;
     this.#head = bytes;
+  }
+
+  settle(params: Readonly<Record<string, unknown>>): void {
+    const { operation } = this.#exchange;
+    const names = Object.fromEntries(Object.keys(params).map((name) => [name, true as const]));
+    if (operation) this.#decided = { params: names, operation, known: this.#reader.fields.length };
   }
 
   async next(): Promise<IteratorResult<Uint8Array>> {
@@ -119,6 +126,11 @@ export class FormUpload implements StreamedForm {
   return(): Promise<IteratorResult<Uint8Array>> {
     return this.#source.return();
   }
+
+  readonly #stop = (reason: GatewayError): void => {
+    this.#refusal = reason;
+    void this.return();
+  };
 
   #read(chunk: Uint8Array | undefined): Uint8Array {
     return chunk ? this.#reader.push(chunk) : this.#reader.end();
@@ -142,14 +154,8 @@ export class FormUpload implements StreamedForm {
 
   #takeHead(): Uint8Array {
     const { head } = this;
-    const { buffers } = this.#pipeline;
-    const { operation, params, buffered } = this.#exchange;
-    if (operation) this.#decided = { params, operation, known: this.#reader.fields.length };
     this.#head = undefined;
-    this.#exchange.plain = undefined;
-    this.#exchange.aiBody = undefined;
-    this.#exchange.buffered = 0;
-    buffers.give(buffered);
+    this.#exchange.held?.keep(0);
     return head;
   }
 

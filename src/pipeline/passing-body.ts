@@ -15,6 +15,8 @@ export interface StreamedBody extends AsyncIterableIterator<Uint8Array> {
 export interface StreamedForm extends StreamedBody {
   /** Sends other bytes in place of that beginning. */
   replaceHead(bytes: Uint8Array): void;
+  /** The call is decided by these params: what arrives from now on may not add to them. */
+  settle(params: Readonly<Record<string, unknown>>): void;
 }
 
 /** Counts and hashes a body on its way through. */

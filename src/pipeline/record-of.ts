@@ -104,8 +104,9 @@ function elapsed(ms: number): number {
 }
 
 function policyTrace(exchange: Exchange): RecordDraft['policy_trace'] {
-  const { active, verdict, facts, shadow } = exchange;
-  if (!active || !verdict || !facts) return undefined;
+  const { active, verdict, shadow } = exchange;
+  const attributes = observed(exchange);
+  if (!active || !verdict || !attributes) return undefined;
   const { matched, overridden } = verdict;
   return {
     bundle_id: active.bundle_id,
@@ -117,8 +118,13 @@ function policyTrace(exchange: Exchange): RecordDraft['policy_trace'] {
     overridden: overridden.length === 0 ? undefined : overridden,
     shadow,
     stopped_at: verdict.stopped_at,
-    attributes: observe(active.policy, facts),
+    attributes,
   };
+}
+
+/** What the policy's rules saw of this request. */
+export function observed({ active, facts, observed: known }: Exchange): Readonly<Record<string, unknown>> | undefined {
+  return known ?? (active && facts && observe(active.policy, facts));
 }
 
 function tookRestrictiveSide(rule: MatchedRule): boolean {

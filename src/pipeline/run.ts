@@ -38,7 +38,7 @@ export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<
       const end = result instanceof Promise ? await result : result;
       if (end === undefined) continue;
       if (end === ANSWERED) {
-        pipeline.buffers.give(exchange.buffered);
+        exchange.held?.keep(0);
         return ANSWERED;
       }
       exchange.refusal = end;
@@ -49,7 +49,7 @@ export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<
     exchange.refusal = refusalOf(known, exchange.verdict !== undefined);
     if (!exchange.refusal) failure = known;
   }
-  pipeline.buffers.give(exchange.buffered);
+  exchange.held?.keep(0);
   void exchange.streamed?.return();
   return failure;
 }

@@ -4,7 +4,7 @@ import { admit } from './stages/admit.ts';
 import { arrive } from './stages/arrive.ts';
 import { askForUsage } from './stages/ask-for-usage.ts';
 import { attributionEffects, defaultAttribution } from './stages/attribution.ts';
-import { authenticate } from './stages/authenticate.ts';
+import { authenticate, knock } from './stages/authenticate.ts';
 import { caps } from './stages/caps.ts';
 import { checkAgain } from './stages/check-again.ts';
 import { connectorAndCredential } from './stages/connector-and-credential.ts';
@@ -52,8 +52,8 @@ const CALL: readonly Stage[] = [inject, keepSignature, caps, rate, reserve, askF
  */
 export const STAGES: Readonly<Record<Door, readonly Stage[]>> = {
   proxied: [admit, arrive, ...WHO, read, normalise, ...JUDGE, ...CALL],
-  /** The structured API says who is calling in its body. */
-  direct: [admit, arrive, read, normalise, ...WHO, ...JUDGE, ...CALL],
+  /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
+  direct: [admit, arrive, knock, read, normalise, ...WHO, ...JUDGE, ...CALL],
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
   tunnel: [admit, arrive, imposed, ...WHO, ...JUDGE],
   /** What is let through goes out as an event of its socket, and is closed when the server has reported its end. */

@@ -23,6 +23,8 @@ export class WorkloadService {
   readonly #workloads = new Map<string, Workload>();
   /** Workload id to SHA-256 of its token. */
   readonly #tokens = new Map<string, string>();
+  /** The other way round. */
+  readonly #holders = new Map<string, string>();
   #defaultWorkload = DEFAULT_WORKLOAD_ID;
 
   private constructor(store: Store) {
@@ -34,7 +36,7 @@ export class WorkloadService {
     const service = new WorkloadService(store);
     if ((await store.get(SEEDED, WORKLOADS)) === undefined) await service.#seed();
     for (const { key, value } of await store.list(WORKLOADS)) service.#workloads.set(key, value as Workload);
-    for (const { key, value } of await store.list(TOKENS)) if (typeof value === 'string') service.#tokens.set(key, value);
+    for (const { key, value } of await store.list(TOKENS)) if (typeof value === 'string') service.#setToken(key, value);
     const defaults = await store.get(DEFAULTS, '*');
     if (isDefaults(defaults)) service.#defaultWorkload = defaults.workload_id;
     return service;
@@ -83,7 +85,7 @@ export class WorkloadService {
       { op: 'delete', space: TOKENS, key: workloadId },
     ]);
     this.#workloads.delete(workloadId);
-    this.#tokens.delete(workloadId);
+    this.#setToken(workloadId, undefined);
     return true;
   }
 
@@ -93,7 +95,7 @@ export class WorkloadService {
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
     const hash = sha256Hex(token);
     await this.#store.commit(undefined, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
-    this.#tokens.set(workloadId, hash);
+    this.#setToken(workloadId, hash);
     return token;
   }
 
@@ -101,7 +103,7 @@ export class WorkloadService {
   async removeToken(workloadId: string): Promise<boolean> {
     if (!this.#tokens.has(workloadId)) return false;
     await this.#store.commit(undefined, [{ op: 'delete', space: TOKENS, key: workloadId }]);
-    this.#tokens.delete(workloadId);
+    this.#setToken(workloadId, undefined);
     return true;
   }
 
@@ -113,6 +115,20 @@ export class WorkloadService {
   tokenMatches(workloadId: string, presented: string): boolean {
     const stored = this.#tokens.get(workloadId);
     return stored !== undefined && sameSecret(stored, sha256Hex(presented));
+  }
+
+  /** The workload whose token this is; undefined when it is nobody's. */
+  holderOf(presented: string): string | undefined {
+    return this.#holders.get(sha256Hex(presented));
+  }
+
+  #setToken(workloadId: string, hash: string | undefined): void {
+    const before = this.#tokens.get(workloadId);
+    if (before !== undefined) this.#holders.delete(before);
+    this.#tokens.delete(workloadId);
+    if (hash === undefined) return;
+    this.#tokens.set(workloadId, hash);
+    this.#holders.set(hash, workloadId);
   }
 }
 

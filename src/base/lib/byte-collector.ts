@@ -1,81 +1,72 @@
-const FIRST_BLOCK = 1_024;
-const LARGEST_BLOCK = 65_536;
+/** Pieces of at least so many bytes are kept as they are: beside them an object of its own is nothing. */
+const MIN_KEPT = 4096;
+const MIN_SLAB = 1024;
+const MAX_SLAB = 1_048_576;
+/** A piece may be a window on memory that it alone holds. That much of it is nobody's concern. */
+const SMALL_MEMORY = 16_384;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Bytes that come in pieces of any size, in memory of about their own length: a piece that is an object by itself costs a hundred bytes, and keeps the whole
- * chunk that it was cut from.
+ * Collects bytes that come in pieces of any size. Small pieces are joined as they come, so that what is held is at most a few times what came, however it was
+ * cut: a piece that is kept costs some hundred bytes as an object, and holds the memory that it is a window on.
  */
 export class ByteCollector {
-  /** The only piece so far: what comes whole is never copied. */
-  #first: Uint8Array | undefined;
-  #parts: Buffer[] = [];
-  /** The last part, where it is one of ours. */
-  #block = NOTHING;
+  #pieces: Uint8Array[] = [];
+  /** The last piece, while there is room in it. */
+  #slab: Uint8Array | undefined;
   #filled = 0;
   #size = 0;
 
-  /** Bytes that were pushed since the last `take`. */
+  /** Bytes that were pushed and not taken. */
   get size(): number {
     return this.#size;
   }
 
-  /** The chunk must not be changed afterwards. */
+  /** The chunk may be kept, so it must not change afterwards. */
   push(chunk: Uint8Array): void {
-    if (chunk.length === 0) return;
-    const isFirst = this.#size === 0;
+    const rest = this.#slab === undefined ? chunk : this.#fill(this.#slab, chunk);
+    // What comes in one piece, as most does, is handed on as it is.
+    const keeps = (rest.length >= MIN_KEPT || this.#size === 0) && !isSmallWindow(rest);
+    if (rest.length > 0 && keeps) this.#pieces.push(rest);
+    else if (rest.length > 0) this.#fill(this.#open(rest.length), rest);
     this.#size += chunk.length;
-    if (isFirst) {
-      this.#first = chunk;
-      return;
-    }
-    if (this.#first) this.#add(this.#first);
-    this.#first = undefined;
-    this.#add(chunk);
   }
 
-  /** All bytes as one; nothing is left. */
+  /** All bytes as one piece, which is a copy unless they came as one; the collector is empty then. */
   take(): Buffer {
-    this.#close();
-    const [only = this.#first ? viewOf(this.#first) : NOTHING] = this.#parts;
-    const bytes = this.#parts.length <= 1 ? only : Buffer.concat(this.#parts, this.#size);
-    this.#first = undefined;
-    this.#parts = [];
+    const pieces = this.#pieces;
+    const slab = this.#slab;
+    const size = this.#size;
+    if (slab !== undefined) pieces[pieces.length - 1] = slab.subarray(0, this.#filled);
+    this.#pieces = [];
+    this.#slab = undefined;
     this.#size = 0;
-    return bytes;
+    const [only = NOTHING] = pieces;
+    return pieces.length > 1 || slab !== undefined ? Buffer.concat(pieces, size) : viewOf(only);
   }
 
-  #add(chunk: Uint8Array): void {
-    // What fills most of its memory is kept as it is.
-    if (chunk.length >= FIRST_BLOCK && chunk.length * 2 >= chunk.buffer.byteLength) {
-      this.#close();
-      this.#parts.push(viewOf(chunk));
-    } else this.#copy(chunk);
+  /** @returns what did not fit */
+  #fill(slab: Uint8Array, chunk: Uint8Array): Uint8Array {
+    const fits = chunk.subarray(0, slab.length - this.#filled);
+    slab.set(fits, this.#filled);
+    this.#filled += fits.length;
+    if (this.#filled === slab.length) this.#slab = undefined;
+    return chunk.subarray(fits.length);
   }
 
-  #copy(chunk: Uint8Array): void {
-    let at = 0;
-    while (at < chunk.length) {
-      if (this.#filled === this.#block.length) this.#open(chunk.length - at);
-      const piece = chunk.subarray(at, at + this.#block.length - this.#filled);
-      this.#block.set(piece, this.#filled);
-      this.#filled += piece.length;
-      at += piece.length;
-    }
-  }
-
-  /** Blocks grow with what there is, so that small contents take little and large ones few. */
-  #open(wanted: number): void {
-    this.#close();
-    const length = Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, wanted, this.#size >>> 1));
-    this.#block = Buffer.allocUnsafeSlow(length);
-  }
-
-  #close(): void {
-    if (this.#filled > 0) this.#parts.push(this.#block.subarray(0, this.#filled));
-    this.#block = NOTHING;
+  /** As large as what is there already: of what is held at most half is empty. */
+  #open(atLeast: number): Uint8Array {
+    const slab = Buffer.allocUnsafeSlow(Math.max(atLeast, MIN_SLAB, Math.min(this.#size, MAX_SLAB)));
+    this.#pieces.push(slab);
+    this.#slab = slab;
     this.#filled = 0;
+    return slab;
   }
+}
+
+function isSmallWindow(piece: Uint8Array): boolean {
+  const behind = piece.buffer.byteLength;
+  return behind > SMALL_MEMORY && behind > 2 * piece.length;
 }
 
 function viewOf(bytes: Uint8Array): Buffer {

@@ -18,6 +18,8 @@ export interface SafeJson {
   readonly value: unknown;
   /** The decoded text, for editing it in place. */
   readonly text: string;
+  /** Structural tokens of the text. */
+  readonly tokens: number;
   /** Set when the value is not the only possible reading; the caller decides what that means. */
   readonly doubt: JsonDoubt | undefined;
 }
@@ -41,6 +43,8 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
+/** What was measured of the densest values: small objects of many shapes. */
+const BYTES_OF_TOKEN = 50;
 /** The shortest integer literal that can be beyond 2^53 has 16 digits; the shortest without exponent that is not finite has 309. */
 const LONG_INTEGER = 16;
 const LONG_NUMBER = 309;
@@ -78,10 +82,20 @@ export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OP
     // biome-ignore lint/style/useErrorCause: the parser's message quotes the body, which must reach no log
     throw new GatewayError(options.malformed ?? 'ambiguous_body', 'The body is not valid JSON.');
   }
-  return { value, text, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
+  return { value, text, tokens: scan.tokens, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
+}
+
+/**
+ * What text and value take in memory, bytes, rounded up: one object is made for some tokens, and each text that is not all ASCII may have two bytes for each
+ * character, once as text and once in its value.
+ * @param byteLength of the text as UTF-8
+ */
+export function sizeInMemory({ text, tokens }: Pick<SafeJson, 'text' | 'tokens'>, byteLength: number): number {
+  return 2 * (text.length === byteLength ? byteLength : 2 * text.length) + tokens * BYTES_OF_TOKEN;
 }
 
 interface Scan {
+  readonly tokens: number;
   /** Names seen in the outermost object and in each object of the chain. */
   readonly names: readonly number[];
   readonly doubt: JsonDoubt | undefined;
@@ -146,7 +160,7 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
     }
     i++;
   }
-  return { names, doubt };
+  return { tokens, names, doubt };
 }
 
 function isNumberStart(c: number): boolean {

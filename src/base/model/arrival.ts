@@ -58,13 +58,18 @@ export interface ArrivalHead {
   readonly tunnel?: Tunnel;
 }
 
+/**
+ * Told the total so far, before more is read; may throw to stop. `stop` ends the reading later, too, with the error that it is given: the rest of the body is
+ * nobody's then.
+ */
+export type BodyProgress = (totalBytes: number, stop: (error: Error) => void) => void;
+
 /** The body of an arrived request. Exactly one of the reading members may be used, once. */
 export interface BodySource {
   /** Value of Content-Length; undefined when chunked or h2 without it; 0 when there is none. */
   readonly declaredLength: number | undefined;
   /** Reads everything. @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut. */
-  /** `progress` is told the total so far before more is read, and may throw to stop. */
-  readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array>;
+  readAll(limit: number, progress?: BodyProgress): Promise<Uint8Array>;
   /** The bytes as they come, with back-pressure. Throws `client_gone` as above. `return` lets go of the client at once. */
   stream(): AsyncIterableIterator<Uint8Array>;
   /** Trailers behind the body, a flat list as received; empty until the body has been read to its end. */

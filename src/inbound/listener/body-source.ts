@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { BodySource } from '../../base/model/arrival.ts';
+import type { BodyProgress, BodySource } from '../../base/model/arrival.ts';
 import { ChunkReader } from './chunk-reader.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
@@ -68,7 +69,7 @@ export class RequestBody implements BodySource {
     return now - this.#seen.at > bodyIdleMs;
   }
 
-  readAll(limit: number, progress?: (totalBytes: number) => void): Promise<Uint8Array> {
+  readAll(limit: number, progress?: BodyProgress): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       this.#begin();
       if (this.declaredLength !== undefined && this.declaredLength > limit) throw this.#tooLarge(limit);
@@ -111,49 +112,39 @@ export class RequestBody implements BodySource {
     return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
   }
 
-  #collect(
-    limit: number,
-    progress: ((totalBytes: number) => void) | undefined,
-    resolve: (bytes: Uint8Array) => void,
-    reject: (error: Error) => void,
-  ): void {
+  #collect(limit: number, progress: BodyProgress | undefined, resolve: (bytes: Uint8Array) => void, reject: (error: Error) => void): void {
     const { source } = this.#options;
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    const stop = (): void => {
+    const collector = new ByteCollector();
+    const leave = (): void => {
       source.off('data', onData).off('end', onEnd).off('close', onClose);
     };
+    const stop = (error: Error): void => {
+      leave();
+      source.pause();
+      this.#abandoned = true;
+      reject(error);
+    };
     const onData = (chunk: Uint8Array): void => {
-      size += chunk.length;
-      chunks.push(chunk);
+      collector.push(chunk);
       try {
-        if (size > limit) throw this.#tooLarge(limit);
-        progress?.(size);
+        if (collector.size > limit) throw this.#tooLarge(limit);
+        progress?.(collector.size, stop);
       } catch (error) {
-        stop();
-        source.pause();
-        this.#abandoned = true;
-        reject(error instanceof Error ? error : new Error(String(error), { cause: error }));
+        stop(error instanceof Error ? error : new Error(String(error), { cause: error }));
       }
     };
     const onEnd = (): void => {
-      stop();
-      if (this.#options.isComplete()) resolve(joined(chunks, size));
+      leave();
+      if (this.#options.isComplete()) resolve(collector.take());
       else reject(clientGone());
     };
     const onClose = (): void => {
-      stop();
+      leave();
       reject(clientGone());
     };
     if (source.destroyed) onClose();
     else source.on('data', onData).on('end', onEnd).on('close', onClose);
   }
-}
-
-function joined(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const [only] = chunks;
-  if (only === undefined) return NO_BYTES;
-  return chunks.length === 1 ? only : Buffer.concat(chunks, size);
 }
 
 function clientGone(cause?: unknown): GatewayError {

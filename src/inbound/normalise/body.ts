@@ -1,6 +1,6 @@
 import type { Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJson, parseSafeJsonText } from '../../base/lib/safe-json.ts';
+import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/lib/safe-json.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
@@ -13,6 +13,8 @@ const OPEN_BRACE = 0x7b;
 const AMPERSAND = 0x26;
 /** Longest text field of a form that becomes a param (decision 3.19). */
 const MAX_FIELD_TEXT = 65_536;
+/** Of a field of a form beside its text. */
+const BYTES_OF_FIELD = 200;
 const UTF8_CHARSETS: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 /** Charsets in which ASCII is ASCII: both sides read the same as long as the body is ASCII. */
 const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'windows-1252']);
@@ -25,6 +27,8 @@ export interface AiBody {
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
+  /** What text and params take in memory, bytes, rounded up. */
+  readonly size: number;
   /**
    * `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. Of an operation that is not
    * known there are none but the model that its path names: what its body says may mean something else, or nothing.
@@ -61,25 +65,33 @@ export interface AiBodyInput {
  */
 export function readAiBody(input: AiBodyInput): AiBody {
   const { bytes, operation } = input;
-  if (bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined);
+  if (bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined, 0);
   const form = readForm(input);
   const governed = governedNames(operation.dialect);
   if (form !== undefined) {
     const params = operation.known ? formParams(form, bytes, governed) : {};
-    return finish(input, 'form', '', params, form);
+    return finish(input, 'form', '', params, form, sizeOfTexts(params));
   }
-  const { value, text, doubt } = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
+  const json = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
+  const { value, text, doubt } = json;
   if (doubt !== undefined)
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
   refuseForeignCharset(input.contentType, text.length === bytes.length);
-  if (!operation.known) return finish(input, 'json', text, {}, undefined);
+  if (!operation.known) return finish(input, 'json', text, {}, undefined, sizeInMemory(json, bytes.length));
   refuseLookalikes(Object.keys(value), governed);
   refuseSpellings(value, text, operation.dialect);
-  return finish(input, 'json', text, value, undefined);
+  return finish(input, 'json', text, value, undefined, sizeInMemory(json, bytes.length));
 }
 
-function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: Record<string, unknown>, form: Form | undefined): AiBody {
+function finish(
+  input: AiBodyInput,
+  kind: AiBody['kind'],
+  text: string,
+  params: Record<string, unknown>,
+  form: Form | undefined,
+  size: number,
+): AiBody {
   const placed = fillPlaces(params, input.path, input.operation);
   if (placed.model !== undefined && placed.model.length > MAX_TEXT) {
     // It is kept in the record, where no prompt may hide.
@@ -87,7 +99,7 @@ function finish(input: AiBodyInput, kind: AiBody['kind'], text: string, params: 
     throw new GatewayError('invalid_request', `The name of the model ${TEXT_RULE}.`, { details });
   }
   const { bytes, operation, partial = false } = input;
-  return { kind, bytes, text, params, model: placed.model, stream: placed.stream, form, partial, operation };
+  return { kind, bytes, text, size, params, model: placed.model, stream: placed.stream, form, partial, operation };
 }
 
 /**
@@ -159,6 +171,15 @@ function addTo(params: Record<string, unknown>, name: string, text: string): voi
   const list = params[name];
   if (Array.isArray(list)) list.push(text);
   else params[name] = [text];
+}
+
+/** Two bytes for each character, and a field of a form for each text. */
+function sizeOfTexts(params: Readonly<Record<string, unknown>>): number {
+  let size = 0;
+  for (const [name, value] of Object.entries(params)) {
+    for (const text of Array.isArray(value) ? value : [value]) size += 2 * (name.length + String(text).length) + BYTES_OF_FIELD;
+  }
+  return size;
 }
 
 /**

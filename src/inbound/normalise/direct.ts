@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
-import { type JsonDoubt, parseSafeJson } from '../../base/lib/safe-json.ts';
+import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
 import { actionMethod, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
@@ -14,6 +14,8 @@ export interface DirectRequest {
   /** 443 unless `action.target` says otherwise. */
   readonly port: number;
   readonly tls: boolean;
+  /** What the request takes in memory, bytes, rounded up. */
+  readonly size: number;
 }
 
 export interface DirectOptions {
@@ -42,7 +44,8 @@ const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
  * @throws GatewayError `invalid_request` with one detail per bad member, `body_too_deep`; {@link AmbiguousActionRequest}
  */
 export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): DirectRequest {
-  const { value, text, doubt } = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
+  const json = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
+  const { value, text, doubt } = json;
   if (!isMap(value))
     throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
   const problems = new Problems();
@@ -57,6 +60,7 @@ export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): D
     request: { ...request, request_id: envelope.requestId ?? options.newRequestId() },
     port: action.port,
     tls: action.tls,
+    size: sizeInMemory(json, bytes.length),
   };
   if (doubt !== undefined) throw ambiguous(doubt, reading);
   return reading;

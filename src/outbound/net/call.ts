@@ -21,9 +21,11 @@ const NO_TRAILERS: readonly string[] = [];
 
 /** One call: what its caller and the connection that serves it know of each other. */
 export class Call implements UpstreamHandle {
+  /** Without its body, which a stream of an hour would hold otherwise. */
   readonly request: UpstreamCall;
-  /** A streamed body; one that is held is `request.body`. */
   readonly stream: RequestBody | undefined;
+  /** A body that is held, until it has left. */
+  held: Uint8Array | undefined;
   /** Tick of the last sign of life. */
   seenAt: number;
   /** The connection that serves this call, once it has been given one. */
@@ -42,13 +44,21 @@ export class Call implements UpstreamHandle {
 
   /** @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the origin itself */
   constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, parent: ParentProxy | undefined) {
-    this.request = request;
+    this.request = request.body === undefined ? request : { ...request, body: undefined };
     this.#parent = parent;
     this.#events = events;
     this.#counter = counter;
     this.seenAt = counter.tick;
     const { body, bodyLength } = request;
+    this.held = body instanceof Uint8Array && body.length > 0 ? body : undefined;
     this.stream = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
+  }
+
+  /** The connection has taken all of the held body. */
+  bodyLeft(): void {
+    if (this.held === undefined) return;
+    this.held = undefined;
+    this.request.onBodyGone?.();
   }
 
   get phase(): CallPhase {

@@ -1,10 +1,12 @@
 import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type BodyEvents, BodyWriter } from './body-writer.ts';
 import type { Call } from './call.ts';
 import { KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MAX_MS, KEEP_ALIVE_MS, type Lane, type LaneOptions, type LaneOwner } from './lane.ts';
 import type { NextTurn, Waiting } from './next-turn.ts';
+import { RequestBody } from './request-body.ts';
 import { expectsBody, originFields, requestHead } from './request-head.ts';
 import { HEAD_TOO_LARGE, ResponseParser } from './response-parser.ts';
 import type { ResponseSink } from './response-sink.ts';
@@ -12,6 +14,11 @@ import { answerError, lostError, NOT_HTTP, SWITCHED, TOO_LARGE } from './upstrea
 
 /** Bodies up to this size are copied behind their head, so that both are one write. */
 const COPIED_BYTES = 16_384;
+/**
+ * Larger ones go piece by piece: node:tls encrypts what it is given in one go, which stops everything else, and keeps as much memory until the connection is closed.
+ */
+const PIECE_BYTES = 262_144;
+const TURNS_BETWEEN = 4;
 
 /**
  * One connection with our own HTTP/1.1 on it (ADR 5). A request is written once or never: what was given a call and finds its connection gone before anything
@@ -117,6 +124,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
 
   written(): void {
     this.#writer = undefined;
+    this.call?.bodyLeft();
   }
 
   failed(error: unknown): void {
@@ -195,8 +203,8 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
       this.#release(socket !== undefined);
       return;
     }
-    const { method, body, bodyLength } = call.request;
-    const held = body instanceof Uint8Array && body.length > 0 ? body : undefined;
+    const { method, bodyLength } = call.request;
+    const { held } = call;
     const head = this.#head;
     this.#head = '';
     // Some send a body in answer to HEAD, or read the body of a GET as the next request.
@@ -204,13 +212,20 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     call.sent();
     this.#parser.begin(method === 'HEAD');
     if (call.stream !== undefined) {
-      this.#writer = new BodyWriter(socket, head, call.stream, bodyLength, this);
-      this.#writer.pull();
+      this.#stream(socket, head, call.stream, bodyLength);
+    } else if (held !== undefined && held.length > PIECE_BYTES) {
+      this.#stream(socket, head, new RequestBody(pieces(held)), held.length);
     } else if (held !== undefined) {
       writeWhole(socket, `${head}content-length: ${held.length}\r\n\r\n`, held);
+      call.bodyLeft();
     } else {
       socket.write(expectsBody(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`, 'latin1');
     }
+  }
+
+  #stream(socket: Socket, head: string, body: RequestBody, length: number | undefined): void {
+    this.#writer = new BodyWriter(socket, head, body, length, this);
+    this.#writer.pull();
   }
 
   #refuse(what: string, detail?: string): void {
@@ -253,4 +268,15 @@ function writeWhole(socket: Socket, head: string, body: Uint8Array): void {
   socket.write(head, 'latin1');
   socket.write(body);
   socket.uncork();
+}
+
+/**
+ * Between two pieces what has come is read, and everybody else has his turn: an upstream that closes without reading to the end has said why, and a write would only
+ * find the connection broken.
+ */
+async function* pieces(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  for (let at = 0; at < body.length; at += PIECE_BYTES) {
+    for (let turns = 0; at > 0 && turns < TURNS_BETWEEN; turns += 1) await turn();
+    yield body.subarray(at, at + PIECE_BYTES);
+  }
 }

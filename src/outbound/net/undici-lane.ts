@@ -109,7 +109,11 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     try {
       const headers = decodeRawHeaders(raw);
       if (status < 200) call.informed(status, headers);
-      else call.headed(status, headers);
+      else {
+        // When undici has written all of a body it does not say.
+        call.bodyLeft();
+        call.headed(status, headers);
+      }
     } finally {
       parsing--;
     }
@@ -165,9 +169,9 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     if (this.call !== undefined && !this.call.done) this.#resumeUpstream?.();
   }
 
-  #dispatchOptions({ request, stream }: Call): Dispatcher.DispatchOptions {
+  #dispatchOptions({ request, stream, held }: Call): Dispatcher.DispatchOptions {
     const { parent } = this.#options;
-    const { body, bodyLength } = request;
+    const { bodyLength } = request;
     // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.
     const headers = ['Host', hostHeader(request), ...request.headers];
     if (stream !== undefined && bodyLength !== undefined) headers.push('Content-Length', String(bodyLength));
@@ -177,7 +181,7 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
       method: request.method,
       headers,
       // undici reads any async iterable; its types know only streams and bytes.
-      body: (stream ?? (body instanceof Uint8Array ? body : null)) as Exclude<Dispatcher.DispatchOptions['body'], undefined>,
+      body: (stream ?? held ?? null) as Exclude<Dispatcher.DispatchOptions['body'], undefined>,
       blocking: false,
     };
   }

@@ -12,6 +12,8 @@ export interface UpstreamCall {
   /** Flat name, value list, already filtered (decision 3.21); the net room adds Host and framing. */
   readonly headers: readonly string[];
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  /** Called once when the net room has let go of a body that was held, because it has left; not of a call that fails before that. */
+  readonly onBodyGone?: () => void;
   /** Exact length of a streamed body, when known. */
   readonly bodyLength?: number;
   /** Trailers of a streamed body, asked for behind its last byte; they go on where the origin speaks h2. */

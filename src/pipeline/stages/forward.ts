@@ -2,6 +2,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
 import { Delivery } from '../delivery.ts';
 import type { Exchange } from '../exchange.ts';
+import { letGoOfBody } from '../let-go.ts';
 import { outboundHeaders } from '../outbound-headers.ts';
 import { openSocket } from '../socket/open-socket.ts';
 import type { Pipeline, Stage } from '../stage.ts';
@@ -16,13 +17,15 @@ export const forward: Stage = {
     const delivery = new Delivery(exchange, pipeline, reply);
     exchange.delivery = delivery;
     if (reply.switchProtocols) return openSocket(exchange, pipeline, delivery);
-    delivery.attach(pipeline.upstream.call(callOf(exchange, pipeline), delivery));
+    const call = callOf(exchange, pipeline);
+    letGoOfBody(exchange);
+    delivery.attach(pipeline.upstream.call(call, delivery));
     return delivery.over;
   },
 };
 
 function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
-  const { streamed, body } = exchange;
+  const { streamed, body, held } = exchange;
   const authority = { host: exchange.host, port: exchange.port };
   return {
     authority,
@@ -32,6 +35,7 @@ function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
     path: exchange.path,
     headers: outboundHeaders(exchange, pipeline),
     body: streamed ?? exchange.sendBytes,
+    ...(streamed || !held ? {} : { onBodyGone: () => held.keep(0) }),
     ...(streamed && body ? { trailers: () => bodyTrailers(body, pipeline.settings.adminToken) } : {}),
     ...(streamed?.length === undefined ? {} : { bodyLength: streamed.length }),
   };

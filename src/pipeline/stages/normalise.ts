@@ -34,6 +34,7 @@ function normaliseProxied(exchange: Exchange): void {
   exchange.stream = body.stream;
   exchange.sendModel = body.model;
   exchange.sendBytes = exchange.bytes;
+  exchange.held?.take(body.size);
 }
 
 /** The calls of a socket go where its handshake went, and each of them streams. */
@@ -59,13 +60,14 @@ function normaliseSocketCall(exchange: Exchange, { opened, operation, body, even
 function normaliseDirect(exchange: Exchange, pipeline: Pipeline): void {
   const { catalogue } = pipeline;
   try {
-    take(
-      exchange,
-      parseActionRequest(exchange.plain ?? NOTHING, {
-        newRequestId: () => exchange.recordId,
-        isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
-      }),
-    );
+    const parsed = parseActionRequest(exchange.plain ?? NOTHING, {
+      newRequestId: () => exchange.recordId,
+      isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
+    });
+    take(exchange, parsed);
+    exchange.bytes = undefined;
+    exchange.plain = undefined;
+    exchange.held?.resize(parsed.size);
   } catch (error) {
     // It is refused, but with a record, and a record says who asked for what.
     if (error instanceof AmbiguousActionRequest) take(exchange, error.reading);

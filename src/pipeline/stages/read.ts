@@ -3,6 +3,7 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { BodySource } from '../../base/model/arrival.ts';
 import { boundaryOf, isMultipart, refuseSeveralTypes } from '../../inbound/normalise/body.ts';
 import { MultipartReader } from '../../inbound/normalise/multipart.ts';
+import { clientOf } from '../client-of.ts';
 import { decodeBody, refuseUnreadable } from '../decode-body.ts';
 import type { Exchange } from '../exchange.ts';
 import { FormUpload } from '../form-upload.ts';
@@ -35,6 +36,7 @@ function isLargeForm({ head, operation }: Exchange, { declaredLength }: BodySour
 
 async function readForm(exchange: Exchange, body: BodySource, pipeline: Pipeline): Promise<undefined> {
   const reader = new MultipartReader(boundaryOf(exchange.head.headers['content-type']));
+  exchange.held = pipeline.buffers.hold(clientOf(exchange));
   const upload = new FormUpload(exchange, pipeline, new PassingBody(body.stream(), body.declaredLength), reader);
   exchange.streamed = upload;
   const whole = await upload.readHead();
@@ -52,19 +54,15 @@ async function readForm(exchange: Exchange, body: BodySource, pipeline: Pipeline
 }
 
 async function readWhole(exchange: Exchange, body: BodySource, pipeline: Pipeline): Promise<undefined> {
-  const { buffers, settings } = pipeline;
   const contentEncoding = exchange.head.headers['content-encoding'];
   refuseUnreadable(contentEncoding);
-  const declared = body.declaredLength ?? 0;
-  if (declared <= settings.maxBodyBytes) {
-    buffers.take(declared);
-    exchange.buffered = declared;
-  }
-  const bytes = await body.readAll(settings.maxBodyBytes, (total) => {
-    if (total <= exchange.buffered) return;
-    buffers.take(total - exchange.buffered);
-    exchange.buffered = total;
+  const held = pipeline.buffers.hold(clientOf(exchange));
+  exchange.held = held;
+  const bytes = await body.readAll(pipeline.settings.maxBodyBytes, (total, stop) => {
+    if (total === body.declaredLength) held.take(total - held.bytes);
+    else held.arrive(total - held.bytes, stop);
   });
+  held.settle();
   exchange.bytes = bytes;
   exchange.requestBytes = bytes.length;
   exchange.requestSha256 = sha256Hex(bytes);

@@ -61,7 +61,8 @@ export function takePrice(exchange: Exchange, { catalogue }: Pipeline): void {
 const STANDARD_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
 
 /** Gives a structured call its wire form. What the caller says it is must be what its path means, or rules about `action.type` could be walked around. */
-function shape(exchange: Exchange, { action }: ActionRequest): void {
+function shape(exchange: Exchange, request: ActionRequest): void {
+  const { action } = request;
   const { provider, operation } = exchange;
   if (!operation) return;
   if (provider && operation.known && operation.actionType !== action.type && STANDARD_TYPES.has(action.type)) {
@@ -81,4 +82,7 @@ function shape(exchange: Exchange, { action }: ActionRequest): void {
   // Of what nobody understands the caller's own words are not believed either.
   exchange.sendModel = call.body.model ?? (operation.known ? exchange.sendModel : undefined);
   exchange.sendBytes = call.body.bytes.length === 0 ? undefined : call.body.bytes;
+  // What was written from the params of the envelope is what counts from here on.
+  exchange.request = { ...request, action: { ...action, params: call.body.params } };
+  exchange.held?.resize(call.body.bytes.length + call.body.size);
 }
