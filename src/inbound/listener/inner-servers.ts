@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Session, type ServerOptions } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
@@ -10,13 +10,22 @@ import { closeIdle } from './close-idle.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
 import { type Arrivals, Http1Connection } from './http1.ts';
 import { Http2Connection } from './http2.ts';
-import { deadlineCheckMs } from './limits.ts';
+import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
 const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
 const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+
+/** What a session of a client is made with. Only the number of streams and of fields is kept to before the client has acknowledged it. */
+export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: ListenerLimits): ServerOptions {
+  return {
+    settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: maxHeaderBytes, initialWindowSize: STREAM_WINDOW },
+    maxHeaderListPairs: maxHeaderFields,
+    maxSessionMemory: SESSION_MEMORY_MB,
+  };
+}
 
 /** The servers that speak HTTP inside tunnels. Neither ever listens: connections are put into them. */
 export class InnerServers {
@@ -29,15 +38,7 @@ export class InnerServers {
   constructor(arrivals: Arrivals) {
     this.#arrivals = arrivals;
     this.#http1 = this.#createHttp1();
-    this.h2 = createSecureServer({
-      settings: {
-        maxConcurrentStreams: arrivals.limits.maxStreams,
-        maxHeaderListSize: arrivals.limits.maxHeaderBytes,
-        initialWindowSize: STREAM_WINDOW,
-      },
-      maxHeaderListPairs: arrivals.limits.maxHeaderFields,
-      maxSessionMemory: SESSION_MEMORY_MB,
-    });
+    this.h2 = createSecureServer(http2Options(arrivals.limits));
     this.h2.on('sessionError', ignore);
   }
 
