@@ -8,7 +8,7 @@ import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import { closeIdle } from './close-idle.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
-import { type Arrivals, Http1Connection } from './http1.ts';
+import { type Arrivals, Http1Connection, tooManyFields } from './http1.ts';
 import { Http2Connection } from './http2.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
@@ -56,6 +56,12 @@ export class InnerServers {
       return;
     }
     const { link, transport } = connection.options;
+    const refusal = tooManyFields(request, this.#arrivals.limits);
+    if (refusal !== undefined) {
+      // Read once more it would be another request: those fields that were left out would not be missed.
+      connection.refuse(rawErrorReply(refusal));
+      return;
+    }
     if (connection.unanswered > 0) {
       link.reset();
       return;
