@@ -48,7 +48,10 @@ export async function loadCredentialFiles(
     problems.push(...mistakesOf(() => service.check(change), file, node));
   }
   if (problems.length > 0)
-    throw new GatewayError('invalid_request', `The credential files have ${problems.length} mistake(s).`, { details: problems });
+    throw new GatewayError('invalid_request', `The credential files have ${problems.length} mistake(s).`, {
+      details: problems,
+      verbose: true,
+    });
   const changes = found.map(({ change }) => change);
   await service.putAll(changes);
   return changes.map(({ credential_id: id }) => id);

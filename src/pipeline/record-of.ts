@@ -1,5 +1,6 @@
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
 import { timestamp } from '../base/lib/clock.ts';
+import { MAX_RECORDED, shorten } from '../base/lib/shorten.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../base/model/execution-record.ts';
@@ -32,7 +33,7 @@ export function recordOf(exchange: Exchange, pipeline: Pipeline, completedAt: nu
     ...reasonOf(exchange),
     action_type: exchange.actionType,
     action_method: exchange.method,
-    target: targetText(exchange, pathOnly(exchange.path)),
+    target: targetText(exchange, shorten(pathOnly(exchange.path), MAX_RECORDED)),
     target_host: exchange.host,
     target_path: recordedPath(exchange.path),
     connection_type: exchange.connectionType,

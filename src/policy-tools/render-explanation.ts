@@ -1,3 +1,4 @@
+import { shorten } from '../base/lib/shorten.ts';
 import type { JudgedCap } from '../decide/policy/judge-caps.ts';
 import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
 import type { Paint } from './paint.ts';
@@ -98,5 +99,5 @@ function observedText({ state, observed }: Extract<ExplainedTest, { field: strin
 }
 
 function cut(text: string): string {
-  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+  return shorten(text, MAX_TEXT);
 }

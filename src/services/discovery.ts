@@ -45,9 +45,11 @@ interface Entry {
   wantsClientCertificate: boolean;
   /** The store has an older state of it, or none. */
   dirty: boolean;
+  /** The store may have a state of it. */
+  stored: boolean;
 }
 
-type StoredEntry = Omit<Entry, 'domain' | 'dirty'>;
+type StoredEntry = Omit<Entry, 'domain' | 'dirty' | 'stored'>;
 
 export interface DiscoveryOptions {
   readonly store: Store;
@@ -65,7 +67,7 @@ export interface DiscoveryOptions {
 export class Discovery {
   readonly #options: DiscoveryOptions;
   readonly #domains: Lru<string, Entry>;
-  /** Left the list and may still be in the store. */
+  /** Left the list and may still be in the store, so that there are never more of them than fit into the list: clients can make up any number of names between two saves. */
   readonly #forgotten = new Set<string>();
   #saving: Promise<void> = Promise.resolve();
   #cancelSave: (() => void) | undefined;
@@ -80,7 +82,7 @@ export class Discovery {
 
   private constructor(options: DiscoveryOptions) {
     this.#options = options;
-    this.#domains = new Lru({ max: options.maxDomains ?? MAX_DOMAINS, onGone: ({ domain }) => this.#forgotten.add(domain) });
+    this.#domains = new Lru({ max: options.maxDomains ?? MAX_DOMAINS, onGone: (entry) => this.#left(entry) });
   }
 
   /** Feeds this from the request line and the connections. */
@@ -150,13 +152,17 @@ export class Discovery {
         pinned: false,
         wantsClientCertificate: false,
         dirty: true,
+        stored: this.#forgotten.delete(host),
       };
       this.#domains.set(host, entry);
-      this.#forgotten.delete(host);
     }
     entry.lastSeen = now;
     entry.dirty = true;
     return entry;
+  }
+
+  #left({ domain, stored }: Entry): void {
+    if (stored) this.#forgotten.add(domain);
   }
 
   #shown(entry: Entry): DiscoveredDomain {
@@ -179,7 +185,7 @@ export class Discovery {
 
   async #load(): Promise<void> {
     const rows = await this.#options.store.list(SPACE);
-    const entries = rows.map(({ key, value }): Entry => ({ domain: key, ...(value as StoredEntry), dirty: false }));
+    const entries = rows.map(({ key, value }): Entry => ({ domain: key, ...(value as StoredEntry), dirty: false, stored: true }));
     for (const entry of entries.sort((a, b) => a.lastSeen - b.lastSeen)) this.#domains.set(entry.domain, entry);
   }
 
@@ -187,7 +193,10 @@ export class Discovery {
     const gone = [...this.#forgotten];
     const changed = Array.from(this.#domains.entries(), ([, entry]) => entry).filter(({ dirty }) => dirty);
     this.#forgotten.clear();
-    for (const entry of changed) entry.dirty = false;
+    for (const entry of changed) {
+      entry.dirty = false;
+      entry.stored = true;
+    }
     const effects: Effect[] = [
       ...gone.map((key): Effect => ({ op: 'delete', space: SPACE, key })),
       ...changed.map((entry): Effect => ({ op: 'put', space: SPACE, key: entry.domain, value: storedOf(entry) })),
@@ -197,7 +206,11 @@ export class Discovery {
         await this.#options.store.commit(undefined, effects.slice(at, at + EFFECTS_PER_COMMIT));
       }
     } catch (error) {
-      for (const key of gone) if (!this.#domains.has(key)) this.#forgotten.add(key);
+      for (const key of gone) {
+        const again = this.#domains.peek(key);
+        if (again) again.stored = true;
+        else this.#forgotten.add(key);
+      }
       for (const entry of changed) entry.dirty = true;
       throw error;
     }

@@ -20,5 +20,5 @@ export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId
   const input = { ...texts, tier };
   const { policy, errors } = compilePolicy(input, connectorId ? { connectorId } : {});
   if (errors === undefined) return policy;
-  throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, textsOf(input))}`, { details: errors });
+  throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, textsOf(input))}`, { details: errors, verbose: true });
 }

@@ -45,6 +45,7 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
     const missing = `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`;
     throw new GatewayError('invalid_policy', `${missing} One to begin with is in ${join(packageRoot(), 'policies')}.`, {
       details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
+      verbose: true,
     });
   }
   const bundle = { text: bundleText, file: bundleFile };
@@ -111,11 +112,14 @@ async function readText(dir: string, file: string, hint = ''): Promise<string | 
 function unreadable(file: string, cause: unknown, hint = ''): GatewayError {
   const message = `the file cannot be read (${messageOf(cause)})${hint}`;
   const detail: ErrorDetail = { path: '', file, code: 'unreadable', message };
-  return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause });
+  return new GatewayError('invalid_policy', `${file}: ${message}`, { details: [detail], cause, verbose: true });
 }
 
 function notText(dir: string, file: string, { line, column, text }: Utf8Fault): GatewayError {
   const detail: ErrorDetail = { path: '', file, line, column, code: 'unreadable', ...NOT_UTF8 };
   const path = join(dir, file);
-  return new GatewayError('invalid_policy', renderProblems([{ ...detail, file: path }], new Map([[path, text]])), { details: [detail] });
+  return new GatewayError('invalid_policy', renderProblems([{ ...detail, file: path }], new Map([[path, text]])), {
+    details: [detail],
+    verbose: true,
+  });
 }

@@ -116,12 +116,27 @@ function changeNumber(input: Buffer, { random }: Draws): Buffer {
   return Buffer.concat([input.subarray(0, start), Buffer.from(number), input.subarray(start + digits[0].length)]);
 }
 
-/** The input with one piece of it, or one token, repeated until it is as long as it may be. */
+/** The input with one piece of it, or one token, repeated until it is as long as it may be: the same each time, or with a number in it, so that names differ. */
 function amplified(input: Buffer, draws: Draws): Buffer {
   const { random } = draws;
   const pick = random.chance(0.5) ? token(draws) : slice(input, random);
   const piece = pick.length === 0 ? Buffer.of(random.pick(BYTES)) : pick;
   const place = at(input, random);
-  const many = Math.max(0, Math.floor((MAX_INPUT - input.length) / piece.length));
-  return Buffer.concat([input.subarray(0, place), Buffer.alloc(many * piece.length, piece), input.subarray(place)]);
+  const room = Math.max(0, MAX_INPUT - input.length);
+  const more = random.chance(0.5) ? numbered(piece, at(piece, random), room) : repeated(piece, room);
+  return Buffer.concat([input.subarray(0, place), more, input.subarray(place)]);
+}
+
+function repeated(piece: Buffer, room: number): Buffer {
+  return Buffer.alloc(Math.floor(room / piece.length) * piece.length, piece);
+}
+
+function numbered(piece: Buffer, place: number, room: number): Buffer {
+  const pieces: Buffer[] = [];
+  for (let number = 0, left = room - piece.length - 6; left > 0; number++) {
+    const next = Buffer.concat([piece.subarray(0, place), Buffer.from(String(number)), piece.subarray(place)]);
+    pieces.push(next);
+    left -= next.length;
+  }
+  return Buffer.concat(pieces);
 }

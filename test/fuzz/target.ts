@@ -29,13 +29,17 @@ export interface FuzzTarget {
 
 export type Outcome<T> = { readonly value: T; readonly code: undefined } | { readonly value: undefined; readonly code: string };
 
+/** Characters of the body that answers a refused input. */
+const MAX_ANSWER = 65_536;
+
 /** The result of a call, or the code of its refusal. @throws whatever is no refusal, and a refusal with a code that the parser must not use */
 export function outcomeOf<T>(codes: readonly string[], call: () => T): Outcome<T> {
   try {
     return { value: call(), code: undefined };
   } catch (error) {
-    if (error instanceof GatewayError && codes.includes(error.code)) return { value: undefined, code: error.code };
-    throw error;
+    if (!(error instanceof GatewayError && codes.includes(error.code))) throw error;
+    must(JSON.stringify(error.toBody()).length < MAX_ANSWER, 'what is said of an input is short');
+    return { value: undefined, code: error.code };
   }
 }
 

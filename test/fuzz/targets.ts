@@ -1,5 +1,6 @@
 import { BODY_TARGETS } from './body-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
+import { HTTP2_TARGETS } from './http2-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
@@ -9,6 +10,7 @@ import { UPSTREAM_TARGETS } from './upstream-targets.ts';
 /** Every parser that reads what strangers send. */
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...HEAD_TARGETS,
+  ...HTTP2_TARGETS,
   ...BODY_TARGETS,
   ...STREAM_TARGETS,
   ...POLICY_TARGETS,

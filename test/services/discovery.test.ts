@@ -145,6 +145,27 @@ t.test('the list is bounded, and the store with it', async (t) => {
   );
 });
 
+t.test('names that come and go between two saves are nothing that the store has to forget', async (t) => {
+  const store = await openStore(t);
+  let deleted = 0;
+  const counting = committing(store, (record, effects) => {
+    deleted += effects.filter(({ op }) => op === 'delete').length;
+    return store.commit(record, effects);
+  });
+  const discovery = await open(counting, fakeClock(), 3);
+  for (let i = 0; i < 3; i++) discovery.events.connected?.(`${i}.example`);
+  await discovery.save();
+  for (let i = 3; i < 1_000; i++) discovery.events.connected?.(`${i}.example`);
+  discovery.events.connected?.('0.example');
+  for (let i = 1_000; i < 2_000; i++) discovery.events.connected?.(`${i}.example`);
+  await discovery.save();
+  t.equal(deleted, 3);
+  t.same(
+    (await store.list('discovered_domain')).map(({ key }) => key),
+    ['1997.example', '1998.example', '1999.example'],
+  );
+});
+
 t.test('a reset forgets everything, and what comes back begins at zero', async (t) => {
   const store = await openStore(t);
   const discovery = await open(store, fakeClock());

@@ -19,7 +19,12 @@ export const DEAR_BYTES = 4_000;
 /**
  * A field `x-a` that goes into the table of RFC 7541 §2.3.2, which has 4,096 bytes: as the newest entry it is {@link AGAIN}, one byte, from then on.
  */
-export const DEAR = Buffer.concat([Buffer.from([0x40, 3]), Buffer.from('x-a'), Buffer.from([0x7f, 0xa1, 0x1e]), Buffer.alloc(DEAR_BYTES, 'a')]);
+export const DEAR = Buffer.concat([
+  Buffer.from([0x40, 3]),
+  Buffer.from('x-a'),
+  Buffer.from([0x7f, 0xa1, 0x1e]),
+  Buffer.alloc(DEAR_BYTES, 'a'),
+]);
 export const AGAIN = 0x80 | 62;
 
 export interface Frame {

@@ -2,6 +2,9 @@ import type { ErrorDetail } from '../lib/gateway-error.ts';
 import { isWellFormed } from '../lib/well-formed.ts';
 import type { Provider } from './types.ts';
 
+/** Of a model's name, as of every other text (decision 4.7). */
+const MAX_MODEL = 256;
+
 /** A path, or what the call has to say before there is one. */
 export type UsualPath = { readonly path: string } | { readonly missing: ErrorDetail };
 
@@ -17,6 +20,7 @@ export function usualPath(provider: Provider | undefined, actionType: string, pa
   const model = Object.hasOwn(params, 'model') ? params['model'] : undefined;
   if (typeof model !== 'string' || model === '')
     return missing('action.params.model', 'is required, since the path of this connector holds the model');
+  if (model.length > MAX_MODEL) return missing('action.params.model', `must be at most ${MAX_MODEL} characters`);
   if (!isWellFormed(model)) return missing('action.params.model', 'is not well-formed Unicode');
   // Google's own name of a model includes its collection, which the path has already.
   const name = path.includes('/models/{model}') ? withoutCollection(model) : model;

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { isLoopbackHost } from '../lib/loopback-host.ts';
 import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
+import { shorten } from '../lib/shorten.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
 
@@ -189,5 +190,5 @@ function reasonOf(error: unknown): string {
 
 /** Quoted, without control characters, cut at 80 characters: a value ends up on a terminal. */
 function printable(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+  return JSON.stringify(shorten(text, 80));
 }

@@ -1,4 +1,12 @@
 import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../model/error-codes.ts';
+import { shorten } from './shorten.ts';
+
+/** Whatever a message quotes, it goes into answers, records and log lines. */
+const MAX_MESSAGE = 1_024;
+/** A hostile body can have a hundred thousand bad members; the first few say enough. */
+export const MAX_DETAILS = 50;
+const MAX_DETAIL_PATH = 128;
+const MAX_DETAIL_MESSAGE = 512;
 
 /** One bad member of a body, or one mistake in a bundle (decisions 5.2, 8.1). */
 export interface ErrorDetail {
@@ -12,18 +20,26 @@ export interface ErrorDetail {
   readonly hint?: string;
 }
 
-/** A failure with a stable code of {@link ERROR_CODES}. `message` is for people and never holds a secret, a prompt or a stack. */
+export interface GatewayErrorOptions {
+  readonly details?: readonly ErrorDetail[];
+  readonly cause?: unknown;
+  /** Message and details are kept whole: they are about what an operator wrote, and nobody else sees them. */
+  readonly verbose?: boolean;
+}
+
+/** A failure with a stable code of {@link ERROR_CODES}. `message` is for people, is short, and never holds a secret, a prompt or a stack. */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly details: readonly ErrorDetail[] | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: { details?: readonly ErrorDetail[]; cause?: unknown }) {
-    super(message, options?.cause === undefined ? undefined : { cause: options.cause });
+  constructor(code: ErrorCode, message: string, options?: GatewayErrorOptions) {
+    const verbose = options?.verbose === true;
+    super(verbose ? message : shorten(message, MAX_MESSAGE), options?.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'GatewayError';
     this.code = code;
     this.status = ERROR_CODES[code].status;
-    this.details = options?.details;
+    this.details = verbose ? options.details : options?.details?.slice(0, MAX_DETAILS).map(shortDetail);
   }
 
   /** Header fields that go with the code, as a flat name, value list. */
@@ -35,4 +51,8 @@ export class GatewayError extends Error {
   toBody(): { error: { code: string; message: string; details?: readonly ErrorDetail[] } } {
     return { error: { code: this.code, message: this.message, ...(this.details ? { details: this.details } : {}) } };
   }
+}
+
+function shortDetail(detail: ErrorDetail): ErrorDetail {
+  return { ...detail, path: shorten(detail.path, MAX_DETAIL_PATH), message: shorten(detail.message, MAX_DETAIL_MESSAGE) };
 }

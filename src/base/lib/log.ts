@@ -2,6 +2,7 @@ import { type DestinationStream, pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { timestamp } from './clock.ts';
 import { LineWriter } from './line-writer.ts';
+import { shorten } from './shorten.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -45,10 +46,22 @@ export function createLogger(options: LoggerOptions): Logger {
       base: null,
       timestamp: () => `,"time":"${timestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: pino.stdSerializers.err, error: pino.stdSerializers.err },
+      serializers: { err: errorFields, error: errorFields },
     },
     sink,
   );
+}
+
+/** What errors of packages carry beside their message can be the bytes that they failed at. */
+const MAX_ERROR_TEXT = 8_192;
+
+function errorFields(error: Error): object {
+  const told: unknown = pino.stdSerializers.err(error);
+  if (typeof told !== 'object' || told === null) return { message: shorten(String(told), MAX_ERROR_TEXT) };
+  // `message` and `stack` are no own members of what the serializer gives.
+  const { type, message, stack, code } = told as Readonly<Record<string, unknown>>;
+  const kept = Object.entries({ type, message, stack, code }).filter(([, value]) => typeof value === 'string');
+  return Object.fromEntries(kept.map(([name, value]) => [name, shorten(String(value), MAX_ERROR_TEXT)]));
 }
 
 let output: LineWriter | undefined;

@@ -1,5 +1,6 @@
 import { GatewayError } from './gateway-error.ts';
 import { endOfString, jsonMembers, nameOf, skipSpace } from './json-members.ts';
+import { shorten } from './shorten.ts';
 
 /** Most levels of nesting that are parsed (decision 3.20). */
 export const MAX_JSON_DEPTH = 64;
@@ -169,7 +170,7 @@ function isNumberStart(c: number): boolean {
 
 function numberDoubt(literal: string, exactIntegers: boolean): JsonDoubt | undefined {
   const value = Number(literal);
-  const shown = literal.length > 40 ? `${literal.slice(0, 40)}…` : literal;
+  const shown = shorten(literal, 40);
   if (value === Infinity || value === -Infinity) {
     return { kind: 'not_finite', path: '', message: `The number ${shown} is not finite.` };
   }
@@ -186,7 +187,7 @@ function duplicateName(text: string, value: unknown, names: readonly number[], c
     if (typeof object !== 'object' || object === null || Array.isArray(object)) return undefined;
     if (Object.keys(object).length !== (names[level] ?? 0)) {
       const prefix = chain.slice(0, level);
-      const name = firstDuplicate(text, prefix);
+      const name = shorten(firstDuplicate(text, prefix));
       const path = [...prefix, name].join('.');
       return { kind: 'duplicate_name', path, message: `The name "${name}" appears twice in one object.` };
     }

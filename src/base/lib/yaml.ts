@@ -13,6 +13,7 @@ import {
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
 import { readPlainYaml } from './plain-yaml.ts';
+import { shorten } from './shorten.ts';
 import { yamlHint } from './yaml-hints.ts';
 import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-tree.ts';
 
@@ -29,7 +30,7 @@ const MAX_MESSAGE = 500;
 
 /** A mistake in few words: what it quotes may be the whole file. */
 export function inFewWords(message: string): string {
-  return message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message;
+  return shorten(message, MAX_MESSAGE);
 }
 
 export interface ParsedYaml {

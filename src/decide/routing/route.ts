@@ -5,6 +5,7 @@
 import { GENERIC_HTTP, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 
 export interface RouteQuestion {
   /** As the caller wrote it. */
@@ -92,6 +93,6 @@ function registered(catalogue: Catalogue, name: string): string {
 
 function unknownHint(hint: string): GatewayError {
   return new GatewayError('invalid_request', 'connector_hint names no registered connector', {
-    details: [{ path: 'connector_hint', message: `"${hint.slice(0, 64)}" is not a registered connector id` }],
+    details: [{ path: 'connector_hint', message: `"${shorten(hint)}" is not a registered connector id` }],
   });
 }

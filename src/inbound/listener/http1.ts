@@ -266,11 +266,13 @@ export class Http1Connection implements Activity, Http1Owner {
 }
 
 function judged(request: IncomingMessage, limits: ListenerLimits): Framing | GatewayError {
-  // node:http silently leaves out the fields beyond its limit.
-  if (request.rawHeaders.length >= 2 * limits.maxHeaderFields) {
-    return new GatewayError('headers_too_large', `The request has ${limits.maxHeaderFields} header fields or more.`);
-  }
-  return framingOf(request.rawHeaders, request.httpVersion);
+  return tooManyFields(request, limits) ?? framingOf(request.rawHeaders, request.httpVersion);
+}
+
+/** node:http silently leaves out the fields beyond its limit. */
+export function tooManyFields({ rawHeaders }: IncomingMessage, { maxHeaderFields }: ListenerLimits): GatewayError | undefined {
+  if (rawHeaders.length < 2 * maxHeaderFields) return undefined;
+  return new GatewayError('headers_too_large', `The request has ${maxHeaderFields} header fields or more.`);
 }
 
 /** node:http keeps one field as a list, Set-Cookie, which no client sends. */

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Session, type ServerOptions } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
@@ -8,9 +8,9 @@ import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import { closeIdle } from './close-idle.ts';
 import { errorOfClient, rawErrorReply } from './error-reply.ts';
-import { type Arrivals, Http1Connection } from './http1.ts';
+import { type Arrivals, Http1Connection, tooManyFields } from './http1.ts';
 import { Http2Connection } from './http2.ts';
-import { deadlineCheckMs } from './limits.ts';
+import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
@@ -19,6 +19,16 @@ const STREAM_WINDOW = 262_144;
 /** The head of an answer, as large as any upstream may send it, with ours and what each field may cost beside its own bytes; the default of nghttp2 is less. */
 const MAX_SENT_HEAD = 131_072;
 const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+
+/** What a session of a client is made with. Only the number of streams and of fields is kept to before the client has acknowledged it. */
+export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: ListenerLimits): ServerOptions {
+  return {
+    settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: maxHeaderBytes, initialWindowSize: STREAM_WINDOW },
+    maxHeaderListPairs: maxHeaderFields,
+    maxSessionMemory: SESSION_MEMORY_MB,
+    maxSendHeaderBlockLength: MAX_SENT_HEAD,
+  };
+}
 
 /** The servers that speak HTTP inside tunnels. Neither ever listens: connections are put into them. */
 export class InnerServers {
@@ -31,16 +41,7 @@ export class InnerServers {
   constructor(arrivals: Arrivals) {
     this.#arrivals = arrivals;
     this.#http1 = this.#createHttp1();
-    this.h2 = createSecureServer({
-      settings: {
-        maxConcurrentStreams: arrivals.limits.maxStreams,
-        maxHeaderListSize: arrivals.limits.maxHeaderBytes,
-        initialWindowSize: STREAM_WINDOW,
-      },
-      maxHeaderListPairs: arrivals.limits.maxHeaderFields,
-      maxSessionMemory: SESSION_MEMORY_MB,
-      maxSendHeaderBlockLength: MAX_SENT_HEAD,
-    });
+    this.h2 = createSecureServer(http2Options(arrivals.limits));
     this.h2.on('sessionError', ignore);
   }
 
@@ -58,6 +59,12 @@ export class InnerServers {
       return;
     }
     const { link, transport } = connection.options;
+    const refusal = tooManyFields(request, this.#arrivals.limits);
+    if (refusal !== undefined) {
+      // Read once more it would be another request: those fields that were left out would not be missed.
+      connection.refuse(rawErrorReply(refusal));
+      return;
+    }
     if (connection.unanswered > 0) {
       link.reset();
       return;

@@ -1,15 +1,14 @@
 import { type ServerResponse, STATUS_CODES, validateHeaderName } from 'node:http';
 import { httpDate } from '../../base/lib/clock.ts';
+import { KnownNames } from '../../base/lib/known-names.ts';
 
 /** A larger body is not worth being copied behind its head. */
 const MAX_ONE_TEXT = 16 * 1024;
 /** RFC 9110 §5.5: HTAB, SP, VCHAR, obs-text. */
 const NOT_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** Spellings of names that may be sent, and whether one is `Date`. Emptied when it is full, so that made-up names cannot fill it for good. */
-const KNOWN_NAMES = new Map<string, boolean>();
-const MAX_KNOWN_NAMES = 2_048;
-const MAX_KNOWN_LENGTH = 64;
+/** Spellings of names that may be sent, and whether one is `Date`. */
+const KNOWN_NAMES = new KnownNames<boolean>();
 
 export interface WholeAnswer {
   /** Of a final answer. */
@@ -49,7 +48,7 @@ function headOf({ status, fields, now, keepAliveMs }: WholeAnswer): string {
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] ?? '';
     const value = fields[i + 1] ?? '';
-    const isDate = KNOWN_NAMES.get(name) ?? admitName(name);
+    const isDate = KNOWN_NAMES.get(name) ?? KNOWN_NAMES.learn(name, admitName);
     dated ||= isDate;
     connection ||= name === 'Connection';
     if (NOT_A_VALUE.test(value)) throw new TypeError(`invalid character in the field ${name}`);
@@ -62,8 +61,5 @@ function headOf({ status, fields, now, keepAliveMs }: WholeAnswer): string {
 /** @returns true for `Date` */
 function admitName(name: string): boolean {
   validateHeaderName(name);
-  const isDate = name.toLowerCase() === 'date';
-  if (KNOWN_NAMES.size >= MAX_KNOWN_NAMES) KNOWN_NAMES.clear();
-  if (name.length <= MAX_KNOWN_LENGTH) KNOWN_NAMES.set(name, isDate);
-  return isDate;
+  return name.toLowerCase() === 'date';
 }

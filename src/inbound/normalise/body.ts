@@ -1,6 +1,7 @@
 import type { Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/lib/safe-json.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
@@ -158,7 +159,8 @@ function formParams(form: Form, bytes: Uint8Array, governed: GovernedNames): Rec
     refuseOddField(field, governed);
     const isText = !field.file && field.end - field.start <= MAX_FIELD_TEXT;
     const isList = name.endsWith('[]');
-    if (!isList && (Object.hasOwn(params, name) || (isText && files.has(name)))) throw ambiguous(`The form has the field "${name}" twice.`);
+    if (!isList && (Object.hasOwn(params, name) || (isText && files.has(name))))
+      throw ambiguous(`The form has the field "${shorten(name)}" twice.`);
     if (!isText) files.add(name);
     else if (isList) addTo(params, name, fieldText(form, bytes, field));
     else params[name] = fieldText(form, bytes, field);
@@ -190,10 +192,10 @@ function sizeOfTexts(params: Readonly<Record<string, unknown>>): number {
 export function refuseLatePart(part: FormField, params: Readonly<Record<string, unknown>>, { dialect }: Operation): void {
   const governed = governedNames(dialect);
   if (!part.file) {
-    throw ambiguous(`The form field "${part.name.slice(0, 60)}" comes after a file that is too large to be held; put it before the files.`);
+    throw ambiguous(`The form field "${shorten(part.name)}" comes after a file that is too large to be held; put it before the files.`);
   }
   refuseOddField(part, governed);
-  if (Object.hasOwn(params, part.name)) throw ambiguous(`The form has the field "${part.name}" twice.`);
+  if (Object.hasOwn(params, part.name)) throw ambiguous(`The form has the field "${shorten(part.name)}" twice.`);
   refuseLookalikes([part.name], governed, (name) => Object.hasOwn(params, name));
 }
 
@@ -213,5 +215,5 @@ function refuseForeignCharset(contentType: string | undefined, ascii: boolean): 
   if (contentType === undefined || !/charset/i.test(contentType)) return;
   const charset = parseMediaType(contentType).parameters.get('charset')?.toLowerCase();
   if (charset === undefined || UTF8_CHARSETS.has(charset) || (ascii && ASCII_SUPERSETS.has(charset))) return;
-  throw ambiguous(`The body declares the charset ${charset.slice(0, 40)} and not UTF-8.`);
+  throw ambiguous(`The body declares the charset ${shorten(charset)} and not UTF-8.`);
 }

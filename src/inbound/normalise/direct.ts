@@ -35,6 +35,8 @@ export class AmbiguousActionRequest extends GatewayError {
   }
 }
 
+/** Of `target_path` and of `target`: longer than any provider's path, shorter than any server's limit of a request line. */
+const MAX_TARGET = 8_192;
 const MAX_HEADERS = 100;
 const MAX_HEADER_VALUE = 16_384;
 const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
@@ -116,8 +118,8 @@ interface Target {
 /** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
 function readTarget(map: Members, options: DirectOptions, problems: Problems): Target | undefined {
   const host = readHost(map, problems);
-  const pathText = optionalText(map, 'target_path', problems);
-  const url = optionalText(map, 'target', problems);
+  const pathText = shortText(map, 'target_path', problems);
+  const url = shortText(map, 'target', problems);
   if (host === undefined) return undefined;
   const path = pathText === undefined ? undefined : readPath(pathText, 'action.target_path', host, options, problems);
   if (url === undefined) return { host, path, url, port: 443, tls: true };
@@ -198,6 +200,13 @@ function optionalText(map: Members, name: string, problems: Problems): string | 
   if (value === undefined) return undefined;
   if (typeof value === 'string' && value !== '') return value;
   problems.add(`action.${name}`, 'must be a non-empty string');
+  return undefined;
+}
+
+function shortText(map: Members, name: string, problems: Problems): string | undefined {
+  const text = optionalText(map, name, problems);
+  if (text === undefined || text.length <= MAX_TARGET) return text;
+  problems.add(`action.${name}`, `must be at most ${MAX_TARGET} characters`);
   return undefined;
 }
 

@@ -1,4 +1,4 @@
-import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { type ErrorDetail, MAX_DETAILS } from '../../base/lib/gateway-error.ts';
 import { toWellFormed } from '../../base/lib/well-formed.ts';
 
 /** Most characters of an id and of every other text of the envelope (decision 4.7). */
@@ -57,8 +57,8 @@ export class Problems {
   readonly #details: ErrorDetail[] = [];
 
   add(path: string, message: string): void {
-    // A hostile body can have a thousand bad members; the first few say enough.
-    if (this.#details.length < 50) this.#details.push({ path: path.length > MAX_TEXT ? `${path.slice(0, MAX_TEXT)}…` : path, message });
+    // As many as an error says, which shortens them too.
+    if (this.#details.length < MAX_DETAILS) this.#details.push({ path, message });
   }
 
   get found(): boolean {

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 
 /** One field of a form: where its value stands in the bytes. */
 export interface FormField {
@@ -64,8 +65,9 @@ export function readParameters(text: string, field: string, starred: readonly st
     const match = PARAMETER.exec(rest);
     if (match === null) throw ambiguous(`${field} has a malformed parameter.`);
     const name = (match[1] ?? '').toLowerCase();
-    if (parameters.has(name)) throw ambiguous(`${field} has the parameter ${name} twice.`);
-    if (name.includes('*') && !starred.includes(name)) throw ambiguous(`${field} has the parameter ${name}, which parsers read differently.`);
+    if (parameters.has(name)) throw ambiguous(`${field} has the parameter ${shorten(name)} twice.`);
+    if (name.includes('*') && !starred.includes(name))
+      throw ambiguous(`${field} has the parameter ${shorten(name)}, which parsers read differently.`);
     parameters.set(name, match[2] ?? match[3] ?? '');
     rest = rest.slice(match[0].length);
   }

@@ -4,6 +4,7 @@
  * anything else. A request enters by door.ts, then target.ts, identity.ts and body.ts (proxied doors) or direct.ts (structured API); mutate.ts changes it.
  */
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
 
 const SLASH = 0x2f;
 const DOT = 0x2e;
@@ -76,11 +77,11 @@ export function queryNames(path: string): string[] {
   return [...names];
 }
 
-/** What a record keeps of a path: of the query the names only, since values may be keys (decision 7.2). */
+/** What a record keeps of a path: of the query the names only, since values may be keys (decision 7.2), and of a very long one the beginning. */
 export function recordedPath(path: string): string {
-  if (!path.includes('?')) return path;
+  if (!path.includes('?')) return shorten(path, MAX_RECORDED);
   const names = queryNames(path);
-  return names.length === 0 ? pathOnly(path) : `${pathOnly(path)}?${names.join('&')}`;
+  return shorten(names.length === 0 ? pathOnly(path) : `${pathOnly(path)}?${names.join('&')}`, MAX_RECORDED);
 }
 
 /** Refuses what no AI host may be sent. @returns whether there is an escape to look at */

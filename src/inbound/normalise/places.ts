@@ -2,6 +2,7 @@ import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import { pathOnly, queryOf } from './path.ts';
 
 /** The top-level names of a body that policy and price depend on, in three ways of comparing them. */
@@ -89,7 +90,10 @@ export function refuseLookalikes(names: readonly string[], governed: GovernedNam
 /** Asked once for each name that has an underscore too many, and nearly always for none: the set is made when it is needed. */
 function isAmong(names: readonly string[]): (name: string) => boolean {
   let set: ReadonlySet<string> | undefined;
-  return (name) => (set ??= new Set(names)).has(name);
+  return (name) => {
+    set ??= new Set(names);
+    return set.has(name);
+  };
 }
 
 export interface PlacedValues {
@@ -258,10 +262,6 @@ export function dottedValue(value: unknown, path: string): unknown {
 
 function ownValue(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
-}
-
-function shorten(name: string): string {
-  return name.length > 60 ? `${name.slice(0, 60)}…` : name;
 }
 
 function ambiguous(message: string): GatewayError {

@@ -1,6 +1,7 @@
 import type { SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import { isMap } from './envelope-shape.ts';
 import { setJsonMember } from './json-edit.ts';
 import type { Change } from './mutate.ts';
@@ -44,7 +45,7 @@ export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEven
   if (typeof type !== 'string') throw ambiguous('The event has no type.');
   for (const name of Object.keys(value)) {
     if (!GOVERNED.includes(name) && GOVERNED.includes(name.toLowerCase()))
-      throw ambiguous(`The name "${name.slice(0, 60)}" differs from another only in case.`);
+      throw ambiguous(`The name "${shorten(name)}" differs from another only in case.`);
   }
   if (rule.updates.includes(type)) refuseOddSettings(bytes, value['session'], rule);
   return { type, bytes, text, value };
@@ -60,7 +61,7 @@ function refuseOddSettings(bytes: Uint8Array, session: unknown, { sideModels }: 
     for (const name of names) {
       if (!isMap(at)) break;
       const other = Object.keys(at).find((known) => known !== name && known.toLowerCase() === name);
-      if (other !== undefined) throw ambiguous(`The name "${other.slice(0, 60)}" differs from "${name}" only in case.`);
+      if (other !== undefined) throw ambiguous(`The name "${shorten(other)}" differs from "${name}" only in case.`);
       at = at[name];
     }
   }

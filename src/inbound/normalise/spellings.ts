@@ -82,7 +82,7 @@ function compared(name: string, rule: NameRule): string {
 function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObject, rule: NameRule): void {
   for (const name of names) {
     const other = exact.has(name) ? undefined : meant.get(compared(name, rule));
-    if (other !== undefined) throw ambiguous(`The name "${name.slice(0, 60)}" could be read as "${other}".`);
+    if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
   }
 }
 
@@ -97,7 +97,7 @@ function refuseTwice(text: string, path: SpelledPath): void {
   }
   const seen = new Set<string | undefined>();
   for (const { name } of jsonMembers(text, open)) {
-    if (seen.has(name)) throw ambiguous(`The name "${(name ?? '').slice(0, 60)}" appears twice in one object.`);
+    if (seen.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
     seen.add(name);
   }
 }
@@ -113,7 +113,7 @@ function refuseBothSpellings(value: unknown): void {
   for (const name of Object.keys(members)) {
     if (name.includes('_')) {
       const other = spellingsOf(name, 'proto').find((spelling) => spelling !== name && Object.hasOwn(members, spelling));
-      if (other !== undefined) throw ambiguous(`Both "${name.slice(0, 60)}" and "${other.slice(0, 60)}" are given.`);
+      if (other !== undefined) throw ambiguous(`Both "${shorten(name)}" and "${shorten(other)}" are given.`);
     }
     if (!FREE.has(name)) refuseBothSpellings(members[name]);
   }

@@ -2,6 +2,7 @@ import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
+import { ownText } from '../../base/lib/own-text.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
 import type { ConnectionType } from '../../base/model/connection.ts';
 import { canonicalPath } from './path.ts';
@@ -83,7 +84,8 @@ function absolute(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const url = ABSOLUTE_FORM.exec(head.rawTarget);
   const tls = SECURE_SCHEME.test(url?.[1] ?? '');
   // User info, a missing host and a port out of range are all not an authority.
-  const authority = parseAuthority(url?.[2] ?? '', tls ? HTTPS_PORT : HTTP_PORT);
+  // Hosts are kept, in lists of those met; the rest of a long target is not to stay with them.
+  const authority = parseAuthority(ownText(url?.[2] ?? ''), tls ? HTTPS_PORT : HTTP_PORT);
   if (url === null || authority === undefined) {
     throw new GatewayError('invalid_target', 'The request target is not an absolute URL of http, https, ws or wss with a plain host.');
   }

@@ -1,4 +1,5 @@
 import { isEventStream } from '../../base/catalogue/stream-types.ts';
+import { KnownNames } from '../../base/lib/known-names.ts';
 import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
 
 /** The head of an upstream's answer, ready to be passed on. */
@@ -37,18 +38,13 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
   };
 }
 
-/** Media types of the fields met before: providers have a handful of them. Emptied when full, so that no upstream can make it grow. */
-const mediaTypes = new Map<string, string>();
-const MAX_MEDIA_TYPES = 256;
-const MAX_KNOWN_LENGTH = 128;
+/** Media types of the fields met before: providers have a handful of them. */
+const MEDIA_TYPES = new KnownNames<string>(256, 128);
 
 function mediaTypeOf(field: string): string {
-  const known = mediaTypes.get(field);
-  if (known !== undefined) return known;
-  const mediaType = field.split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (field.length <= MAX_KNOWN_LENGTH) {
-    if (mediaTypes.size >= MAX_MEDIA_TYPES) mediaTypes.clear();
-    mediaTypes.set(field, mediaType);
-  }
-  return mediaType;
+  return MEDIA_TYPES.get(field) ?? MEDIA_TYPES.learn(field, readMediaType);
+}
+
+function readMediaType(field: string): string {
+  return field.split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }

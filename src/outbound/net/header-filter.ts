@@ -1,3 +1,5 @@
+import { KnownNames } from '../../base/lib/known-names.ts';
+
 /** What is left out of a forwarded request beyond the fixed rules. */
 export interface RequestFilterOptions {
   /** A value equal to it, alone or behind a scheme such as `Bearer`, never leaves. */
@@ -53,10 +55,7 @@ interface KnownName {
   readonly leavesResponse: boolean;
 }
 
-/** Spellings met before: folding a name costs more than finding it. Emptied when it is full, so that made-up names cannot fill it for good. */
-const KNOWN_NAMES = new Map<string, KnownName>();
-const MAX_KNOWN_NAMES = 2_048;
-const MAX_KNOWN_LENGTH = 64;
+const KNOWN_NAMES = new KnownNames<KnownName>();
 
 /** Tokens of this gateway (decision 3.21): four characters and `_`, told apart by the first one. */
 const OWN_TOKENS = ['gwk_', 'gwt_', 'mgk_', 'mcpk_'];
@@ -147,16 +146,13 @@ export function filterResponseTrailers(trailers: readonly string[]): readonly st
 }
 
 function knownName(name: string): KnownName {
-  const known = KNOWN_NAMES.get(name);
-  if (known !== undefined) return known;
+  return KNOWN_NAMES.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
+}
+
+function lookAt(name: string): KnownName {
   const lower = name.toLowerCase();
   const ours = lower.startsWith('proxy-') || lower.startsWith('x-gw-');
-  const fresh = { lower, leavesRequest: ours || REQUEST_DROPS.has(lower), leavesResponse: ours || RESPONSE_DROPS.has(lower) };
-  if (name.length <= MAX_KNOWN_LENGTH) {
-    if (KNOWN_NAMES.size >= MAX_KNOWN_NAMES) KNOWN_NAMES.clear();
-    KNOWN_NAMES.set(name, fresh);
-  }
-  return fresh;
+  return { lower, leavesRequest: ours || REQUEST_DROPS.has(lower), leavesResponse: ours || RESPONSE_DROPS.has(lower) };
 }
 
 /** Lower-case names that `Connection` fields nominate; undefined in the usual case that there are none. */

@@ -9,7 +9,16 @@ import type { SlowCounter } from './call.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { RequestBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
-import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS, TOO_LARGE } from './upstream-error.ts';
+import {
+  answerError,
+  type CallPhase,
+  callError,
+  ENDLESS_INTERIM,
+  MAX_INTERIM,
+  MAX_STATUS,
+  NO_STATUS,
+  TOO_LARGE,
+} from './upstream-error.ts';
 
 /** The connection that serves a call. */
 export interface Http2Lane {

@@ -1,5 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
+import { KnownNames } from '../../base/lib/known-names.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import type { Call } from './call.ts';
 import type { LaneOptions } from './lane.ts';
 import { absoluteForm, type ParentProxy } from './parent-proxy.ts';
@@ -23,9 +25,8 @@ const FRAMING_FIELDS: ReadonlySet<string> = new Set([
 /** Methods whose semantics expect a body, so that its absence is said, too (RFC 9110 §8.6). */
 const EXPECTS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH']);
 
-/** Spellings of names that may be sent. Emptied when it is full, so that made-up names cannot fill it for good. */
-const SENDABLE = new Set<string>();
-const MAX_SENDABLE = 2_048;
+/** Spellings of names that may be sent. */
+const SENDABLE = new KnownNames<true>();
 
 /** Value of Host. The default port of the scheme is left out, as every client does. */
 export function hostHeader({ authority, tls }: Pick<UpstreamCall, 'authority' | 'tls'>): string {
@@ -59,8 +60,8 @@ export function requestHead({ request }: Call, parent: ParentProxy | undefined, 
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';
     const value = headers[i + 1] ?? '';
-    if (!SENDABLE.has(name)) admitName(name, request);
-    if (NOT_A_VALUE.test(value)) throw unsendable(request, `invalid ${name} header`);
+    if (SENDABLE.get(name) === undefined) SENDABLE.learn(name, (own) => admitName(own, request));
+    if (NOT_A_VALUE.test(value)) throw unsendable(request, `invalid ${shorten(name)} header`);
     head += `${name}: ${value}\r\n`;
   }
   return head;
@@ -71,11 +72,10 @@ export function expectsBody(method: string): boolean {
   return EXPECTS_BODY.has(method);
 }
 
-function admitName(name: string, request: UpstreamCall): void {
+function admitName(name: string, request: UpstreamCall): true {
   if (!TOKEN.test(name)) throw unsendable(request, 'invalid header name');
-  if (FRAMING_FIELDS.has(name.toLowerCase())) throw unsendable(request, `${name} is written by the gateway itself`);
-  if (SENDABLE.size >= MAX_SENDABLE) SENDABLE.clear();
-  if (name.length <= 64) SENDABLE.add(name);
+  if (FRAMING_FIELDS.has(name.toLowerCase())) throw unsendable(request, `${shorten(name)} is written by the gateway itself`);
+  return true;
 }
 
 function unsendable({ authority }: UpstreamCall, reason: string): GatewayError {

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import { actionMethod } from '../../inbound/normalise/envelope-rules.ts';
 import { readIdentity } from '../../inbound/normalise/identity.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
@@ -41,7 +42,7 @@ function takeTarget(exchange: Exchange, { catalogue }: Pipeline): void {
   const { head } = exchange;
   // Upper case on every door, so that no rule about a method is passed by another spelling: h2 takes any.
   const method = actionMethod(head.method);
-  if (method === undefined) throw new GatewayError('invalid_request', `${head.method.slice(0, 32)} is not a method that is forwarded.`);
+  if (method === undefined) throw new GatewayError('invalid_request', `${shorten(head.method)} is not a method that is forwarded.`);
   exchange.method = method;
   const target = resolveTarget(head, catalogue);
   exchange.host = target.host;

@@ -2,6 +2,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { readAiBody } from '../../inbound/normalise/body.ts';
 import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '../../inbound/normalise/direct.ts';
+import { MAX_TEXT } from '../../inbound/normalise/envelope-rules.ts';
 import type { Exchange, SocketCall } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
 
@@ -93,5 +94,6 @@ function take(exchange: Exchange, { request, port, tls }: DirectRequest): void {
   exchange.stream = action.params['stream'] === true;
   exchange.headers = Object.entries(action.headers ?? {}).flat();
   const model = action.params['model'];
-  exchange.sendModel = typeof model === 'string' ? model : undefined;
+  // What is no name of a model is not recorded as one; where it would be sent it is refused.
+  exchange.sendModel = typeof model === 'string' && model.length <= MAX_TEXT ? model : undefined;
 }

@@ -1,13 +1,18 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { parseBasic } from '../../../src/base/lib/basic-credentials.ts';
 import { parseDuration } from '../../../src/base/lib/durations.ts';
+import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { KnownNames } from '../../../src/base/lib/known-names.ts';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { Lru } from '../../../src/base/lib/lru.ts';
 import { nearestName } from '../../../src/base/lib/nearest.ts';
 import { packageRoot, packageVersion } from '../../../src/base/lib/package-root.ts';
 import { compileRegex } from '../../../src/base/lib/regex.ts';
+import { shorten } from '../../../src/base/lib/shorten.ts';
 import { isWellFormed, toWellFormed } from '../../../src/base/lib/well-formed.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 
@@ -136,6 +141,58 @@ t.test('a log line is one JSON object with its level in words; lower levels are 
   });
   t.ok(log.isLevelEnabled('error'));
   t.notOk(silentLogger.isLevelEnabled('error'));
+});
+
+t.test('a log line of an error holds no more of it than people read', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => lines.push(line) } });
+  const cause = Object.assign(new Error('x'.repeat(1_000_000)), {
+    code: 'ECODE',
+    rawPacket: Buffer.alloc(60_000),
+    data: 'x'.repeat(60_000),
+  });
+  log.error({ err: cause }, 'broken');
+  log.error({ err: 'x'.repeat(1_000_000) }, 'thrown');
+  t.match(JSON.parse(lines[0] ?? ''), { err: { type: 'Error', code: 'ECODE', message: /^x+…$/, stack: /^Error: x+…$/ } });
+  for (const { length } of lines) t.ok(length < 20_000, `${length} characters`);
+});
+
+t.test('a text is shortened to its beginning, well-formed, and says so', async (t) => {
+  t.equal(shorten('a'.repeat(60)), 'a'.repeat(60));
+  t.equal(shorten('a'.repeat(61)), `${'a'.repeat(60)}…`);
+  t.equal(shorten('ab\u{1f600}', 3), 'ab\ufffd…', 'half a character is none');
+});
+
+t.test('an error is short, whatever it quotes, unless it is about what an operator wrote', async (t) => {
+  const details = Array.from({ length: 1_000 }, (_, n) => ({ path: `${n}${'p'.repeat(10_000)}`, message: 'm'.repeat(10_000), line: n }));
+  const error = new GatewayError('invalid_request', 'x'.repeat(1_000_000), { details });
+  t.ok(JSON.stringify(error.toBody()).length < 65_536);
+  t.equal(error.details?.length, 50);
+  t.match(error.details?.[0], { path: /^0p{127}…$/, line: 0 });
+  const verbose = new GatewayError('invalid_policy', 'x'.repeat(10_000), { details, verbose: true });
+  t.equal(verbose.message.length, 10_000);
+  t.same(verbose.details, details);
+});
+
+t.test('names that are remembered hold nothing of the heads that they came with', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const names = new KnownNames<string>();
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < 2_000; n += 1) {
+    const head = Buffer.from(`x-a-name-of-its-own-${n}: ${'v'.repeat(60_000)}`).toString('latin1');
+    const name = head.slice(0, head.indexOf(':'));
+    names.learn(name, (own) => own.toLowerCase());
+  }
+  collect();
+  const held = process.memoryUsage().heapUsed - before;
+  t.ok(held < 20_000_000, `${held} bytes are held of 120 MB`);
+  t.equal(names.get('x-a-name-of-its-own-7'), 'x-a-name-of-its-own-7');
+  for (let n = 0; n < 3_000; n += 1) names.learn(`n${n}`, (own) => own);
+  t.equal(names.get('x-a-name-of-its-own-7'), undefined, 'made-up names cannot fill it for good');
+  t.equal(names.learn('n'.repeat(65), (own) => own).length, 65);
+  t.equal(names.get('n'.repeat(65)), undefined, 'a long name is not remembered');
 });
 
 t.test('the pretty form is for people', async (t) => {

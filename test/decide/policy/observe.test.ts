@@ -67,6 +67,19 @@ t.test('a model that is no short text is content too', async (t) => {
   t.same(observe(policy, someFacts({ params: { model: { prompt: 'secret' }, stream: 'secret' } })), {});
 });
 
+t.test('of long texts and lists the beginning is kept', async (t) => {
+  const policy = policyOf(
+    bundleOf({
+      risk: [{ id: 'a', conditions: { 'action.target_path': 'x', 'action.headers_present': 'x' }, effect: { decision: 'allow' } }],
+    }),
+  );
+  const names = Array.from({ length: 500 }, (_, n) => `x-${n}-${'y'.repeat(100)}`);
+  t.same(observe(policy, someFacts({ target_path: `/${'x'.repeat(60_000)}`, header_names: new Set(names) })), {
+    'context.action.target_path': `/${'x'.repeat(2_047)}…`,
+    'context.action.headers_present': names.slice(0, 100).map((name) => `${name.slice(0, 60)}…`),
+  });
+});
+
 t.test('the final choice is asked of connectors, credentials and targets once more, and only a refusal stands', async (t) => {
   const policy = policyOf(
     bundleOf({

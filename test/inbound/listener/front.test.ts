@@ -149,6 +149,16 @@ t.test('a connection that asks for another protocol again and again holds no mor
   t.same(listeners(), before);
 });
 
+t.test('a request that asks for another protocol may have no more fields than others', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  const fields = Array.from({ length: 510 }, (_, n) => `X-${n}: 1\r\n`).join('');
+  const head = `POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\n${fields}Content-Length: 30\r\n\r\n`;
+  const answer = await exchange(t, listener.port, `${head}GET / HTTP/1.1\r\nHost: x\r\n\r\n`);
+  t.match(answer, /^HTTP\/1\.1 431 /);
+  t.equal(errorCode(answer), 'headers_too_large');
+  t.equal(arrivals.length, 0, 'nor is its body a request of its own');
+});
+
 t.test('a connection that asked for another protocol still hears of the end', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });

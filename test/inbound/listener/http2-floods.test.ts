@@ -342,7 +342,12 @@ t.test('trailers of a request count as its head does', async (t) => {
     frame(FRAME.headers, END_HEADERS | END_STREAM, stream, Buffer.alloc(times, AGAIN));
   socket.write(Buffer.concat([frame(FRAME.headers, END_HEADERS, 1, Buffer.concat([POST, DEAR])), dearHead(3, 1, 0), dearHead(5, 1, 0)]));
   while (mine.length < 3) await turn();
-  const [first, second] = mine.map(({ body }) => body.readAll(10).then(() => body.trailers.length, () => 'refused'));
+  const [first, second] = mine.map(({ body }) =>
+    body.readAll(10).then(
+      () => body.trailers.length,
+      () => 'refused',
+    ),
+  );
   socket.write(Buffer.concat([trailers(1, 15), trailers(3, 17)]));
   t.same([await first, await second], [30, 'refused']);
   while (!frames.some(({ type }) => type === FRAME.rstStream)) await once(socket, 'data');

@@ -98,6 +98,8 @@ t.test('of a query a record has the names only', async (t) => {
   t.equal(recordedPath('/x?key=secret&alt=sse'), '/x?key&alt');
   t.equal(recordedPath('/x?'), '/x');
   t.equal(pathOnly('/x?a?b'), '/x');
+  t.equal(recordedPath(`/${'x'.repeat(3_000)}`), `/${'x'.repeat(2_047)}…`, 'of a very long path the beginning');
+  t.equal(recordedPath(`/x?${'k'.repeat(3_000)}=secret`), `/x?${'k'.repeat(2_045)}…`);
 });
 
 t.test('the canonical path of a canonical path is itself, and holds nothing that is refused', async (t) => {
