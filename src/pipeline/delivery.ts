@@ -183,8 +183,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   abandon(): void {
     this.#held.giveBack();
-    this.#handle?.abort();
-    this.#finish();
+    this.#endCall();
   }
 
   get meter(): AnswerMeter | undefined {
@@ -298,8 +297,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
   #stop(): void {
     this.stopped = this.#followed?.reached;
-    this.#handle?.abort();
-    this.#finish();
+    this.#endCall();
   }
 
   /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */

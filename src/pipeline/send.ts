@@ -4,7 +4,7 @@ import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ReplySink } from '../base/model/arrival.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
-import { envelope, resultOf, type TraceFacts } from '../inbound/reply/envelope.ts';
+import { envelope, type TraceFacts, withResult } from '../inbound/reply/envelope.ts';
 import { governedHeaders, type Mark } from '../inbound/reply/governed-headers.ts';
 import { directRefusal, proxiedRefusal, type RefusalText } from '../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../outbound/connectors/refusal-body.ts';
@@ -39,8 +39,8 @@ export function errorShape(exchange: Exchange): Dialect['errorShape'] {
 
 /** The answered structured call: 200 with the upstream's status inside (decision 7.8). */
 export function sendEnvelope(exchange: Exchange, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
-  const answer = { ...envelope(record, traceFacts(exchange)), result: resultOf(head.status, head.mediaType, body) };
-  reply.sendWhole(200, governedHeaders(markOf(exchange, record.record_hash), JSON_TYPE), Buffer.from(JSON.stringify(answer)));
+  const answer = withResult(envelope(record, traceFacts(exchange)), { status: head.status, mediaType: head.mediaType, body });
+  reply.sendWhole(200, governedHeaders(markOf(exchange, record.record_hash), JSON_TYPE), answer);
 }
 
 /** A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6). */
@@ -77,10 +77,11 @@ export function sendReplay(exchange: Exchange, record: ExecutionRecord, kept: Ke
   }
   const { evaluated_at: evaluatedAt = record.created_at, ...attributes } = kept.trace;
   const facts = { evaluatedAt, originalModel: undefined, substitutedModel: undefined, attributes };
-  const body = result
-    ? { ...envelope(record, facts), ...(bytes ? { result: resultOf(result.upstream_status, result.content_type, bytes) } : {}) }
-    : directRefusal(record, keptRefusal(record, kept), facts);
-  reply.sendWhole(kept.status, governedHeaders(mark, [...JSON_TYPE, ...IS_REPLAY]), Buffer.from(JSON.stringify(body)));
+  const body =
+    result && bytes
+      ? withResult(envelope(record, facts), { status: result.upstream_status, mediaType: result.content_type, body: bytes })
+      : Buffer.from(JSON.stringify(result ? envelope(record, facts) : directRefusal(record, keptRefusal(record, kept), facts)));
+  reply.sendWhole(kept.status, governedHeaders(mark, [...JSON_TYPE, ...IS_REPLAY]), body);
 }
 
 function keptRefusal(

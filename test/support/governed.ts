@@ -42,7 +42,7 @@ export interface Governed {
     extra?: object,
     action?: object,
     headers?: Record<string, string>,
-  ): Promise<{ status: number; headers: Headers; body: Record<string, unknown> }>;
+  ): Promise<{ status: number; headers: Headers; body: Record<string, unknown>; text: string }>;
   /** The record that an answer names. */
   recordOf(answer: RawResponse): Promise<Record<string, unknown>>;
 }
@@ -86,7 +86,7 @@ export async function startGoverned(
       const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', headers, body: JSON.stringify(body) });
       const text = await response.text();
       const json = response.headers.get('content-type') === 'application/json';
-      return { status: response.status, headers: response.headers, body: json ? (JSON.parse(text) as Record<string, unknown>) : { text } };
+      return { status: response.status, headers: response.headers, body: json ? (JSON.parse(text) as Record<string, unknown>) : { text }, text };
     },
     recordOf: (answer) => gw.record(answer.headers['x-gw-record-id'] ?? ''),
   };

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+import { isJson } from '../../base/lib/json-check.ts';
 import {
   ACTION_RESPONSE_SCHEMA,
   type ActionResponse,
@@ -34,29 +36,30 @@ export function decisionTrace(record: ExecutionRecord, facts: TraceFacts): Decis
   };
 }
 
-/** The upstream's body inside an envelope: JSON as it is, other text as a string, anything else base64 (decision 7.8). */
-export function resultOf(status: number, mediaType: string, body: Uint8Array): NonNullable<ActionResponse['result']> {
-  if (body.length === 0) return { status_code: status };
-  const text = asUtf8(body);
-  if (text === undefined) return { status_code: status, body: Buffer.from(body).toString('base64'), body_encoding: 'base64' };
-  if (mediaType === 'application/json' || mediaType.endsWith('+json') || mediaType === '') {
-    try {
-      return { status_code: status, body: JSON.parse(text) as unknown };
-    } catch {
-      return { status_code: status, body: text };
-    }
-  }
-  return { status_code: status, body: text };
+/** The answer of an upstream that goes into an envelope. */
+export interface EnvelopedAnswer {
+  readonly status: number;
+  /** Lower case, without parameters. */
+  readonly mediaType: string;
+  readonly body: Uint8Array;
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+/**
+ * An envelope with the upstream's answer in it: JSON as it is, byte for byte and never parsed, other text as a string, anything else in base64 (decision 7.8). JSON that
+ * nests deeper than programs read is given as text.
+ */
+export function withResult(members: ActionResponse, { status, mediaType, body }: EnvelopedAnswer): Buffer {
+  const [kind, text] = body.length === 0 ? ['', ''] : bodyMember(mediaType, body);
+  const head = `${JSON.stringify(members).slice(0, -1)},"result":{"status_code":${status}${kind}`;
+  return Buffer.concat([Buffer.from(head), typeof text === 'string' ? Buffer.from(text) : text, Buffer.from('}}')]);
+}
 
-function asUtf8(body: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(body);
-  } catch {
-    return undefined;
-  }
+/** @returns what stands before the value, and the value as JSON */
+function bodyMember(mediaType: string, body: Uint8Array): readonly [string, string | Uint8Array] {
+  if (!isUtf8(body)) return [',"body_encoding":"base64","body":', JSON.stringify(Buffer.from(body).toString('base64'))];
+  const bytes = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+  const mayBeJson = mediaType === 'application/json' || mediaType.endsWith('+json') || mediaType === '';
+  return [',"body":', mayBeJson && isJson(bytes) ? bytes : JSON.stringify(Buffer.from(bytes).toString('utf8'))];
 }
 
 /** Members that every envelope has, refusals included. */

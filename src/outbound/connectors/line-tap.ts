@@ -51,7 +51,9 @@ export class LineTap implements StreamTap {
 
   get outcome(): 'open' | 'complete' | 'error' {
     if (this.#events.failed) return 'error';
-    return this.#events.done || (this.#ended && !this.#events.hasTerminal) ? 'complete' : 'open';
+    // A large event tells its name long before it is here to its end.
+    const isDone = this.#events.done && this.#picker === undefined;
+    return isDone || (this.#ended && !this.#events.hasTerminal) ? 'complete' : 'open';
   }
 
   get usage(): Usage | undefined {

@@ -267,6 +267,22 @@ t.test('no bytes make a tap throw, leave its chunk or change with the way they a
   );
 });
 
+t.test('a large terminal event ends its stream when it is whole, not when its name is known', async (t) => {
+  for (const [id, name, start] of [
+    ['openai_responses', 'response.completed', '{"type":"response.completed","response":{"x":"'],
+    ['anthropic_messages', 'message_stop', '{"type":"message_stop","y":{"x":"'],
+  ] as const) {
+    const tap = createStreamTap(dialect(id), 'text/event-stream');
+    t.not(tap.push(Buffer.from(`event: ${name}\ndata: ${start}`)), -1, 'its bytes are held from its name on');
+    for (let at = 0; at < 40; at++) tap.push(Buffer.alloc(16_384, 'x'));
+    t.equal(tap.outcome, 'open');
+    tap.push(Buffer.from('"}}\n'));
+    t.equal(tap.outcome, 'open');
+    tap.push(Buffer.from('\n'));
+    t.equal(tap.outcome, 'complete');
+  }
+});
+
 t.test('what a hostile upstream sends costs time in proportion to its length', async (t) => {
   const cases = {
     'one event of many lines': ['anthropic_messages', 'text/event-stream', 'data: {"typ\n'.repeat(20_000)],
