@@ -282,6 +282,7 @@ const suite = closed(
           description: { type: 'string' },
           ...GIVEN_POLICY,
           facts: FACTS,
+          spent_usd: LITERALS.money,
           rate_limited: { type: 'array', items: { type: 'string' } },
           unsupported: { type: 'boolean' },
           expect: closed(Object.fromEntries(EXPECTABLE.map((name) => [name, EXPECTED[name] ?? true])), { minProperties: 1 }),

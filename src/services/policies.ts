@@ -4,6 +4,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { foldersOf, hashTexts, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
@@ -181,6 +182,7 @@ export class PolicyService {
 
 function logLoaded(log: Logger, { bundle_id, version, source, content_hash, policy }: ActivePolicy, { dir, addons }: PolicyFolder): void {
   log.info({ bundle_id, version, source, content_hash, rules: policy.ruleCount }, 'policy bundle loaded');
+  if (policy.unusedFiles.length > 0) log.warn({ dir, files: policy.unusedFiles }, unusedFilesMessage(policy.unusedFiles));
   const read = new Set(policy.layers.flatMap((layer) => layer.rules.map((rule) => rule.file)));
   if (source === 'api' || !addons.length || addons.some(({ file }) => read.has(file))) return;
   log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');

@@ -6,6 +6,7 @@ import type { ShadowTrace } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
+import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
@@ -66,8 +67,9 @@ export class ShadowPolicy {
       this.#loadedAt = clock.now();
       this.#error = undefined;
       this.#failureLogged = false;
-      const { bundle_id, version, ruleCount } = this.#policy;
+      const { bundle_id, version, ruleCount, unusedFiles } = this.#policy;
       log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
+      if (unusedFiles.length > 0) log.warn({ path, files: unusedFiles }, unusedFilesMessage(unusedFiles));
       events.policyLoad({ bundle: 'shadow', trigger, result: 'loaded' });
     } catch (error) {
       const message = messageOf(error);

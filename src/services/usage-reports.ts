@@ -2,16 +2,8 @@ import type { RecordedDecision } from '../base/model/decision.ts';
 import { counterPages } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
-
-export const HOUR_MS = 3_600_000;
-
-/** Sums over action records. Money in pico-dollars. */
-export interface Usage {
-  readonly requests: bigint;
-  readonly tokensIn: bigint;
-  readonly tokensOut: bigint;
-  readonly costPico: bigint;
-}
+import { usageInPart } from './edge-hours.ts';
+import { HOUR_MS, NO_USAGE, plus, sumUsage, type Usage } from './usage-sums.ts';
 
 /** What one workload of an org used of one connector in a month; the connector is empty for calls that were refused before one was chosen. */
 export interface MonthlyUsage extends Usage {
@@ -20,18 +12,17 @@ export interface MonthlyUsage extends Usage {
   readonly connectorId: string;
 }
 
-export const NO_USAGE: Usage = { requests: 0n, tokensIn: 0n, tokensOut: 0n, costPico: 0n };
-
-/** Adds up some rows of usage. */
-export function sumUsage(rows: Iterable<Usage>): Usage {
-  let sum = NO_USAGE;
-  for (const row of rows) sum = plus(sum, row);
-  return sum;
+/** What an org used between two times. */
+export interface UsageBetween {
+  /** What was counted; where the records of an edge hour are not there any more it begins, or ends, with that whole hour. */
+  readonly from: number;
+  readonly to: number;
+  readonly decisions: ReadonlyMap<RecordedDecision, Usage>;
 }
 
 /**
- * Numbers for people, from the counters that are committed with the records: no record is read, so an answer costs the same whatever the store holds, and it
- * equals a recount to the last digit.
+ * Numbers for people, from the counters that are committed with the records, so that an answer costs the same whatever the store holds, and equals a recount to the last
+ * digit. Records are read of the hours alone in the middle of which a range begins or ends.
  */
 export class UsageReports {
   readonly #store: Store;
@@ -42,10 +33,39 @@ export class UsageReports {
 
   /**
    * Usage of an org by decision; decisions that nobody met are left out.
-   * @param from milliseconds since the epoch, the beginning of an hour
-   * @param to the same, exclusive
+   * @param from milliseconds since the epoch
+   * @param to the same, exclusive; behind `now` nothing is
    */
-  async byDecision(orgId: string, from: number, to: number): Promise<ReadonlyMap<RecordedDecision, Usage>> {
+  async byDecision(orgId: string, from: number, to: number, now: number): Promise<UsageBetween> {
+    const [first, last] = [startOfHour(from), startOfHour(to)];
+    if (first === last) return this.#inOneHour(orgId, { hour: first, from, to, now });
+    const head = from === first ? undefined : await this.#part(orgId, { hour: first, from, to: first + HOUR_MS, now });
+    const hasTail = to !== last && to < now;
+    const tail = hasTail ? await this.#part(orgId, { hour: last, from: last, to, now }) : undefined;
+    // A part that cannot be told is counted with the whole of its hour.
+    const start = head ? first + HOUR_MS : first;
+    const end = to === last || tail ? last : last + HOUR_MS;
+    const middle = await this.#wholeHours(orgId, start, end);
+    return {
+      from: head ? from : first,
+      to: hasTail && !tail ? end : to,
+      decisions: added([head, middle, tail]),
+    };
+  }
+
+  async #inOneHour(orgId: string, part: Part): Promise<UsageBetween> {
+    const { hour, from, to } = part;
+    const decisions = await this.#part(orgId, part);
+    if (decisions) return { from, to, decisions };
+    return { from: hour, to: hour + HOUR_MS, decisions: await this.#wholeHours(orgId, hour, hour + HOUR_MS) };
+  }
+
+  async #part(orgId: string, part: Part): Promise<ReadonlyMap<RecordedDecision, Usage> | undefined> {
+    const whole = await this.#wholeHours(orgId, part.hour, part.hour + HOUR_MS);
+    return whole.size === 0 ? whole : usageInPart(this.#store, orgId, part, sumUsage(whole.values()));
+  }
+
+  async #wholeHours(orgId: string, from: number, to: number): Promise<ReadonlyMap<RecordedDecision, Usage>> {
     const sums = new Map<RecordedDecision, Usage>();
     let end = from;
     for (let at = from; at < to; at = end) {
@@ -102,21 +122,30 @@ export class UsageReports {
   }
 }
 
+/** A part of one hour. */
+interface Part {
+  readonly hour: number;
+  readonly from: number;
+  readonly to: number;
+  readonly now: number;
+}
+
+function added(parts: readonly (ReadonlyMap<RecordedDecision, Usage> | undefined)[]): ReadonlyMap<RecordedDecision, Usage> {
+  const sums = new Map<RecordedDecision, Usage>();
+  for (const part of parts) for (const [decision, usage] of part ?? []) sums.set(decision, plus(sums.get(decision) ?? NO_USAGE, usage));
+  return sums;
+}
+
+function startOfHour(time: number): number {
+  return Math.floor(time / HOUR_MS) * HOUR_MS;
+}
+
 function usageOf(amounts: CounterRow['amounts']): Usage {
   return {
     requests: amounts['requests'] ?? 0n,
     tokensIn: amounts['tokens_in'] ?? 0n,
     tokensOut: amounts['tokens_out'] ?? 0n,
     costPico: amounts['cost_pico'] ?? 0n,
-  };
-}
-
-function plus(a: Usage, b: Usage): Usage {
-  return {
-    requests: a.requests + b.requests,
-    tokensIn: a.tokensIn + b.tokensIn,
-    tokensOut: a.tokensOut + b.tokensOut,
-    costPico: a.costPico + b.costPico,
   };
 }
 

@@ -5,7 +5,7 @@
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
 import { closing, failures, retention } from './storage-life.ts';
 import { entitiesAndCounters } from './storage-values.ts';
-import { add, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
+import { add, EPOCH, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
 
 /** Runs the whole suite; `open` gives a new empty store and cleans up by itself. */
 export async function storageContract(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
@@ -184,6 +184,29 @@ async function reads(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise
             'later records have larger positions',
           );
         }
+      }
+    }
+  });
+
+  await t.test('since a time there are the records that were committed then or later, in their order, page by page', async (t) => {
+    const under = await open(t);
+    const all = Array.from({ length: 60 }, (_, n) => makeRecord(n + 1, { pad: 500 }));
+    for (const [n, record] of all.entries()) {
+      await under.store.commit(record, []);
+      if (n % 4 === 0) await under.store.commit(undefined, [add('between', { n: 1n })]);
+    }
+    t.type(await rejection(under.store.records({ since: 1, limit: 1, newestFirst: true })), TypeError);
+    for await (const store of states(under, 'reopen')) {
+      for (const since of [0, EPOCH + 1, EPOCH + 2, EPOCH + 31, EPOCH + 60, EPOCH + 61]) {
+        const want = all.filter(({ committed_at: at }) => at >= since).map(({ text }) => text);
+        t.strictSame(await texts(store, { since, limit: 500 }), want, `${since - EPOCH}`);
+        const walked: string[] = [];
+        let page = await store.records({ since, limit: 7 });
+        while (page.length > 0) {
+          walked.push(...page.map(({ text }) => text));
+          page = await store.records({ since, limit: 7, after: page.at(-1)?.position ?? '' });
+        }
+        t.strictSame(walked, want, `${since - EPOCH}, by sevens`);
       }
     }
   });

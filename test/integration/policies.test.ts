@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
+import { createLogger } from '../../src/base/lib/log.ts';
 import { PolicyService } from '../../src/services/policies.ts';
 import { bundleOf, type Governed, startGoverned } from '../support/governed.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -65,10 +66,7 @@ t.test('the trace of a record names layer and level of each matched rule, what w
   });
 });
 
-/**
- * Three rules that must come from one bundle: what they leave is in the record, in the request that is forwarded, and in the second look at targets, which
- * refuses a mark that another bundle made.
- */
+/** Three rules that must come from one bundle: what they leave is in the record and in the request that is forwarded. */
 const marked = (mark: string) =>
   bundleOf(`  targets:
     - {id: allow.${mark}, when: {field: context.action.target_host, in: [api.openai.com, api.mistral.ai]}, effect: {decision: allow}}
@@ -76,6 +74,35 @@ const marked = (mark: string) =>
   transforms:
     - {id: mark.${mark}, effect: {mutations: [{key: action.params.user, value: ${mark}}]}}
 `).replace('version: "7"', `version: ${mark}`);
+
+t.test('files that a bundle names beside inline rules do not count, and that is said wherever it is loaded', async (t) => {
+  const both = (version: string) =>
+    `schema: gw.policy_bundle.v1\nbundle_id: both\nversion: "${version}"\nfiles: [rules/a.yaml, rules/b.yaml]\ninline_rules: {targets: [{id: all, effect: {decision: allow}}]}\n`;
+  const rules = (id: string) => `schema: gw.rule_file.v1\nlayer: risk\nrules: [{id: ${id}, effect: {decision: deny}}]\n`;
+  const folder = someFolder(t);
+  folder.write('bundle.yaml', both('1'));
+  folder.write('rules/a.yaml', rules('a'));
+  folder.write('rules/b.yaml', rules('b'));
+  const lines: string[] = [];
+  const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const { gw, execute } = await startGoverned(t, { log, env: { GW_POLICIES_DIR: folder.dir } });
+  const message = 'the bundle has inline_rules, which count alone: the rules in rules/a.yaml, rules/b.yaml do not';
+  const warned = () => lines.splice(0).filter((line) => (JSON.parse(line) as { msg: string }).msg === message).length;
+  const warnings = [{ path: 'files', code: 'files_do_not_count', message, files: ['rules/a.yaml', 'rules/b.yaml'] }];
+  t.equal(warned(), 1, 'at start');
+  t.match(await gw.admin('GET', '/v1/admin/policies'), { status: 200, body: { version: '1', warnings } });
+  folder.write('bundle.yaml', both('2'));
+  t.match(await gw.admin('POST', '/v1/admin/policies/reload'), { status: 200, body: { version: '2', warnings } });
+  t.equal(warned(), 1, 'on reload');
+  t.match(await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: both('3') }), {
+    status: 200,
+    body: { version: '3', source: 'api', warnings },
+  });
+  t.equal(warned(), 1, 'when it is put');
+  t.equal((await execute()).status, 200);
+  const { body } = await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: both('4').replace(/^files.*\n/m, '') });
+  t.notOk('warnings' in (body as object), 'nothing to warn of');
+});
 
 t.test('while bundles are swapped under load, every request is decided by one of them from beginning to end', async (t) => {
   const folder = someFolder(t);

@@ -1,6 +1,15 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
-import { type BundleHeader, type BundleShape, type LayerNode, type PolicyText, type RuleNode, readBundle, readRuleFile } from './bundle.ts';
+import {
+  type BundleHeader,
+  type BundleShape,
+  type FileList,
+  type LayerNode,
+  type PolicyText,
+  type RuleNode,
+  readBundle,
+  readRuleFile,
+} from './bundle.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
@@ -19,7 +28,7 @@ import type { Level } from './verdict.ts';
 
 export interface PolicyInput {
   readonly bundle: PolicyText;
-  /** Texts of the rule files by the names that the bundle's `files` uses. Undefined for a bundle that came by API, where `files` is a mistake (decision 5.6). */
+  /** Texts of the rule files by the names that the bundle's `files` uses. Undefined for a bundle that came by API, where `files` is a mistake (decision 5.6) unless there are `inline_rules`, beside which it never counts. */
   readonly files?: ReadonlyMap<string, string> | undefined;
   /** Rule files that count when the bundle has neither `inline_rules` nor `files`; none for a bundle that came by API (decision 5.1). */
   readonly addons?: readonly PolicyText[];
@@ -47,9 +56,9 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
 }
 
 /** As {@link compilePolicy}, of what has been read. */
-export function compileRead({ problems, header, levels }: ReadPolicy): PolicyResult {
+export function compileRead({ problems, header, levels, unused }: ReadPolicy): PolicyResult {
   if (problems.found) return { errors: problems.sorted() };
-  return { policy: assemble(header, levels.at(-1) ?? NO_LAYERS) };
+  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS), unusedFiles: unused?.names.map(({ name }) => name) ?? [] } };
 }
 
 /** What the texts say, before it is compiled. */
@@ -60,6 +69,8 @@ export interface ReadPolicy {
   readonly levels: readonly Layers[];
   /** Rules of overlays that say `disabled` of a rule that is not there. */
   readonly idle: readonly Rule[];
+  /** What the bundle names under `files` beside `inline_rules`, which count alone. */
+  readonly unused: FileList | undefined;
 }
 
 /** Reads a bundle with its overlays; not to be used when it has problems. */
@@ -88,15 +99,20 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
     levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader, idle));
   }
-  return { problems, header, levels, idle };
+  return { problems, header, levels, idle, unused: base && unusedFiles(base) };
+}
+
+function unusedFiles({ inline, files }: BundleShape): FileList | undefined {
+  return inline !== undefined && files !== undefined && files.names.length > 0 ? files : undefined;
 }
 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
 function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems): readonly LayerNode[] {
-  if (bundle.files !== undefined && input.files === undefined) {
+  // Whoever puts files beside inline rules that hold nothing means the files.
+  if (bundle.files !== undefined && input.files === undefined && (bundle.inline ?? []).length === 0) {
     const { node, place } = bundle.files;
     problems.add(place, node, 'files_not_allowed', 'a bundle that is put holds its rules under inline_rules');
-    return bundle.inline ?? [];
+    return [];
   }
   if (bundle.inline !== undefined) return bundle.inline;
   const texts: PolicyText[] = [];
@@ -161,7 +177,7 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function assemble(header: BundleHeader, layers: Layers): CompiledPolicy {
+function assemble(header: BundleHeader, layers: Layers): Omit<CompiledPolicy, 'unusedFiles'> {
   const compiled = [...layers.keys()].sort(compareLayers).map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])]));
   const rules = compiled.flatMap((layer) => layer.rules);
   const fields = fieldsOf(rules.map((rule) => rule.condition));

@@ -55,4 +55,6 @@ export interface CompiledPolicy {
   /** Their names with the leading `context.`, sorted. */
   readonly fieldsRead: readonly string[];
   readonly ruleCount: number;
+  /** Names under `files` that do not count, since the bundle has `inline_rules` (specification, "Policy bundle"). */
+  readonly unusedFiles: readonly string[];
 }

@@ -1,5 +1,5 @@
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
-import { FIELD_NAMES, type Field, resolveField } from './fields.ts';
+import { type Field, namesNear, resolveField } from './fields.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
 import type { LiteralContext } from './literals.ts';
 import type { Place, Problems } from './problems.ts';
@@ -215,9 +215,7 @@ function readFieldName(node: YamlNode, place: Place, problems: Problems): Field 
   if (path === undefined) return undefined;
   const field = resolveField(path);
   if (field !== undefined) return field;
-  const prefix = path.startsWith('context.') ? 'context.' : '';
-  const known = FIELD_NAMES.map((name) => prefix + name);
-  problems.unknown(place, node, 'unknown_field', 'field', path, known);
+  problems.unknown(place, node, 'unknown_field', 'field', path, namesNear(path));
   return undefined;
 }
 

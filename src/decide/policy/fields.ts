@@ -106,6 +106,8 @@ const OPEN_ROOTS: readonly { readonly root: string; readonly field: (suffix: str
 
 const BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
 
+const PREFIX = 'context.';
+
 /** Every closed name and open root, without `context.`; for hints and the reference page. */
 export const FIELD_NAMES: readonly string[] = [
   ...FIELDS.map((field) => field.name),
@@ -116,6 +118,12 @@ export const FIELD_NAMES: readonly string[] = [
   'action.header.<name>',
 ];
 
+/** The names that an unknown one is compared with: spelt as it is, and with the prefix where that itself may be misspelt. */
+export function namesNear(path: string): readonly string[] {
+  const whole = FIELD_NAMES.map((name) => `${PREFIX}${name}`);
+  return path.startsWith(PREFIX) ? whole : [...FIELD_NAMES, ...whole];
+}
+
 /** A name of the table with its field; of an open root the field of a sample. */
 export function namedField(name: string): Field | undefined {
   return resolveField(name.replace(/<[^>]*>$/, 'x'));
@@ -123,7 +131,7 @@ export function namedField(name: string): Field | undefined {
 
 /** The field of a path, with or without the leading `context.`; undefined when the table has none. */
 export function resolveField(path: string): Field | undefined {
-  const name = path.startsWith('context.') ? path.slice('context.'.length) : path;
+  const name = path.startsWith(PREFIX) ? path.slice(PREFIX.length) : path;
   const known = BY_NAME.get(Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name);
   if (known !== undefined) return known;
   for (const { root, field } of OPEN_ROOTS) {

@@ -5,7 +5,7 @@ import { nearestName } from '../../base/lib/nearest.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
-import { FIELD_NAMES, type Field, type FieldType, isRecord, resolveField } from './fields.ts';
+import { type Field, type FieldType, isRecord, namesNear, resolveField } from './fields.ts';
 import type { CallCost } from './judge-caps.ts';
 import type { Mutation } from './verdict.ts';
 
@@ -158,7 +158,7 @@ function giveFact(facts: Facts, path: string, value: unknown): readonly FactMist
   if (Object.hasOwn(WHOLE, name))
     return isRecord(value) ? (WHOLE[name]?.(facts, value, path) ?? []) : [{ path, message: `${name} is a map` }];
   const field = resolveField(name);
-  if (field === undefined) return isRecord(value) ? giveFacts(facts, value, path) : [unknownField(path, name)];
+  if (field === undefined) return isRecord(value) ? giveFacts(facts, value, path) : [unknownField(path)];
   const { read, expected } = READERS[field.type];
   const fact = value === null ? undefined : read(value, field);
   if (value !== null && fact === undefined) return [{ path, message: `${field.name} is ${expected}` }];
@@ -166,8 +166,8 @@ function giveFact(facts: Facts, path: string, value: unknown): readonly FactMist
   return [];
 }
 
-function unknownField(path: string, name: string): FactMistake {
-  const nearest = nearestName(name, FIELD_NAMES);
+function unknownField(path: string): FactMistake {
+  const nearest = nearestName(path, namesNear(path));
   return { path, message: `unknown field "${path}"`, ...(nearest === undefined ? {} : { hint: `did you mean "${nearest}"?` }) };
 }
 

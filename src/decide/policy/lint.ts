@@ -3,6 +3,7 @@ import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
+import type { FileList } from './bundle.ts';
 import type { Layers, ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
@@ -29,11 +30,12 @@ export const LINT_CODES = [
   'text_not_boolean',
   'empty_list',
   'disables_nothing',
+  'files_do_not_count',
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
 /** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
-export function lintPolicy({ levels, idle }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+export function lintPolicy({ levels, idle, unused }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
@@ -49,7 +51,19 @@ export function lintPolicy({ levels, idle }: ReadPolicy, policy: CompiledPolicy)
       warnings.push(warning(rule, rule.node, 'unreachable_rule', why, 'remove the rule, or change its priority or condition'));
   }
   warnings.push(...gateChanges(levels), ...idle.map(disablesNothing));
+  if (unused !== undefined) warnings.push(filesDoNotCount(unused));
   return sortByPlace(warnings);
+}
+
+/** What people are told of the files that a bundle names beside `inline_rules`. */
+export function unusedFilesMessage(files: readonly string[]): string {
+  return `the bundle has inline_rules, which count alone: the rules in ${files.join(', ')} do not`;
+}
+
+function filesDoNotCount({ node, place, names }: FileList): ErrorDetail {
+  const message = unusedFilesMessage(names.map(({ name }) => name));
+  const hint = 'move the inline rules into a file, or take files: away';
+  return { path: place.path, message, file: place.file, line: node.line, column: node.column, code: 'files_do_not_count', hint };
 }
 
 /** A misspelt id leaves the rule that is meant in force. */
@@ -262,9 +276,14 @@ function gateChanges(levels: readonly Layers[]): readonly ErrorDetail[] {
   );
 }
 
+/** In one level a single allow beside refusals may be meant as an exemption from them; one that ranks below all of them exempts from nothing. */
 function turnsIntoAllowList(now: readonly Rule[], allowing: readonly Rule[], before: ReadonlyMap<string, Rule> | undefined): boolean {
-  if (before === undefined)
-    return allowing.length === 1 && now.some(({ effects }) => effects.decision !== undefined && !permits(effects.decision));
+  if (before === undefined) {
+    const [only] = allowing;
+    const exempts = ({ effects, priority }: Rule): boolean =>
+      effects.decision !== undefined && !permits(effects.decision) && only !== undefined && priority <= only.priority;
+    return allowing.length === 1 && now.some(exempts);
+  }
   const allowed = [...before.values()].some(({ effects }) => effects.decision !== undefined && permits(effects.decision));
   return before.size > 0 && !allowed;
 }

@@ -51,6 +51,15 @@ export class StoreError extends Error {
   }
 }
 
+/** Which records a page holds. */
+export interface RecordPage {
+  readonly after?: string;
+  readonly limit: number;
+  readonly newestFirst?: boolean;
+  /** Milliseconds since the epoch. */
+  readonly since?: number;
+}
+
 export interface Store {
   /**
    * Commits atomically, effects in their order. The promise MUST resolve only when the commit is stored and MUST reject (`record_store_unavailable`) when
@@ -68,9 +77,9 @@ export interface Store {
   /**
    * Records in commit order; `after` is exclusive, `limit` at least 1. `newestFirst` walks backwards from `after` or from the end. A position stays valid
    * when its record is removed: forwards the page begins at the oldest record left, backwards it is empty. A position that the store never gave out MUST
-   * reject (`invalid_request`).
+   * reject (`invalid_request`). With `since` records that were committed before it are left out; a driver MUST NOT read all of them to find the others. Forwards only.
    */
-  records(page: { readonly after?: string; readonly limit: number; readonly newestFirst?: boolean }): Promise<readonly StoredRecord[]>;
+  records(page: RecordPage): Promise<readonly StoredRecord[]>;
 
   /** A copy of the entity's value; undefined when there is none. */
   get(space: string, key: string): Promise<unknown>;

@@ -1,7 +1,15 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { type CounterRow, type Effect, type RecordCommit, type Store, type StoredRecord, StoreError } from '../contract/store.ts';
+import {
+  type CounterRow,
+  type Effect,
+  type RecordCommit,
+  type RecordPage,
+  type Store,
+  type StoredRecord,
+  StoreError,
+} from '../contract/store.ts';
 import { CommitQueue, unavailable } from './commit-queue.ts';
 import { type Counters, decodeTotals } from './counters.ts';
 import type { Files } from './files.ts';
@@ -12,7 +20,7 @@ import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
-import { corruptFrame, onSegment, type PageQuery, recordPage } from './record-pages.ts';
+import { corruptFrame, onSegment, recordPage } from './record-pages.ts';
 import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
@@ -103,7 +111,7 @@ export class EmbeddedStore implements Store {
     return this.#record('hash', ROW.recordHash, recordHash, frameRecordHash);
   }
 
-  async records(page: PageQuery): Promise<readonly StoredRecord[]> {
+  async records(page: RecordPage): Promise<readonly StoredRecord[]> {
     this.#mustBeOpen();
     return recordPage(this.#parts.segments, page);
   }

@@ -1,25 +1,20 @@
 import type { FileHandle } from 'node:fs/promises';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import { type StoredRecord, StoreError } from '../contract/store.ts';
+import { type RecordPage, type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readBytes, readFrame, walkFrames, withFile } from './segment-reader.ts';
 import type { Segments } from './segments.ts';
 
-export interface PageQuery {
-  readonly after?: string;
-  readonly limit: number;
-  readonly newestFirst?: boolean;
-}
-
 const CHUNK_BYTES = 128 * 1024;
 
 /** Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends each frame. */
-export async function recordPage(segments: Segments, query: PageQuery): Promise<readonly StoredRecord[]> {
-  const { limit, newestFirst = false } = query;
+export async function recordPage(segments: Segments, query: RecordPage): Promise<readonly StoredRecord[]> {
+  const { limit, newestFirst = false, since = Number.NEGATIVE_INFINITY } = query;
   if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
+  if (newestFirst && query.since !== undefined) throw new TypeError('A page that goes backwards begins at no time');
   const { first, last } = segments;
   let after = query.after === undefined ? undefined : knownPosition(query.after, last);
   if (after && after.segment < first) {
@@ -30,7 +25,8 @@ export async function recordPage(segments: Segments, query: PageQuery): Promise<
   const step = newestFirst ? -1 : 1;
   let segment = after?.segment ?? (newestFirst ? last : first);
   for (; segment >= segments.first && segment <= last && page.length < limit; segment += step) {
-    await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst }, page);
+    if ((segments.get(segment)?.newest ?? since) < since) continue;
+    await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst, since }, page);
   }
   return page;
 }
@@ -40,7 +36,7 @@ async function segmentPage(
   segments: Segments,
   segment: number,
   after: number | undefined,
-  { limit, newestFirst }: { readonly limit: number; readonly newestFirst: boolean },
+  { limit, newestFirst, since }: { readonly limit: number; readonly newestFirst: boolean; readonly since: number },
   page: StoredRecord[],
 ): Promise<void> {
   const end = segments.get(segment)?.end ?? SEGMENT_HEADER_BYTES;
@@ -48,7 +44,7 @@ async function segmentPage(
   await onSegment(segments, segment, async (file) => {
     const behind = after === undefined ? SEGMENT_HEADER_BYTES : after + (await lengthAt(file, after, end));
     if (newestFirst) await backwards(file, segment, after ?? end, limit, page);
-    else await forwards(file, segment, behind, end, limit, page);
+    else await forwards(file, segment, { behind, end, limit, since }, page);
   });
 }
 
@@ -83,12 +79,17 @@ async function lengthAt(file: FileHandle, offset: number, end: number): Promise<
   return frame.length;
 }
 
-async function forwards(file: FileHandle, segment: number, from: number, end: number, limit: number, page: StoredRecord[]): Promise<void> {
-  let at = from;
+async function forwards(
+  file: FileHandle,
+  segment: number,
+  { behind, end, limit, since }: { readonly behind: number; readonly end: number; readonly limit: number; readonly since: number },
+  page: StoredRecord[],
+): Promise<void> {
+  let at = behind;
   let chunk = Math.min(CHUNK_BYTES, 8 * 1024 * (limit - page.length));
   while (at < end && page.length < limit) {
     const stop = await walkFrames(file, at, Math.min(end, at + chunk), (frame, offset) => {
-      push(page, frame, segment, offset);
+      if (frame.committedAt >= since) push(page, frame, segment, offset);
       return page.length >= limit;
     });
     if (stop === at) {

@@ -1,10 +1,11 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import { permits, type RecordedDecision, severityOf } from '../../base/model/decision.ts';
-import { sumUsage, type Usage, type UsageReports } from '../../services/usage-reports.ts';
+import type { UsageBetween, UsageReports } from '../../services/usage-reports.ts';
+import { sumUsage } from '../../services/usage-sums.ts';
 import { QueryMembers } from '../http/query-members.ts';
 import type { Route } from '../http/route.ts';
-import { type ReportRange, reportRange } from './report-query.ts';
+import { reportRange } from './report-query.ts';
 
 export interface ReportRouteOptions {
   readonly reports: UsageReports;
@@ -13,9 +14,8 @@ export interface ReportRouteOptions {
   readonly defaultOrg: string;
 }
 
-interface Asked extends ReportRange {
+interface Asked extends UsageBetween {
   readonly orgId: string;
-  readonly decisions: ReadonlyMap<RecordedDecision, Usage>;
 }
 
 /** The dashboard (specification, "Gateway admin API"; decisions 8.10, 8.13). */
@@ -23,16 +23,17 @@ export function dashboardRoutes({ reports, clock, defaultOrg }: ReportRouteOptio
   const ask = async (parameters: URLSearchParams): Promise<Asked> => {
     const query = new QueryMembers(parameters, ['org_id', 'from', 'to']);
     const orgId = query.id('org_id') ?? defaultOrg;
-    const range = reportRange(query, clock.now());
+    const now = clock.now();
+    const { from, to } = reportRange(query, now);
     query.check();
-    return { orgId, ...range, decisions: await reports.byDecision(orgId, range.from, range.to) };
+    return { orgId, ...(await reports.byDecision(orgId, from, to, now)) };
   };
   return [
     {
       method: 'GET',
       path: '/v1/dashboard/summary',
       auth: 'admin',
-      summary: 'Requests, tokens and cost of an org; `org_id`, `from`, `to` (default: the last 24 hours, in full hours).',
+      summary: 'Requests, tokens and cost of an org; `org_id`, `from`, `to` (default: the last 24 hours).',
       handle: async ({ query }) => ({ status: 200, json: summaryOf(await ask(query)) }),
     },
     {

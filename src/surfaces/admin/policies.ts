@@ -1,12 +1,25 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { unusedFilesMessage } from '../../decide/policy/lint.ts';
 import type { ActivePolicy, PolicyService } from '../../services/policies.ts';
 import type { ShadowPolicy } from '../../services/shadow-policy.ts';
 import type { Route } from '../http/route.ts';
 
 function shown(active: ActivePolicy, shadow: ShadowPolicy | undefined): unknown {
-  const { bundle_id, version, source, loaded_at } = active;
-  return { bundle_id, version, source, loaded_at: timestamp(loaded_at), ...(shadow === undefined ? {} : { shadow: shownShadow(shadow) }) };
+  const { bundle_id, version, source, loaded_at, policy } = active;
+  return {
+    bundle_id,
+    version,
+    source,
+    loaded_at: timestamp(loaded_at),
+    ...(policy.unusedFiles.length === 0 ? {} : { warnings: [unusedFiles(policy.unusedFiles)] }),
+    ...(shadow === undefined ? {} : { shadow: shownShadow(shadow) }),
+  };
+}
+
+/** As `gw policy check` says it. */
+function unusedFiles(files: readonly string[]): unknown {
+  return { path: 'files', code: 'files_do_not_count', message: unusedFilesMessage(files), files };
 }
 
 function shownShadow(shadow: ShadowPolicy): unknown {

@@ -1,6 +1,6 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseDate, parseTime } from '../../base/lib/rfc3339.ts';
-import { HOUR_MS } from '../../services/usage-reports.ts';
+import { HOUR_MS } from '../../services/usage-sums.ts';
 import type { QueryMembers } from '../http/query-members.ts';
 
 const DAY_MS = 24 * HOUR_MS;
@@ -10,7 +10,7 @@ const LONGEST_MS = 3_660 * DAY_MS;
 const LAST_MS = Date.UTC(9999, 11, 31);
 const PERIOD = /^\d{4}-(?:0[1-9]|1[0-2])$/;
 
-/** Milliseconds since the epoch, both at the beginning of an hour; `to` is exclusive. */
+/** Milliseconds since the epoch; `to` is exclusive. */
 export interface ReportRange {
   readonly from: number;
   readonly to: number;
@@ -18,14 +18,14 @@ export interface ReportRange {
 
 /**
  * The range of `from` and `to`: RFC 3339 times or UTC days, of which `to` names the last one. Without `to` it ends now, without `from` it begins 24 hours
- * before its end. Both are moved outward to the full hour, which is what usage is kept by.
+ * before its end.
  */
 export function reportRange(query: QueryMembers, now: number): ReportRange {
   const to = timeOf(query, 'to', DAY_MS) ?? now;
   const from = timeOf(query, 'from', 0) ?? to - DAY_MS;
   if (from >= to) query.problem('from', 'must be before to, which is now when it is not given');
   else if (to - from > LONGEST_MS) query.problem('from', 'must be at most ten years before to');
-  return { from: Math.floor(from / HOUR_MS) * HOUR_MS, to: Math.ceil(to / HOUR_MS) * HOUR_MS };
+  return { from, to };
 }
 
 /** @param dayLength what is added to a plain day: `to` includes it */

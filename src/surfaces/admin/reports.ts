@@ -1,5 +1,6 @@
 import { usdFromPico } from '../../base/lib/money.ts';
-import { type MonthlyUsage, NO_USAGE, sumUsage, type Usage } from '../../services/usage-reports.ts';
+import type { MonthlyUsage } from '../../services/usage-reports.ts';
+import { NO_USAGE, sumUsage, type Usage } from '../../services/usage-sums.ts';
 import { jsonParts } from '../http/json-parts.ts';
 import { QueryMembers } from '../http/query-members.ts';
 import type { Route } from '../http/route.ts';

@@ -171,6 +171,19 @@ inline_rules: {targets: [], risk: [{id: b, conditions: {stream: true}, effect: {
     ['becomes_allow_list b'],
   ],
   [
+    'one that ranks below all refusals exempts from none of them: the layer is meant to be an allow-list',
+    bundle(`- {id: a, priority: 1, conditions: {stream: true}, effect: {decision: deny}}
+- {id: b, conditions: {purpose: p}, effect: {decision: allow}}`),
+    [],
+  ],
+  [
+    'files beside inline rules do not count',
+    `schema: gw.policy_bundle.v1
+files: [rules/a.yaml, rules/b.yaml]
+inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: deny}}]}`,
+    ['files_do_not_count undefined'],
+  ],
+  [
     'outside of the gating layers nothing is an allow-list',
     `schema: gw.policy_bundle.v1
 inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: deny}}, {id: b, conditions: {purpose: p}, effect: {decision: allow}}]}`,

@@ -62,6 +62,7 @@ t.test('what is no field, or no value of it, is told with the nearest name', asy
     { path: 'connection_type' },
     { path: 'a.b.c' },
   ]);
+  t.match(giveFacts(plainCall(), { 'contxt.purpose': 'x' }), [{ path: 'contxt.purpose', hint: 'did you mean "context.purpose"?' }]);
 });
 
 t.test('a suite with mistakes reports all of them with their place', async (t) => {

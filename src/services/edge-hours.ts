@@ -1,0 +1,75 @@
+import { picoFromUsd } from '../base/lib/money.ts';
+import type { RecordedDecision } from '../base/model/decision.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { HOUR_MS, NO_USAGE, plus, type Usage } from './usage-sums.ts';
+
+/** Records read in one go; between two pages other work goes on. */
+const PAGE = 500;
+/** Where a record's text says when it was completed. A quote inside of a text is escaped, so that this is the member itself. */
+const COMPLETED_AT = /"completed_at":"([^"]+)"/;
+
+type ByDecision = Map<RecordedDecision, Usage>;
+
+/**
+ * What an org used in a part of one hour, from the records of that hour, a few hundred at a time. Totals are kept by the hour, so that only the two hours at the edges
+ * of a range are ever asked for, and only those that have something to be divided.
+ * @param hour milliseconds since the epoch, its beginning
+ * @param counted what the counters say of the whole hour; it may still be growing
+ * @returns undefined when the records that are there are not those which were counted: retention has removed some, or the clock was set in that hour
+ */
+export async function usageInPart(
+  store: Store,
+  orgId: string,
+  { hour, from, to, now }: { readonly hour: number; readonly from: number; readonly to: number; readonly now: number },
+  counted: Usage,
+): Promise<ReadonlyMap<RecordedDecision, Usage> | undefined> {
+  const inside: ByDecision = new Map();
+  let whole = NO_USAGE;
+  for await (const { completedAt, text } of recordsOfHour(store, hour)) {
+    const record = recordOf(text, orgId);
+    if (record === undefined) continue;
+    const usage = usageOf(record);
+    whole = plus(whole, usage);
+    if (completedAt >= from && completedAt < to) inside.set(record.decision, plus(inside.get(record.decision) ?? NO_USAGE, usage));
+  }
+  const grows = now < hour + HOUR_MS;
+  return isSame(whole, counted) || (grows && whole.requests >= counted.requests) ? inside : undefined;
+}
+
+async function* recordsOfHour(store: Store, hour: number): AsyncGenerator<{ readonly completedAt: number; readonly text: string }, void> {
+  let after: string | undefined;
+  for (;;) {
+    const page = await store.records({ since: hour, limit: PAGE, ...(after === undefined ? {} : { after }) });
+    for (const { text } of page) {
+      const completedAt = Date.parse(COMPLETED_AT.exec(text)?.[1] ?? '');
+      // Records stand in the order in which they were completed.
+      if (completedAt >= hour + HOUR_MS) return;
+      yield { completedAt, text };
+    }
+    if (page.length < PAGE) return;
+    after = page.at(-1)?.position;
+  }
+}
+
+/** Undefined for one of another org, and for one that counts in no total (decision 7.3). */
+function recordOf(text: string, orgId: string): ExecutionRecord | undefined {
+  // Reading the whole of it costs ten times as much as this look.
+  if (!text.includes(`"org_id":${JSON.stringify(orgId)}`)) return undefined;
+  const record = JSON.parse(text) as ExecutionRecord;
+  return record.org_id === orgId && record.record_tier !== 'connection' ? record : undefined;
+}
+
+/** As the counters have it: the call that a record of tier `usage` tells the cost of has been counted. */
+function usageOf({ record_tier: tier, metering }: ExecutionRecord): Usage {
+  return {
+    requests: tier === 'usage' ? 0n : 1n,
+    tokensIn: BigInt(metering?.tokens_in ?? 0),
+    tokensOut: BigInt(metering?.tokens_out ?? 0),
+    costPico: metering === undefined ? 0n : picoFromUsd(metering.cost_usd),
+  };
+}
+
+function isSame(a: Usage, b: Usage): boolean {
+  return a.requests === b.requests && a.tokensIn === b.tokensIn && a.tokensOut === b.tokensOut && a.costPico === b.costPico;
+}
