@@ -28,7 +28,6 @@ export const MAX_FIELDS = 1000;
 
 const PARAMETER = /^;[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"([^"\r\n]*)"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*/;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ODD_NAME = /[\\%"'`\u0000-\u001f\u007f]/;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -65,7 +64,8 @@ export function readParameters(text: string, field: string, starred: readonly st
     if (match === null) throw ambiguous(`${field} has a malformed parameter.`);
     const name = (match[1] ?? '').toLowerCase();
     if (parameters.has(name)) throw ambiguous(`${field} has the parameter ${name} twice.`);
-    if (name.includes('*') && !starred.includes(name)) throw ambiguous(`${field} has the parameter ${name}, which parsers read differently.`);
+    if (name.includes('*') && !starred.includes(name))
+      throw ambiguous(`${field} has the parameter ${name}, which parsers read differently.`);
     parameters.set(name, match[2] ?? match[3] ?? '');
     rest = rest.slice(match[0].length);
   }
@@ -100,7 +100,8 @@ function urlencodedField(bytes: Uint8Array, start: number, end: number): FormFie
  * @throws GatewayError `ambiguous_body`
  */
 export function refuseOddName(name: string): void {
-  if (ODD_NAME.test(name) || name.trim() !== name) throw ambiguous('The name of a field of the form holds a quote, an escape, a control character or a blank at an end.');
+  if (ODD_NAME.test(name) || name.trim() !== name)
+    throw ambiguous('The name of a field of the form holds a quote, an escape, a control character or a blank at an end.');
 }
 
 /** Text of a field's value. @throws GatewayError `ambiguous_body` when it is not UTF-8 or has a malformed escape */

@@ -1,5 +1,5 @@
-import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
+import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { pathOnly, queryOf } from './path.ts';
@@ -17,7 +17,6 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNSAFE_IN_PATH = /[;%\\\u0000-\u001f\u007f]/;
 const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
@@ -89,7 +88,10 @@ export function refuseLookalikes(names: readonly string[], governed: GovernedNam
 /** Asked once for each name that has an underscore too many, and nearly always for none: the set is made when it is needed. */
 function isAmong(names: readonly string[]): (name: string) => boolean {
   let set: ReadonlySet<string> | undefined;
-  return (name) => (set ??= new Set(names)).has(name);
+  return (name) => {
+    set ??= new Set(names);
+    return set.has(name);
+  };
 }
 
 export interface PlacedValues {

@@ -1,7 +1,7 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { deny, hiddenCost } from '../refusals.ts';
-import { hidesCost } from './estimate.ts';
 import type { Stage } from '../stage.ts';
+import { hidesCost } from './estimate.ts';
 
 /** The cap that policy sets for one request, against its estimate after all mutations (specification, "Errors"; decision 4.6). */
 export const caps: Stage = {

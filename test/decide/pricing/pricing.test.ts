@@ -162,7 +162,10 @@ t.test('the estimate takes the largest maximum that the call sets in any name th
     [{ generation_config: { maxOutputTokens: 9, candidateCount: 2 } }, 18],
   ] as const)
     t.equal(estimate({ contents: [], ...params }, gemini, undefined, unlisted).tokensOutMax, want, JSON.stringify(params));
-  t.equal(estimate({ system_instruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn, estimate({ systemInstruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn);
+  t.equal(
+    estimate({ system_instruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn,
+    estimate({ systemInstruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn,
+  );
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_embeddings'), undefined, unlisted).tokensOutMax, 0);
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_moderations'), undefined, unlisted).tokensOutMax, 0);
 });
@@ -178,9 +181,17 @@ t.test('each prompt of a list has answers of its own, and each document its quer
     ['best_of of each', { prompt: ['a', 'b'], n: 2, best_of: 4 }, 80],
     ['an empty list', { prompt: [] }, 10],
   ];
-  for (const [name, params, want] of table) t.equal(estimate({ max_tokens: 10, ...params }, completions, undefined, unlisted).tokensOutMax, want, name);
-  t.throws(() => estimate({ prompt: 'a', n: '8' }, completions, undefined, unlisted), { code: 'invalid_request' }, 'a provider may read a text as a number');
-  t.equal(estimate({ prompt: 'a', max_tokens: 5, num_generations: 5 }, catalogue.dialect('cohere_generate'), undefined, unlisted).tokensOutMax, 25);
+  for (const [name, params, want] of table)
+    t.equal(estimate({ max_tokens: 10, ...params }, completions, undefined, unlisted).tokensOutMax, want, name);
+  t.throws(
+    () => estimate({ prompt: 'a', n: '8' }, completions, undefined, unlisted),
+    { code: 'invalid_request' },
+    'a provider may read a text as a number',
+  );
+  t.equal(
+    estimate({ prompt: 'a', max_tokens: 5, num_generations: 5 }, catalogue.dialect('cohere_generate'), undefined, unlisted).tokensOutMax,
+    25,
+  );
   const rerank = catalogue.dialect('rerank');
   const one = estimate({ query: 'abcdefgh', documents: ['x'] }, rerank, undefined, unlisted).tokensIn;
   const query = estimate({ query: 'abcdefgh' }, rerank, undefined, unlisted).tokensIn;

@@ -190,7 +190,7 @@ t.test('a form that some parsers read differently is ambiguous', async (t) => {
     ['no name', form(['x="y"', 'v'])],
     ['two names', form(['name="a"; name="model"', 'v'])],
     ['extended name', form(["name*=utf-8''model", 'v'])],
-    ['extended name beside a plain one', form(["name=\"x\"; name*=utf-8''model", 'v'])],
+    ['extended name beside a plain one', form(['name="x"; name*=utf-8\'\'model', 'v'])],
     ['name in pieces', form(['name="x"; name*0="mo"; name*1="del"', 'v'])],
     ['name in one piece', form(['name="x"; name*0*="model"', 'v'])],
     ['file name in pieces', form(['name="x"; filename*0="f"', 'v'])],

@@ -274,14 +274,30 @@ t.test('a mutation of the output maximum leaves no other maximum, in whatever sp
     [{}, '{"max_completion_tokens":60000}', 'max_tokens', 5, '{"max_completion_tokens":5}'],
     [{}, '{"max_tokens":1,"max_completion_tokens":60000}', 'max_tokens', 5, '{"max_tokens":5,"max_completion_tokens":5}'],
     [{}, '{}', 'max_tokens', 5, '{"max_tokens":5}'],
-    [GEMINI, '{"generation_config":{"max_output_tokens":9}}', 'generationConfig.maxOutputTokens', 5, '{"generation_config":{"max_output_tokens":5}}'],
-    [GEMINI, '{"generationConfig":{"max_output_tokens":9}}', 'generation_config.max_output_tokens', 5, '{"generationConfig":{"max_output_tokens":5}}'],
+    [
+      GEMINI,
+      '{"generation_config":{"max_output_tokens":9}}',
+      'generationConfig.maxOutputTokens',
+      5,
+      '{"generation_config":{"max_output_tokens":5}}',
+    ],
+    [
+      GEMINI,
+      '{"generationConfig":{"max_output_tokens":9}}',
+      'generation_config.max_output_tokens',
+      5,
+      '{"generationConfig":{"max_output_tokens":5}}',
+    ],
     [GEMINI, '{"generation_config":{"topK":1}}', 'generationConfig.top_k', 2, '{"generation_config":{"topK":2}}'],
     [GEMINI, '{"generation_config":{}}', 'generationConfig.topK', 2, '{"generation_config":{"topK":2}}'],
   ];
   for (const [setup, body, key, value, expected] of table)
     t.equal(textOf(mutate(body, { [`action.params.${key}`]: value }, setup)), expected, `${key} of ${body}`);
-  const both = mutate('{"generation_config":{"max_output_tokens":9}}', { 'action.params.generationConfig.maxOutputTokens': 5, 'action.params.generation_config.max_output_tokens': 7 }, GEMINI);
+  const both = mutate(
+    '{"generation_config":{"max_output_tokens":9}}',
+    { 'action.params.generationConfig.maxOutputTokens': 5, 'action.params.generation_config.max_output_tokens': 7 },
+    GEMINI,
+  );
   t.equal(textOf(both), '{"generation_config":{"max_output_tokens":5}}', 'what was written first stands, in whatever spelling');
 });
 
@@ -340,7 +356,10 @@ t.test('editing the text is editing the value', async (t) => {
 });
 
 t.test('what a mutation sets is what the mutated body is read as', async (t) => {
-  const params = fc.record({ model: fc.string().filter((text) => text.trim() === text), temperature: fc.integer(), note: fc.string() }, { requiredKeys: [] });
+  const params = fc.record(
+    { model: fc.string().filter((text) => text.trim() === text), temperature: fc.integer(), note: fc.string() },
+    { requiredKeys: [] },
+  );
   const value = fc.oneof(fc.string({ minLength: 1 }), fc.integer(), fc.constant(null), fc.array(fc.boolean()));
   const name = fc.string({ minLength: 1 }).filter((text) => text.trim() === text);
   const property = fc.property(params, name, value, (body, model, note) => {

@@ -64,25 +64,28 @@ const WRITINGS: readonly ((name: string) => string)[] = [
 
 t.ok(DIALECTS.length > 50, 'the dialects are found');
 
-t.test('every spelling of a maximum or a count leads to the same facts and estimate, or to a refusal, or is not read by anybody', async (t) => {
-  const cases = DIALECTS.flatMap((dialect) => [...dialect.maxTokens, ...dialect.answers].map((path) => ({ dialect, path })));
-  t.ok(cases.length > 50, 'there is something to try');
-  const writings = fc.array(fc.constantFrom(...WRITINGS), { minLength: 3, maxLength: 3 });
-  fc.assert(
-    fc.property(fc.constantFrom(...cases), writings, ({ dialect, path }, ways) => {
-      const names = path.split('.');
-      const written = names.map((name, i) => (ways[i] ?? WRITINGS[0])?.(name) ?? name);
-      const isSame = written.every((name, i) => spellingsOf(names[i] ?? '', dialect.names).includes(name));
-      const plain = outcome(dialect, nest(names, LARGE), path);
-      const found = outcome(dialect, nest(written, LARGE), path);
-      const shown = `${dialect.id} ${written.join('.')}`;
-      if (isSame) t.strictSame(found, plain, shown);
-      else if (found !== 'refused' && !governedPaths(dialect).includes(written.join('.')))
-        t.match(found, { tokensOutMax: bare(dialect), seen: undefined }, `${shown}: nobody reads it`);
-    }),
-    { numRuns: 1500 },
-  );
-});
+t.test(
+  'every spelling of a maximum or a count leads to the same facts and estimate, or to a refusal, or is not read by anybody',
+  async (t) => {
+    const cases = DIALECTS.flatMap((dialect) => [...dialect.maxTokens, ...dialect.answers].map((path) => ({ dialect, path })));
+    t.ok(cases.length > 50, 'there is something to try');
+    const writings = fc.array(fc.constantFrom(...WRITINGS), { minLength: 3, maxLength: 3 });
+    fc.assert(
+      fc.property(fc.constantFrom(...cases), writings, ({ dialect, path }, ways) => {
+        const names = path.split('.');
+        const written = names.map((name, i) => (ways[i] ?? WRITINGS[0])?.(name) ?? name);
+        const isSame = written.every((name, i) => spellingsOf(names[i] ?? '', dialect.names).includes(name));
+        const plain = outcome(dialect, nest(names, LARGE), path);
+        const found = outcome(dialect, nest(written, LARGE), path);
+        const shown = `${dialect.id} ${written.join('.')}`;
+        if (isSame) t.strictSame(found, plain, shown);
+        else if (found !== 'refused' && !governedPaths(dialect).includes(written.join('.')))
+          t.match(found, { tokensOutMax: bare(dialect), seen: undefined }, `${shown}: nobody reads it`);
+      }),
+      { numRuns: 1500 },
+    );
+  },
+);
 
 t.test('of two spellings of one name in one body none is chosen', async (t) => {
   for (const dialect of DIALECTS) {
