@@ -3,8 +3,8 @@ import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { ReadCall } from '../decide/policy/given-facts.ts';
-import type { Verdict } from '../decide/policy/verdict.ts';
 import { openOf, openRulesOf } from '../decide/policy/hidden.ts';
+import type { Verdict } from '../decide/policy/verdict.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
 
 /** What one side says of a request. */

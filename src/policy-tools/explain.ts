@@ -9,9 +9,9 @@ import { showsField } from '../decide/policy/hidden.ts';
 import { type CallCost, type JudgedCap, judgeCaps } from '../decide/policy/judge-caps.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
+import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 import type { Level, Mutation, Verdict } from '../decide/policy/verdict.ts';
 import type { RecordedRequest } from './recorded-request.ts';
-import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 
 /** One test of a rule on one field, or a group of them. */
 export type ExplainedTest =

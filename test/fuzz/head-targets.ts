@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { HTTP_REQUEST } from '../../src/base/catalogue/operations.ts';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
+import { HTTP_REQUEST } from '../../src/base/catalogue/operations.ts';
 import { parseBasic } from '../../src/base/lib/basic-credentials.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { canonicalHost, formatAuthority, parseAuthority } from '../../src/base/lib/host.ts';

@@ -214,7 +214,10 @@ t.test('a change of the session to a refused model, or of its transcription, is 
 t.test('changes of the settings that the server does not answer are held within a bound', async (t) => {
   const { open } = await scene(t);
   const client = await open(REALTIME);
-  const change = (at: number) => ({ type: 'session.update', session: { [`name_${at}`]: 1, instructions: `unanswered ${'x'.repeat(500_000)}` } });
+  const change = (at: number) => ({
+    type: 'session.update',
+    session: { [`name_${at}`]: 1, instructions: `unanswered ${'x'.repeat(500_000)}` },
+  });
   client.socket.send(JSON.stringify(change(1)));
   client.socket.send(JSON.stringify(change(2)));
   t.match(await client.say(change(3), 'error'), { error: { code: 'overloaded' } });

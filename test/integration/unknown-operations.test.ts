@@ -17,7 +17,13 @@ function preset(name: string): string {
   return text.slice(text.indexOf('rules:\n') + 'rules:\n'.length).replaceAll(/^/gm, '  ');
 }
 
-async function refusedAs(t: Test, { through, gw, upstream }: Governed, authority: string, path: string, body: unknown = GOOD): Promise<unknown> {
+async function refusedAs(
+  t: Test,
+  { through, gw, upstream }: Governed,
+  authority: string,
+  path: string,
+  body: unknown = GOOD,
+): Promise<unknown> {
   const before = upstream.requests.length;
   const answer = await through(authority, chat([], path, body));
   t.equal(upstream.requests.length, before, `${path} goes nowhere`);
@@ -57,12 +63,18 @@ t.test('the refusal says which rule needs what, and how the path may pass', asyn
   const { through, execute, gw } = await startGoverned(t, { bundle: bundleOf(APPROVED) });
   const answer = await through('api.openai.com:443', chat([], '/v1/brand/new'));
   const { error } = JSON.parse(answer.body.toString()) as { error: { message: string } };
-  t.match(error.message, /rule "preset.approved_models" of the targets layer needs context\.action\.params\.model.*context\.action\.target_path/);
+  t.match(
+    error.message,
+    /rule "preset.approved_models" of the targets layer needs context\.action\.params\.model.*context\.action\.target_path/,
+  );
   const direct = await execute({}, { target_path: '/v1/brand/new', params: GOOD });
   t.match(direct, { status: 403, body: { decision: 'deny', reason_codes: NOT_UNDERSTOOD } }, 'on the structured API too');
   const record = await gw.record(String(direct.body['record_id']));
   t.notOk('model' in record, 'the record names no model that nobody knows');
-  const excepted = APPROVED.replace('- {field: context.action.type, not_in:', '- {not: {field: context.action.target_path, starts_with: /v1/brand/}}\n          - {field: context.action.type, not_in:');
+  const excepted = APPROVED.replace(
+    '- {field: context.action.type, not_in:',
+    '- {not: {field: context.action.target_path, starts_with: /v1/brand/}}\n          - {field: context.action.type, not_in:',
+  );
   t.not(excepted, APPROVED);
   const more = await startGoverned(t, { bundle: bundleOf(excepted) });
   t.equal((await more.through('api.openai.com:443', chat([], '/v1/brand/new'))).status, 200, 'the way that it names works');
@@ -84,7 +96,9 @@ t.test('no cap holds a call whose cost nobody can know: it is refused', async (t
   t.same(await refusedAs(t, capped, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a cap for each request');
   t.same(await refusedAs(t, capped, AZURE, '/openai/deployments/gpt-4o-mini/brand/new'), NOT_UNDERSTOOD, 'the model alone says too little');
   t.equal((await capped.through('api.openai.com:443', chat([], '/v1/chat/completions'))).status, 200);
-  const monthly = await startGoverned(t, { bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {monthly_usd_max: "5"}}}\n`) });
+  const monthly = await startGoverned(t, {
+    bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {monthly_usd_max: "5"}}}\n`),
+  });
   t.same(await refusedAs(t, monthly, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a cap for the month');
   const limited = await startGoverned(t, { bundle: bundleOf(ALLOW) });
   const limit = { scope: 'org', period: 'daily', limit_usd: '5', actions: ['cap'] };
@@ -116,11 +130,19 @@ t.test('the case of an Azure deployment, of its path and of a query changes noth
 
 t.test('a second Content-Type is no way to have a form read otherwise', async (t) => {
   const governed = await startGoverned(t);
-  const part = (boundary: string, model: string) => `--${boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--${boundary}--\r\n`;
+  const part = (boundary: string, model: string) =>
+    `--${boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--${boundary}--\r\n`;
   const answer = await governed.through('api.openai.com:443', {
     method: 'POST',
     path: '/v1/audio/transcriptions',
-    headers: ['Authorization', 'Bearer k', 'Content-Type', 'multipart/form-data; boundary=a', 'Content-Type', 'multipart/form-data; boundary=b'],
+    headers: [
+      'Authorization',
+      'Bearer k',
+      'Content-Type',
+      'multipart/form-data; boundary=a',
+      'Content-Type',
+      'multipart/form-data; boundary=b',
+    ],
     body: part('a', 'whisper-1'),
   });
   t.equal(answer.status, 400);
@@ -167,7 +189,27 @@ t.test('a call is judged by settings that its client has changed and the server 
   const rules = `${ALLOW}  budgets:\n    - {id: long, when: {field: estimates.tokens_out_max, gt: 5000}, effect: {decision: deny, reason_codes: [too_long]}}\n`;
   const { open, upstream } = await scene(t, { bundle: bundleOf(rules) });
   const client = await open(REALTIME);
-  upstream.sockets[0]?.removeAllListeners('message');
+  const server = upstream.sockets[0];
+  server?.removeAllListeners('message');
+  const arrived: Record<string, unknown>[] = [];
+  const tell = (event: object) => void server?.send(JSON.stringify(event));
+  server?.on('message', (data: Buffer) => {
+    arrived.push(JSON.parse(data.toString()) as Record<string, unknown>);
+    if (arrived.at(-1)?.['type'] === 'response.create') tell({ type: 'response.done', response: { id: 'r', status: 'completed' } });
+  });
   client.socket.send(JSON.stringify({ type: 'session.update', session: { max_output_tokens: 60_000 } }));
   t.match(await client.say({ type: 'response.create', response: {} }, 'error'), { reason_codes: ['too_long'] });
+  const told = client.until('session.created');
+  tell({ type: 'session.created', session: { model: 'gpt-4o-mini' } });
+  await told;
+  t.match(await client.say({ type: 'response.create', response: {} }, 'error'), { reason_codes: ['too_long'] }, 'that was no answer to it');
+  const refused = client.until('error');
+  tell({ type: 'error', error: { message: 'no', event_id: arrived[0]?.['event_id'] } });
+  await refused;
+  await client.say({ type: 'response.create', response: {} }, 'response.done');
+  t.same(
+    arrived.map(({ type }) => type),
+    ['session.update', 'response.create'],
+    'a change that the server has refused counts no more',
+  );
 });

@@ -83,7 +83,10 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
 }
 
 /** What an estimate reads of a body. */
-function readAmounts(row: Row, parent: Dialect | undefined): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'perItem'> {
+function readAmounts(
+  row: Row,
+  parent: Dialect | undefined,
+): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'perItem'> {
   const perItem = row.row('per_item', ['path', 'of']);
   const texts = (name: string, inherited: readonly string[] | undefined) => (row.has(name) ? row.texts(name) : (inherited ?? []));
   return {
@@ -247,7 +250,20 @@ function jsonObject(row: Row, name: string): Readonly<Record<string, unknown>> {
   return {};
 }
 
-const SOCKET_MEMBERS = ['call', 'create', 'create_in', 'updates', 'passes', 'settings', 'cancel', 'started', 'done', 'side_events', 'side_models'];
+const SOCKET_MEMBERS = [
+  'call',
+  'create',
+  'create_in',
+  'updates',
+  'passes',
+  'settings',
+  'updated',
+  'cancel',
+  'started',
+  'done',
+  'side_events',
+  'side_models',
+];
 
 function readSocketRule(row: Row, earlier: ReadonlyMap<string, Dialect>): SocketRule | undefined {
   const socket = row.row('socket', SOCKET_MEMBERS);
@@ -260,7 +276,8 @@ function readSocketRule(row: Row, earlier: ReadonlyMap<string, Dialect>): Socket
     createIn: socket.text('create_in') ?? '',
     updates: socket.texts('updates'),
     passes: socket.texts('passes'),
-    settingsEvents: socket.texts('settings'),
+    settingsEvents: [...socket.texts('settings'), ...socket.texts('updated')],
+    updatedEvents: socket.texts('updated'),
     cancel: socket.text('cancel'),
     startedEvents: socket.texts('started'),
     doneEvents: socket.texts('done'),

@@ -103,6 +103,8 @@ export interface SocketRule {
   /** Client events that change the settings of all calls to come, and the server events that tell them. Their member is `session`. */
   readonly updates: readonly string[];
   readonly settingsEvents: readonly string[];
+  /** Those of them that answer a change. */
+  readonly updatedEvents: readonly string[];
   /** Client events that neither ask for a call nor set anything. What is in none of these lists is an event that nobody understands. */
   readonly passes: readonly string[];
   /** Client event that stops a call; without it a call that must not go on ends the socket. */

@@ -1,7 +1,7 @@
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { type Field, namesNear, resolveField } from './fields.ts';
-import { type CompiledOperator, OPERATORS } from './operators.ts';
 import type { LiteralContext } from './literals.ts';
+import { type CompiledOperator, OPERATORS } from './operators.ts';
 import type { Place, Problems } from './problems.ts';
 
 /*

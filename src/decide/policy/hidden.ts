@@ -53,7 +53,12 @@ export function openRulesOf(policy: CompiledPolicy, layer: CompiledLayer, facts:
  * other value.
  * @param verdict of the facts as they are, so with what is hidden taken for missing; undefined: no opinion
  */
-export function firstOpenRule(policy: CompiledPolicy, layers: readonly CompiledLayer[], facts: Facts, verdict: Verdict | undefined): OpenRule | undefined {
+export function firstOpenRule(
+  policy: CompiledPolicy,
+  layers: readonly CompiledLayer[],
+  facts: Facts,
+  verdict: Verdict | undefined,
+): OpenRule | undefined {
   const isKnown: IsKnown = (field) => showsField(facts, field);
   const allowed = verdict === undefined || permits(verdict.decision);
   for (const layer of layers) {

@@ -29,7 +29,6 @@ export const MAX_FIELDS = 1000;
 
 const PARAMETER = /^;[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"([^"\r\n]*)"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*/;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const ODD_NAME = /[\\%"'`\u0000-\u001f\u007f]/;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -102,7 +101,8 @@ function urlencodedField(bytes: Uint8Array, start: number, end: number): FormFie
  * @throws GatewayError `ambiguous_body`
  */
 export function refuseOddName(name: string): void {
-  if (ODD_NAME.test(name) || name.trim() !== name) throw ambiguous('The name of a field of the form holds a quote, an escape, a control character or a blank at an end.');
+  if (ODD_NAME.test(name) || name.trim() !== name)
+    throw ambiguous('The name of a field of the form holds a quote, an escape, a control character or a blank at an end.');
 }
 
 /** Text of a field's value. @throws GatewayError `ambiguous_body` when it is not UTF-8 or has a malformed escape */

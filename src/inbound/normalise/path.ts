@@ -133,9 +133,9 @@ function refuseHiddenSegments(path: string): void {
   const route = pathOnly(path);
   if (!route.includes('%')) return;
   if (ENCODED_BYTE.test(route) && !isUtf8(route)) throw refuse('holds an escape that is not UTF-8');
-  const read = route.replace(ESCAPE, (escape, digits: string) => {
+  const read = route.replace(ESCAPE, (written, digits: string) => {
     if (CONTROL.test(digits)) throw refuse('holds an encoded control character');
-    return SEPARATORS[digits.toUpperCase()] ?? escape;
+    return SEPARATORS[digits.toUpperCase()] ?? written;
   });
   for (const segment of read.split('/')) {
     if (DOT_SEGMENT.test(segment)) throw refuse('holds an encoded dot segment');

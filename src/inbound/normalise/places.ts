@@ -1,5 +1,5 @@
-import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
+import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
@@ -18,7 +18,6 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNSAFE_IN_PATH = /[;%\\\u0000-\u001f\u007f]/;
 const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();

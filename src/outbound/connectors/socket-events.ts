@@ -16,6 +16,8 @@ export interface ServerEvent {
   readonly lane: string | undefined;
   /** The whole settings of the session. */
   readonly settings: Readonly<Record<string, unknown>> | undefined;
+  /** These settings are the answer to a change that the client asked for. */
+  readonly answersChange: boolean;
   /** The client event that an error is about. */
   readonly causedBy: string | undefined;
   readonly model: string | undefined;
@@ -47,6 +49,7 @@ export function readServerEvent(payload: Buffer, rule: SocketRule, call: Dialect
     responseId: text(event['response_id']) ?? text(response?.['id']),
     lane: text(event['stream_id']),
     settings: kind === 'settings' ? record(event['session']) : undefined,
+    answersChange: rule.updatedEvents.includes(type),
     causedBy: kind === 'error' ? text(valueAt(event, ERROR_EVENT_ID)) : undefined,
     model: modelName(response?.['model']),
     usage: reader?.read(valueAt(usageOf, reader.root)),

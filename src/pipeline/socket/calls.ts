@@ -18,6 +18,7 @@ import { ANSWERED, type Pipeline } from '../stage.ts';
 import { stopMembers, stopText } from '../stop-event.ts';
 import { takeSeen, takeUnreported } from '../unreported-usage.ts';
 import { SocketAnswer } from './socket-answer.ts';
+import { UnconfirmedSettings } from './unconfirmed-settings.ts';
 
 /** One call on the socket, from its judgement to its record. */
 export interface OpenCall {
@@ -58,11 +59,7 @@ export class SocketCalls {
   #settings: Readonly<Record<string, unknown>> = {};
   /** Bytes of the shared budget that these hold. */
   #settingsHeld = 0;
-  /** Changes of them that went to the server and that it has not told yet, and how many. */
-  #unconfirmed: Readonly<Record<string, unknown>> = {};
-  #unconfirmedCount = 0;
-  /** Bytes of the shared budget that they hold. */
-  #unconfirmedHeld = 0;
+  readonly #unconfirmed: UnconfirmedSettings;
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
@@ -70,6 +67,7 @@ export class SocketCalls {
     this.#opened = opened;
     this.#pipeline = pipeline;
     this.#rule = rule;
+    this.#unconfirmed = new UnconfirmedSettings(pipeline.buffers, MAX_SETTINGS);
     this.#operation = operation;
     this.#model = opened.sendModel;
   }
@@ -86,9 +84,10 @@ export class SocketCalls {
   /**
    * The server has told the settings of the calls to come.
    * @param bytes of the event
+   * @param answersChange they are the answer to a change that the client asked for
    * @throws GatewayError `overloaded`, and `upstream_protocol` for settings that are too large to be part of each call
    */
-  learn(settings: Readonly<Record<string, unknown>>, bytes: number): void {
+  learn(settings: Readonly<Record<string, unknown>>, bytes: number, answersChange: boolean): void {
     const { buffers } = this.#pipeline;
     if (bytes > MAX_SETTINGS)
       throw new GatewayError('upstream_protocol', 'The upstream told settings on the WebSocket that are too large.');
@@ -96,8 +95,7 @@ export class SocketCalls {
     buffers.give(this.#settingsHeld);
     this.#settingsHeld = bytes;
     this.#settings = settings;
-    this.#unconfirmedCount = Math.max(0, this.#unconfirmedCount - 1);
-    if (this.#unconfirmedCount === 0) this.#forgetUnconfirmed();
+    if (answersChange) this.#unconfirmed.answered();
     const { model } = settings;
     if (typeof model === 'string') this.#model = model;
   }
@@ -107,22 +105,25 @@ export class SocketCalls {
     const { create, createIn } = this.#rule;
     const said = saidIn(event, createIn);
     if (this.#hasSession && this.#namesAnother(said)) return this.refuseEvent(anotherModel());
-    // A format with other events than this one names the one that failed.
-    const named = this.#hasSession ? withEventId(event, `gw_${uuidv7(this.#pipeline.clock.now())}`) : event;
+    const named = this.named(event);
     const call = { ...named, paramsIn: createIn, modelIsFixed: this.#hasSession };
     const own = event.type === create && createIn === '' ? event.bytes : undefined;
     // The server may refuse a change that it was told and not answered yet: the call must be allowed with it and without it.
-    if (own === undefined && this.#unconfirmedCount > 0) {
+    if (own === undefined && this.#unconfirmed.any) {
       const before = await this.#judgeOnly(this.#paramsOf(this.#settings, said), call);
       if (!before.allowed) return before;
     }
-    const judged = await this.#judge(own ?? this.#paramsOf({ ...this.#settings, ...this.#unconfirmed }, said), call);
-    if (judged.allowed) {
-      this.#asked.push(judged);
-      if (named !== event) judged.exchange.sendBytes ??= Buffer.from(named.text);
-      if (!this.#hasSession) this.#model = judged.exchange.sendModel ?? this.#model;
-    }
+    const judged = await this.#judge(own ?? this.#paramsOf(this.#unconfirmed.over(this.#settings), said), call);
+    if (!judged.allowed) return judged;
+    this.#asked.push(judged);
+    if (named !== event) judged.exchange.sendBytes ??= Buffer.from(named.text);
+    if (!this.#hasSession) this.#model = judged.exchange.sendModel ?? this.#model;
     return judged;
+  }
+
+  /** The event under a name, where errors tell which event they are about: formats with other events than calls do. */
+  named(event: ClientEvent): ClientEvent {
+    return this.#hasSession ? withEventId(event, `gw_${uuidv7(this.#pipeline.clock.now())}`) : event;
   }
 
   /** Calls go by settings that their client can change, one of them the model. */
@@ -144,7 +145,7 @@ export class SocketCalls {
     return this.#judgeOnly(encoded({}), { ...event, paramsIn: '', modelIsFixed: true }, { ...this.#operation, known: false });
   }
 
-  /** Judges a change of the settings once for each model that it names anew; undefined when it names none. */
+  /** Judges a change of the settings, an event that is {@link named}, once for each model that it names anew; undefined when it names none. */
   async askSettings(event: ClientEvent): Promise<OpenCall | undefined> {
     const session = saidIn(event, 'session');
     const model = stringAt(session, 'model');
@@ -165,23 +166,8 @@ export class SocketCalls {
       if (!sideJudged.allowed) return sideJudged;
       judged ??= sideJudged;
     }
-    if (this.#keepUnconfirmed(session, event.bytes.length)) return judged;
+    if (this.#unconfirmed.add(stringAt(event.value, 'event_id') ?? '', session, event.bytes.length)) return judged;
     return this.refuseEvent(new GatewayError('overloaded', 'Too many changes of the settings wait for an answer of the server.'));
-  }
-
-  /** False when more would be held, and looked at with each call, than settings may be. */
-  #keepUnconfirmed(session: unknown, bytes: number): boolean {
-    if (this.#unconfirmedHeld + bytes > MAX_SETTINGS || !this.#pipeline.buffers.tryTake(bytes)) return false;
-    this.#unconfirmedHeld += bytes;
-    this.#unconfirmed = { ...this.#unconfirmed, ...(typeof session === 'object' ? session : {}) };
-    this.#unconfirmedCount += 1;
-    return true;
-  }
-
-  #forgetUnconfirmed(): void {
-    this.#pipeline.buffers.give(this.#unconfirmedHeld);
-    this.#unconfirmedHeld = 0;
-    this.#unconfirmed = {};
   }
 
   /** A client event that cannot be read in one way only: recorded, never forwarded. */
@@ -224,6 +210,7 @@ export class SocketCalls {
 
   /** The call that an error of the server ended before it began. */
   failed(event: ServerEvent): OpenCall | undefined {
+    if (event.causedBy !== undefined) this.#unconfirmed.refused(event.causedBy);
     const at = this.#asked.findIndex(({ eventId, lane }) =>
       event.causedBy === undefined && !this.#hasSession ? lane === event.lane : eventId === event.causedBy,
     );
@@ -253,7 +240,7 @@ export class SocketCalls {
   async abort(why: WhyEnded): Promise<void> {
     this.#pipeline.buffers.give(this.#settingsHeld);
     this.#settingsHeld = 0;
-    this.#forgetUnconfirmed();
+    this.#unconfirmed.forget();
     const calls = [...this.#asked.splice(0), ...this.#begun.values()];
     await Promise.all(
       calls.map((call) => {

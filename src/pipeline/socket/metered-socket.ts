@@ -135,19 +135,15 @@ export class MeteredSocket {
       if (error instanceof GatewayError) return this.#calls.refuseEvent(error).then((call) => this.#refuse(call));
       throw error;
     }
-    const judged = this.#judge(event);
-    if (judged === undefined) {
+    const { create, updates, passes, cancel } = this.#rule;
+    if (passes.includes(event.type) || event.type === cancel) {
       this.#toUpstream(opcode, payload);
       return undefined;
     }
-    return judged.then((call) => this.#goOn(call, opcode, payload));
-  }
-
-  #judge(event: ClientEvent): Promise<OpenCall | undefined> | undefined {
-    const { create, updates, passes, cancel } = this.#rule;
-    if (passes.includes(event.type) || event.type === cancel) return undefined;
-    if (event.type === create) return this.#calls.ask(event);
-    return updates.includes(event.type) ? this.#calls.askSettings(event) : this.#calls.askUnknown(event);
+    if (event.type === create) return this.#calls.ask(event).then((call) => this.#goOn(call, opcode, payload));
+    if (!updates.includes(event.type)) return this.#calls.askUnknown(event).then((call) => this.#goOn(call, opcode, payload));
+    const named = this.#calls.named(event);
+    return this.#calls.askSettings(named).then((call) => this.#goOn(call, opcode, named === event ? payload : Buffer.from(named.text)));
   }
 
   async #goOn(call: OpenCall | undefined, opcode: number, payload: Buffer): Promise<void> {
@@ -178,7 +174,7 @@ export class MeteredSocket {
       this.#toClient(opcode, payload);
       return undefined;
     }
-    if (event.settings) this.#calls.learn(event.settings, payload.length);
+    if (event.settings) this.#calls.learn(event.settings, payload.length, event.answersChange);
     const known = this.#calls.of(event);
     if (event.kind === 'side') return this.#calls.judgeSide().then((call) => this.#finish(call, event, opcode, payload));
     if (event.kind === 'error') return this.#failed(event, opcode, payload);

@@ -344,7 +344,10 @@ t.test('no host, method or path makes a look-up throw', async (t) => {
         catalogue.providerForHost(text);
         catalogue.domain(text);
         catalogue.price(text, text);
-        return typeof operation.actionType === 'string' && (operation.known || operation.actionType === 'ai.infer' || operation.actionType === 'http.request');
+        return (
+          typeof operation.actionType === 'string' &&
+          (operation.known || operation.actionType === 'ai.infer' || operation.actionType === 'http.request')
+        );
       }),
       { numRuns: 300 },
     ),

@@ -34,7 +34,15 @@ t.test('a rule that needs what a call hides refuses it, whichever way it asks', 
     ['another param', { field: 'context.action.params.tools', exists: true }],
     ['tokens', { field: 'context.estimates.tokens_out_max', gt: 4096 }],
     ['a cost', { field: 'context.estimates.cost_usd', gt: '1' }],
-    ['one of two', { any: [{ field: 'context.purpose', equals: 'x' }, { field: MODEL, equals: 'gpt-4' }] }],
+    [
+      'one of two',
+      {
+        any: [
+          { field: 'context.purpose', equals: 'x' },
+          { field: MODEL, equals: 'gpt-4' },
+        ],
+      },
+    ],
   ];
   for (const [name, when] of asked) {
     const policy = policyOf(bundleOf({ connectors: [ALLOW_HOST], targets: [deny('asks', when)] }));
@@ -73,7 +81,9 @@ t.test('an allow by a hidden value allows nothing, and its effects are not guess
 
 t.test('a model that the path names is known, the rest is not', async (t) => {
   const named = hiddenCall({ params: { model: 'm' }, reading: { ...HIDDEN, hidesModel: false } });
-  const byModel = policyOf(bundleOf({ connectors: [ALLOW_HOST], targets: [deny('a', { field: MODEL, equals: 'm' }, { reason_codes: ['x'] })] }));
+  const byModel = policyOf(
+    bundleOf({ connectors: [ALLOW_HOST], targets: [deny('a', { field: MODEL, equals: 'm' }, { reason_codes: ['x'] })] }),
+  );
   t.strictSame(decide(byModel, named).reason_codes, ['x']);
   const byStream = policyOf(bundleOf({ connectors: [ALLOW_HOST], risk: [deny('a', { field: 'context.stream', equals: true })] }));
   t.strictSame(decide(byStream, named).reason_codes, NOT_UNDERSTOOD);
@@ -114,7 +124,11 @@ const evaluation = fc.record({
   merge_strategy: fc.constantFrom('first_match', 'strict'),
   stop_on: fc.subarray(['deny', 'require_approval', 'allow', 'downgrade']),
 });
-const value = fc.record({ model: fc.constantFrom('gpt-4o', 'x', 'y', undefined), stream: fc.boolean(), tokens: fc.constantFrom(1, 10, 100) });
+const value = fc.record({
+  model: fc.constantFrom('gpt-4o', 'x', 'y', undefined),
+  stream: fc.boolean(),
+  tokens: fc.constantFrom(1, 10, 100),
+});
 
 t.test('what a call with hidden values is allowed it would be allowed whatever they are, and no less strictly', async (t) => {
   let permitted = 0;
@@ -149,7 +163,8 @@ t.test('what a call with hidden values is allowed it would be allowed whatever t
 
 t.test('where a provider ignores case a rule does, whatever case it is written in, and elsewhere it does not', async (t) => {
   const folding: Reading = { ...PLAIN_READING, foldsModel: true, foldsPath: true };
-  const facts = (reading: Reading, model: string, path = '/openai/deployments/x') => someFacts({ params: { model }, target_path: path, reading });
+  const facts = (reading: Reading, model: string, path = '/openai/deployments/x') =>
+    someFacts({ params: { model }, target_path: path, reading });
   for (const test of [
     { equals: 'Evil-Model' },
     { in: ['other', 'EVIL-MODEL'] },
@@ -167,7 +182,9 @@ t.test('where a provider ignores case a rule does, whatever case it is written i
   const notIn = policyOf(bundleOf({ connectors: [ALLOW_HOST], targets: [deny('a', { field: MODEL, not_in: ['Good-Model'] })] }));
   t.equal(decide(notIn, facts(folding, 'good-model')).decision, 'allow');
   t.equal(decide(notIn, facts(folding, 'evil-model')).decision, 'deny');
-  const byPath = policyOf(bundleOf({ connectors: [ALLOW_HOST], targets: [deny('a', { field: 'action.target_path', glob: '/OpenAI/Files/**' })] }));
+  const byPath = policyOf(
+    bundleOf({ connectors: [ALLOW_HOST], targets: [deny('a', { field: 'action.target_path', glob: '/OpenAI/Files/**' })] }),
+  );
   t.equal(decide(byPath, facts(folding, 'm', '/openai/files/f')).decision, 'deny');
   t.equal(decide(byPath, facts(PLAIN_READING, 'm', '/openai/files/f')).decision, 'allow');
 });

@@ -156,8 +156,55 @@ t.test('the estimate takes the largest maximum that the call sets in any name th
     estimate({ contents: [], generationConfig: { maxOutputTokens: 9, candidateCount: 2 } }, gemini, undefined, unlisted).tokensOutMax,
     18,
   );
+  for (const [params, want] of [
+    [{ generation_config: { max_output_tokens: 9, candidate_count: 2 } }, 18],
+    [{ generationConfig: { max_output_tokens: 9, candidate_count: 2 } }, 18],
+    [{ generation_config: { maxOutputTokens: 9, candidateCount: 2 } }, 18],
+  ] as const)
+    t.equal(estimate({ contents: [], ...params }, gemini, undefined, unlisted).tokensOutMax, want, JSON.stringify(params));
+  t.equal(
+    estimate({ system_instruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn,
+    estimate({ systemInstruction: 'abcdefgh' }, gemini, undefined, unlisted).tokensIn,
+  );
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_embeddings'), undefined, unlisted).tokensOutMax, 0);
   t.equal(estimate({ input: 'abcdefgh' }, catalogue.dialect('openai_moderations'), undefined, unlisted).tokensOutMax, 0);
+});
+
+t.test('each prompt of a list has answers of its own, and each document its query', async (t) => {
+  const completions = catalogue.dialect('openai_completions');
+  const table: readonly [string, Record<string, unknown>, number][] = [
+    ['one text', { prompt: 'a' }, 10],
+    ['a list of texts', { prompt: Array.from({ length: 200 }, () => 'a') }, 2000],
+    ['a list of tokens is one prompt', { prompt: [1, 2, 3] }, 10],
+    ['a list of lists of tokens', { prompt: [[1], [2]] }, 20],
+    ['n of each', { prompt: ['a', 'b'], n: 3 }, 60],
+    ['best_of of each', { prompt: ['a', 'b'], n: 2, best_of: 4 }, 80],
+    ['an empty list', { prompt: [] }, 10],
+  ];
+  for (const [name, params, want] of table)
+    t.equal(estimate({ max_tokens: 10, ...params }, completions, undefined, unlisted).tokensOutMax, want, name);
+  t.throws(
+    () => estimate({ prompt: 'a', n: '8' }, completions, undefined, unlisted),
+    { code: 'invalid_request' },
+    'a provider may read a text as a number',
+  );
+  t.equal(
+    estimate({ prompt: 'a', max_tokens: 5, num_generations: 5 }, catalogue.dialect('cohere_generate'), undefined, unlisted).tokensOutMax,
+    25,
+  );
+  const rerank = catalogue.dialect('rerank');
+  const one = estimate({ query: 'abcdefgh', documents: ['x'] }, rerank, undefined, unlisted).tokensIn;
+  const query = estimate({ query: 'abcdefgh' }, rerank, undefined, unlisted).tokensIn;
+  const document = estimate({ documents: ['x'] }, rerank, undefined, unlisted).tokensIn;
+  t.equal(estimate({ query: 'abcdefgh', documents: ['x', 'x', 'x'] }, rerank, undefined, unlisted).tokensIn, one + 2 * (query + document));
+});
+
+t.test('a maximum that only some models read raises what is assumed, and never lowers it', async (t) => {
+  const bedrock = catalogue.dialect('bedrock_invoke');
+  t.equal(estimate({ prompt: 'a', max_tokens: 1 }, bedrock, undefined, unlisted).tokensOutMax, 1024);
+  t.equal(estimate({ prompt: 'a', max_tokens: 1, max_gen_len: 5000 }, bedrock, undefined, unlisted).tokensOutMax, 5000);
+  const replicate = catalogue.dialect('replicate_prediction');
+  t.equal(estimate({ input: { prompt: 'a', max_new_tokens: 60_000 } }, replicate, undefined, unlisted).tokensOutMax, 60_000);
 });
 
 t.test('the estimate prices prompt and maximum at the rates of the model', async (t) => {

@@ -17,6 +17,8 @@ interface Setup {
   readonly headers?: readonly string[];
 }
 
+const GEMINI: Setup = { provider: 'gemini', path: '/v1beta/models/gemini-2.5-flash:generateContent' };
+
 function mutate(body: string, mutations: Readonly<Record<string, unknown>>, setup: Setup = {}): Mutated {
   const provider = catalogue.provider(setup.provider ?? 'openai');
   if (provider === undefined) throw new Error('no such provider');
@@ -267,6 +269,45 @@ t.test('a mutation that does not fit stops the request', async (t) => {
     );
 });
 
+t.test('a mutation of the output maximum leaves no other maximum, in whatever spelling', async (t) => {
+  const table: readonly (readonly [Setup, string, string, unknown, string])[] = [
+    [{}, '{"max_completion_tokens":60000}', 'max_tokens', 5, '{"max_completion_tokens":5}'],
+    [{}, '{"max_tokens":1,"max_completion_tokens":60000}', 'max_tokens', 5, '{"max_tokens":5,"max_completion_tokens":5}'],
+    [{}, '{}', 'max_tokens', 5, '{"max_tokens":5}'],
+    [
+      GEMINI,
+      '{"generation_config":{"max_output_tokens":9}}',
+      'generationConfig.maxOutputTokens',
+      5,
+      '{"generation_config":{"max_output_tokens":5}}',
+    ],
+    [
+      GEMINI,
+      '{"generationConfig":{"max_output_tokens":9}}',
+      'generation_config.max_output_tokens',
+      5,
+      '{"generationConfig":{"max_output_tokens":5}}',
+    ],
+    [GEMINI, '{"generation_config":{"topK":1}}', 'generationConfig.top_k', 2, '{"generation_config":{"topK":2}}'],
+    [GEMINI, '{"generation_config":{}}', 'generationConfig.topK', 2, '{"generation_config":{"topK":2}}'],
+  ];
+  for (const [setup, body, key, value, expected] of table)
+    t.equal(textOf(mutate(body, { [`action.params.${key}`]: value }, setup)), expected, `${key} of ${body}`);
+  const both = mutate(
+    '{"generation_config":{"max_output_tokens":9}}',
+    { 'action.params.generationConfig.maxOutputTokens': 5, 'action.params.generation_config.max_output_tokens': 7 },
+    GEMINI,
+  );
+  t.equal(textOf(both), '{"generation_config":{"max_output_tokens":5}}', 'what was written first stands, in whatever spelling');
+});
+
+t.test('a deployment in another case is the same model, and is not written again', async (t) => {
+  const azure = { provider: 'azure_openai', path: '/openai/deployments/Small/chat/completions' };
+  t.strictSame(mutate('{}', { 'action.params.model': 'SMALL' }, azure).changed, []);
+  const moved = mutate('{}', { 'action.params.model': 'Tiny' }, azure);
+  t.strictSame([moved.path, moved.body?.model], ['/openai/deployments/Tiny/chat/completions', 'tiny']);
+});
+
 t.test('a model that would leave its path segment, or that has no place, stops the request', async (t) => {
   const azure = { provider: 'azure_openai', path: '/openai/deployments/dear/chat/completions' };
   t.equal(
@@ -315,7 +356,10 @@ t.test('editing the text is editing the value', async (t) => {
 });
 
 t.test('what a mutation sets is what the mutated body is read as', async (t) => {
-  const params = fc.record({ model: fc.string().filter((text) => text.trim() === text), temperature: fc.integer(), note: fc.string() }, { requiredKeys: [] });
+  const params = fc.record(
+    { model: fc.string().filter((text) => text.trim() === text), temperature: fc.integer(), note: fc.string() },
+    { requiredKeys: [] },
+  );
   const value = fc.oneof(fc.string({ minLength: 1 }), fc.integer(), fc.constant(null), fc.array(fc.boolean()));
   const name = fc.string({ minLength: 1 }).filter((text) => text.trim() === text);
   const property = fc.property(params, name, value, (body, model, note) => {
