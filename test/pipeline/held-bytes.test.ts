@@ -12,7 +12,7 @@ const PIECE = 100_000;
 
 t.test('what is held in pieces of one byte takes about as much as it says', async (t) => {
   const forms: Readonly<Record<string, { push(piece: Uint8Array): void }>> = {
-    'an answer': new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000) }),
+    'an answer': new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000, fakeClock()) }),
     'a copy': new AnswerCopy(),
   };
   for (const [name, form] of Object.entries(forms)) {
@@ -25,7 +25,7 @@ t.test('what is held in pieces of one byte takes about as much as it says', asyn
 });
 
 t.test('what is held beyond the usual is counted against the shared budget, and given back once', async (t) => {
-  const buffers = new BufferBudget(300_000);
+  const buffers = new BufferBudget(300_000, fakeClock());
   const held = new HeldBytes({ settings: SETTINGS, buffers });
   t.ok(held.pushCounted(Buffer.alloc(60_000)), 'the usual is free');
   t.equal(buffers.used, 0);
@@ -37,7 +37,7 @@ t.test('what is held beyond the usual is counted against the shared budget, and 
   held.giveBack();
   held.giveBack();
   t.equal(buffers.used, 0);
-  const large = new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000) });
+  const large = new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000, fakeClock()) });
   const pushed = Array.from({ length: 11 }, () => large.pushCounted(Buffer.alloc(PIECE)));
   t.same(pushed.lastIndexOf(true), 9, 'nor is one larger than any body');
 });
