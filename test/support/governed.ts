@@ -86,7 +86,12 @@ export async function startGoverned(
       const response = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', headers, body: JSON.stringify(body) });
       const text = await response.text();
       const json = response.headers.get('content-type') === 'application/json';
-      return { status: response.status, headers: response.headers, body: json ? (JSON.parse(text) as Record<string, unknown>) : { text }, text };
+      return {
+        status: response.status,
+        headers: response.headers,
+        body: json ? (JSON.parse(text) as Record<string, unknown>) : { text },
+        text,
+      };
     },
     recordOf: (answer) => gw.record(answer.headers['x-gw-record-id'] ?? ''),
   };

@@ -98,6 +98,7 @@ function parsed(payload: Buffer): Readonly<Record<string, unknown>> | undefined 
     return record(parseSafeJsonText(text).value);
   } catch (error) {
     if (error instanceof GatewayError && error.code !== 'body_too_deep') return undefined;
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
     throw new GatewayError('upstream_protocol', 'The upstream sent an event on the WebSocket that is too deep or too large to be read.', {
       cause: error,
     });

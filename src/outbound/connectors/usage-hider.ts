@@ -1,7 +1,7 @@
 import { jsonMembers, type MemberRange } from '../../base/lib/json-members.ts';
 import { latin1 } from './answer-reader.ts';
 import { parsed } from './json-picker.ts';
-import { firstOf } from './line-ends.ts';
+import { lineEnds } from './line-ends.ts';
 import { TextPieces } from './text-pieces.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
@@ -34,18 +34,11 @@ export class UsageHider {
     let at = this.#crKept !== undefined && text.charCodeAt(0) === LF ? 1 : 0;
     let out = this.#crKept === true ? text.slice(0, at) : '';
     this.#crKept = undefined;
-    // The next line ends at or behind `at`, each searched for again only when it was passed.
-    let lf = text.indexOf('\n', at);
-    let cr = text.indexOf('\r', at);
-    while (lf !== -1 || cr !== -1) {
-      const end = firstOf(lf, cr);
-      const next = end === cr && lf === end + 1 ? end + 2 : end + 1;
+    for (const { end, next } of lineEnds(text, at)) {
       const kept = this.#take(this.#line.take() + text.slice(at, end));
       if (kept !== undefined) out += kept + text.slice(end, next);
       if (next === text.length && text.charCodeAt(next - 1) === CR) this.#crKept = kept !== undefined;
       at = next;
-      if (cr !== -1 && cr < at) cr = text.indexOf('\r', at);
-      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
     }
     if (at < text.length) out += this.#begin(text.slice(at));
     return Buffer.from(out, 'latin1');

@@ -13,7 +13,37 @@ function parses(text: string): boolean {
 }
 
 t.test('it is what JSON.parse takes', async () => {
-  const tokens = ['{', '}', '[', ']', '"', ':', ',', ' ', '\t', '\n', '0', '1', '-', '.', 'e', 'E', '+', 'true', 'fals', 'e', 'null', 'a', '\\', 'u', '00ff', '"a"', '\u2028', '\u0000', 'ü'];
+  const tokens = [
+    '{',
+    '}',
+    '[',
+    ']',
+    '"',
+    ':',
+    ',',
+    ' ',
+    '\t',
+    '\n',
+    '0',
+    '1',
+    '-',
+    '.',
+    'e',
+    'E',
+    '+',
+    'true',
+    'fals',
+    'e',
+    'null',
+    'a',
+    '\\',
+    'u',
+    '00ff',
+    '"a"',
+    '\u2028',
+    '\u0000',
+    'ü',
+  ];
   const broken = fc.array(fc.constantFrom(...tokens), { maxLength: 12 }).map((list) => list.join(''));
   const cut = fc.tuple(fc.json(), fc.nat(), fc.constantFrom('', ...tokens)).map(([json, at, more]) => {
     const from = at % (json.length + 1);
