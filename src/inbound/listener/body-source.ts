@@ -5,7 +5,6 @@ import type { BodyProgress, BodySource } from '../../base/model/arrival.ts';
 import { ChunkReader } from './chunk-reader.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
-import { WaitingPieces } from './waiting-pieces.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -27,7 +26,6 @@ export interface RequestBodyOptions {
 export class RequestBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
-  readonly #waiting: WaitingPieces | undefined;
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
@@ -37,7 +35,6 @@ export class RequestBody implements BodySource {
   constructor(options: RequestBodyOptions) {
     this.declaredLength = options.declaredLength;
     this.#options = options;
-    if (options.declaredLength !== 0) this.#waiting = new WaitingPieces(options.source);
     // An aborted request says so by `error`; readers learn it by themselves, and without readers nobody needs to know.
     options.source.on('error', ignore);
   }
@@ -89,7 +86,6 @@ export class RequestBody implements BodySource {
     const { source, sendContinue, isComplete } = this.#options;
     this.#passing = new ChunkReader({
       source,
-      read: () => (this.#waiting ? this.#waiting.take() : (source.read() as Uint8Array | null)),
       onStart: () => {
         this.#begin();
         sendContinue?.();
@@ -146,15 +142,8 @@ export class RequestBody implements BodySource {
       leave();
       reject(clientGone());
     };
-    if (source.destroyed) {
-      onClose();
-      return;
-    }
-    source.on('end', onEnd).on('close', onClose);
-    const early = this.#waiting?.any ? this.#waiting.take() : null;
-    // Told before anything else, it may have been too much already.
-    if (early !== null) onData(early);
-    if (!this.#abandoned) source.on('data', onData);
+    if (source.destroyed) onClose();
+    else source.on('data', onData).on('end', onEnd).on('close', onClose);
   }
 }
 

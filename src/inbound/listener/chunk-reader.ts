@@ -4,8 +4,6 @@ const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 export interface ChunkReaderOptions {
   readonly source: Readable;
-  /** All that has come; null when nothing has. */
-  read(): Uint8Array | null;
   /** Called before the first chunk is asked for. */
   onStart(): void;
   /** Called once when the source has ended: the failure when it ended too early. */
@@ -47,7 +45,7 @@ export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
     if (this.#state === 'unread') this.#start();
     return await new Promise((resolve, reject) => {
       this.#waiting = () => {
-        const chunk = this.#state === 'reading' ? this.#options.read() : null;
+        const chunk = this.#state === 'reading' ? (this.#options.source.read() as Uint8Array | null) : null;
         if (chunk !== null) {
           this.#chunks += 1;
           resolve({ done: false, value: chunk });
