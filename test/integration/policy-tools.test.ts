@@ -90,7 +90,7 @@ inline_rules:
   t.match(err, /decided \(allow\) by bundle test, version 7; this is what other, version 0 says/);
   t.match(out, '? risk/a (deny): cannot be said');
   t.match(out, '- risk/b (deny): did not match');
-  t.match(out, 'unknown context.labels.team equals x  (not in the record)');
+  t.match(out, 'unknown context.labels.team equals x  (not known)');
   t.match(out, '? risk/c (deny): cannot be said');
 });
 
@@ -358,6 +358,39 @@ t.test('diff replays what a gateway stored and says what another policy would ch
   t.equal((await gw(['policy', 'diff', before, after, '--data', governed.gw.dataDir])).out, changed.out, 'the data folder says the same');
   const last = JSON.parse((await gw(['policy', 'diff', before, after, '--data', governed.gw.dataDir, '--last', '2', '--json'])).out);
   t.match(last, { records: 2, changed: 0, unchanged: 2 });
+});
+
+t.test('test, explain and diff judge an operation that nobody knows as the gateway does', async (t) => {
+  const rules = `  connectors:
+    - {id: all, effect: {decision: allow}}
+  targets:
+    - {id: no.big, when: {field: context.action.params.model, equals: gpt-4}, effect: {decision: deny}}
+`;
+  const governed = await startGoverned(t, { bundle: bundleOf(rules) });
+  const dir = tempDir(t);
+  const [bundle, suite, lines, plain] = ['bundle.yaml', 'suite.yaml', 'records.jsonl', 'plain.yaml'].map((name) => join(dir, name));
+  if (!bundle || !suite || !lines || !plain) throw new Error('no files');
+  writeFileSync(bundle, bundleOf(rules));
+  writeFileSync(plain, bundleOf('  connectors:\n    - {id: all, effect: {decision: allow}}\n').replace('version: "7"', 'version: "8"'));
+  const { body } = await governed.execute({}, { target_path: '/v1/brand/new' });
+  t.same(body['reason_codes'], ['operation_not_understood']);
+  const record = await governed.gw.record(String(body['record_id']));
+  writeFileSync(lines, `${JSON.stringify(record)}\n`);
+  const unknown =
+    'facts: {action.target_path: /v1/brand/new, action.params.model: gpt-4o-mini}, expect: {decision: deny, reason_codes: [operation_not_understood]}';
+  const azure = `facts: {action.target_host: res.openai.azure.com, action.target_path: /openai/deployments/GPT-4/brand/new, action.params.model: x}, expect: {decision: deny, matched: [connectors/all, targets/no.big]}`;
+  writeFileSync(
+    suite,
+    `schema: gw.policy_tests.v1\npolicies: bundle.yaml\ncases:\n  - {name: unknown, ${unknown}}\n  - {name: in the path, ${azure}}\n`,
+  );
+  t.match(await gw(['policy', 'test', suite]), { code: 0, out: /2 passed/ });
+  const explained = await gw(['policy', 'explain', suite, '--case', 'unknown']);
+  t.match(explained.out, /^deny.*operation_not_understood/s);
+  t.match(explained.out, '? targets/no.big (deny): cannot be said');
+  writeFileSync(join(dir, 'record.json'), JSON.stringify(record));
+  t.match((await gw(['policy', 'explain', join(dir, 'record.json'), '--policies', bundle])).out, /^deny.*operation_not_understood/s);
+  t.match(await gw(['policy', 'diff', bundle, bundle, '--records', lines]), { code: 0, out: '1 record: 0 would change, 1 would not\n' });
+  t.match(await gw(['policy', 'diff', bundle, plain, '--records', lines]), { code: 1, out: /1 x deny -> allow/ });
 });
 
 t.test('diff says what it cannot say, what policy never decided, and what it does not replay', async (t) => {

@@ -143,13 +143,6 @@ const SILENT: readonly Silent[] = [
     metering: SET_ASIDE,
   },
   {
-    name: 'a path that nobody knows',
-    path: '/proxy/openai/v1/chat/completions/next',
-    body: ASK,
-    handler: answers('application/json', '{"choices":[]}'),
-    metering: SET_ASIDE,
-  },
-  {
     name: 'a provider that refuses the call',
     path: CHAT_PATH,
     body: ASK,

@@ -9,6 +9,7 @@ import { compilePolicy, type PolicyInput } from '../../../src/decide/policy/comp
 import { readSuite } from '../../../src/decide/policy/suite.ts';
 import { inputOf, mismatches, verdictOf } from '../../../src/decide/policy/suite-case.ts';
 import { aloneInABundle, checkPolicy } from '../../../src/policy-tools/check.ts';
+import { callMeaning } from '../../../src/policy-tools/given-request.ts';
 import { readPolicyFolder } from '../../../src/services/policy-folder.ts';
 
 const POLICIES = join(packageRoot(), 'policies');
@@ -42,7 +43,7 @@ t.test('the catalogue has one row for each preset, and each preset has its cases
 
 for (const { id, file } of presets) {
   t.test(id, async (t) => {
-    const { suite, errors } = readSuite(read(`tests/${file}`));
+    const { suite, errors } = readSuite(read(`tests/${file}`), { meaning: callMeaning({ catalogue, actionTypes: new Map() }) });
     t.same(errors, undefined);
     t.same(suite?.ruleFiles, [`../${file}`]);
     const matched = new Set<string>();
