@@ -2,6 +2,9 @@ import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import { type CliIo, type Command, EXIT_OK, EXIT_USAGE, UsageError } from './command.ts';
 import { env } from './env.ts';
+import { check as journalCheck } from './journal/check.ts';
+import { confirmClock } from './journal/confirm-clock.ts';
+import { repair as journalRepair } from './journal/repair.ts';
 import { check as policyCheck } from './policy/check.ts';
 import { diffPolicies as policyDiff } from './policy/diff.ts';
 import { explainDecision as policyExplain } from './policy/explain.ts';
@@ -24,6 +27,9 @@ export const COMMANDS: readonly Command[] = [
   env,
   verify,
   secretsRotate,
+  journalCheck,
+  journalRepair,
+  confirmClock,
   policyCheck,
   policyTest,
   policyExplain,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
+import { frameHasRecord, frameRecordHash, frameRecordId, frameText, isFiller } from './frame.ts';
 import { inspectHeader, segmentNames } from './inspect-journal.ts';
 import { journalFolder } from './layout.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
@@ -15,6 +15,8 @@ export type JournalFinding =
       readonly recordHash: string;
       readonly text: string;
     }
+  /** What a repair has covered: records were here. */
+  | { readonly kind: 'filler'; readonly segment: number; readonly offset: number; readonly bytes: number }
   /** A commit without a record. */
   | { readonly kind: 'effects'; readonly segment: number; readonly offset: number }
   /** Bytes that are no frame; good frames, or a later segment, follow. */
@@ -80,7 +82,8 @@ async function goodFrames(path: string, segment: number, from: number, size: num
           recordHash: frameRecordHash(frame),
           text: frameText(frame),
         });
-      } else found.push({ kind: 'effects', segment, offset });
+      } else if (isFiller(frame)) found.push({ kind: 'filler', segment, offset, bytes: frame.length });
+      else found.push({ kind: 'effects', segment, offset });
       return found.length >= FRAMES_PER_TURN;
     }),
   );

@@ -29,6 +29,22 @@ const HASH_BYTES = 32;
 const FIRST_CAPACITY = 256 * 1024;
 const KEEP_CAPACITY = 4 * 1024 * 1024;
 
+/**
+ * A frame that says nothing, over bytes that no frame can be read of: a repair keeps every other frame where it is.
+ * @param length from {@link MIN_FRAME_BYTES} to {@link MAX_FRAME_BYTES}
+ */
+export function fillerFrame(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  bytes.writeUInt32LE(MARKER_WORD, 0);
+  bytes.writeUInt32LE(length, 8);
+  // A record text without a record.
+  bytes.writeUInt32LE(length - MIN_FRAME_BYTES, 20);
+  bytes.writeUInt32LE(TYPE_COMMIT << 8, 24);
+  bytes.writeUInt32LE(length, length - 4);
+  bytes.writeUInt32LE(crc32(bytes.subarray(8)), 4);
+  return bytes;
+}
+
 /** Where things lie in a verified frame; offsets count from the start of `bytes`. */
 export interface Frame {
   readonly bytes: Buffer;
@@ -57,6 +73,10 @@ export function frameLengthAt(bytes: Buffer, start: number, end: number = bytes.
   if (start < 0 || start + FRAME_HEAD_BYTES > end || bytes.readUInt32LE(start) !== MARKER_WORD) return undefined;
   const length = bytes.readUInt32LE(start + 8);
   return length >= MIN_FRAME_BYTES && length <= MAX_FRAME_BYTES ? length : undefined;
+}
+
+export function isFiller(frame: Frame): boolean {
+  return frame.idLength === 0 && frame.length > MIN_FRAME_BYTES && frame.textLength === frame.length - MIN_FRAME_BYTES;
 }
 
 export function frameHasRecord(frame: Frame): boolean {

@@ -2,8 +2,8 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { codeOf } from '../../base/lib/thrown.ts';
 import { StoreError } from '../contract/store.ts';
+import { journalDamaged } from './damage.ts';
 import { frameHasRecord } from './frame.ts';
-import { corruptFrame } from './record-pages.ts';
 import { decodeSegmentHeader, FORMAT_VERSION, SEGMENT_HEADER_BYTES, segmentNumber } from './segment-header.ts';
 import { findFrame, readBytes, walkFrames, withFile } from './segment-reader.ts';
 
@@ -44,10 +44,10 @@ export async function inspectJournal(folder: string): Promise<JournalFiles> {
     const file = await inspectHeader(path, segment);
     if (file) files.push(file);
     else if (at === names.length - 1 && !(await holdsFrames(path))) tornFile = path;
-    else throw new StoreError('corrupt', `The journal is damaged: the header of segment ${segment} (${path}, offset 0)`);
+    else throw journalDamaged(`the header of segment ${segment} (${path}, offset 0)`, 'Records behind it may be whole');
     const before = files.at(-2);
     if (file && before && before.segment + 1 !== segment)
-      throw new StoreError('corrupt', `The journal is damaged: segment ${before.segment + 1} is missing in ${folder}`);
+      throw journalDamaged(`segment ${before.segment + 1} is missing in ${folder}`, 'Its records are lost');
   }
   const lastFile = files.at(-1);
   return { files, last: lastFile ? await scanLast(lastFile) : undefined, tornFile };
@@ -102,7 +102,12 @@ async function scanLast(last: SegmentFile): Promise<SegmentScan> {
       if (frame.committedAt > newest) newest = frame.committedAt;
       return false;
     });
-    if (end < last.bytes && (await findFrame(file, end + 1, last.bytes)) !== undefined) throw corruptFrame(last.segment, end);
+    const behind = end < last.bytes ? await findFrame(file, end + 1, last.bytes) : undefined;
+    if (behind !== undefined)
+      throw journalDamaged(
+        `segment ${last.segment}, offset ${end} (${last.path}): ${behind - end} bytes are no whole frame`,
+        'The records there are lost; those behind it are whole',
+      );
     return { end, records, newest };
   });
 }

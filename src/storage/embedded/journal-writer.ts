@@ -187,11 +187,12 @@ export class JournalWriter {
     this.#closeClean();
   }
 
+  /** A segment of a clock that was ahead would wait for it otherwise. */
   #rotateIfDue(moreBytes: number): void {
     const { segmentBytes, segmentAgeMs, clock } = this.#options;
     const { end, createdAt } = this.active;
     if (end === SEGMENT_HEADER_BYTES) return;
-    if (end + moreBytes > segmentBytes || clock.now() - createdAt >= segmentAgeMs) this.rotate();
+    if (end + moreBytes > segmentBytes || Math.abs(clock.now() - createdAt) >= segmentAgeMs) this.rotate();
   }
 
   #file(): OpenFile {

@@ -13,6 +13,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
 import { type Store, StoreError } from '../contract/store.ts';
 import { Counters } from './counters.ts';
+import { WAY_ON } from './damage.ts';
 import { EmbeddedStore } from './embedded-store.ts';
 import { type Files, systemFiles } from './files.ts';
 import { claimFolder } from './folder-claim.ts';
@@ -159,13 +160,14 @@ async function writeFormat(dir: string): Promise<void> {
   await rename(next, formatFile(dir));
 }
 
-async function checkFormat(dir: string): Promise<void> {
+/** @throws StoreError for a file of a newer version, or one that says nothing */
+export async function checkFormat(dir: string): Promise<void> {
   const text = await readFile(formatFile(dir), 'utf8').catch((error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error;
   });
   if (text === undefined) return;
   const version = Number(FORMAT_TEXT.exec(text)?.[1]);
-  if (Number.isNaN(version)) throw new StoreError('corrupt', `${formatFile(dir)} is not the format file of a gateway's store`);
+  if (Number.isNaN(version)) throw new StoreError('corrupt', `${formatFile(dir)} is not the format file of a gateway's store. ${WAY_ON}`);
   if (version > FORMAT_VERSION) throw newerFormat(formatFile(dir), version);
 }
 
@@ -191,6 +193,16 @@ async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex>
     return await LevelIndex.open(folder);
   } catch (error) {
     throw cannotOpen(dir, await livingOwner(dir), error);
+  }
+}
+
+/** The index as it is, and with it the lock, or why it cannot be opened. @throws StoreError `in_use`; the system's error */
+export async function openIndexOf(dir: string): Promise<LevelIndex | StoreError> {
+  try {
+    return await openIndex(dir, 1);
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'corrupt') return error;
+    throw error;
   }
 }
 
@@ -228,8 +240,9 @@ function cannotOpen(dir: string, owner: number | undefined, cause: unknown): Err
   if (isLocked(cause)) return new StoreError('in_use', inUseLine(dir, owner), { cause });
   const why = reason(cause);
   const message = `The index in ${indexFolder(dir)} cannot be opened: ${why}`;
+  const corrupt = `${message}. "gw journal repair" makes it anew from the journal`;
   const code = Object.entries(SYSTEM_CODES).find(([words]) => why.includes(words))?.[1];
-  return code === undefined ? new StoreError('corrupt', message, { cause }) : Object.assign(new Error(message, { cause }), { code });
+  return code === undefined ? new StoreError('corrupt', corrupt, { cause }) : Object.assign(new Error(message, { cause }), { code });
 }
 
 function inUseLine(dir: string, pid: number | undefined): string {
@@ -239,7 +252,7 @@ function inUseLine(dir: string, pid: number | undefined): string {
 function indexMissing(dir: string): StoreError {
   return new StoreError(
     'corrupt',
-    `The index of ${dir} is missing and its journal does not begin at segment 1, so that entities and counters cannot be rebuilt`,
+    `The index of ${dir} is missing and its journal does not begin at segment 1, so that settings and totals of before cannot be had from it. Restore a backup, or give them up by "gw journal repair --rebuild-index"`,
   );
 }
 

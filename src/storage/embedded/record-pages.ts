@@ -65,7 +65,7 @@ export async function onSegment<T>(segments: Segments, segment: number, use: (fi
 }
 
 export function corruptFrame(segment: number, offset: number): StoreError {
-  return new StoreError('corrupt', `The journal is damaged: segment ${segment}, offset ${offset}`);
+  return new StoreError('corrupt', `The journal is damaged: segment ${segment}, offset ${offset}; "gw journal check" says more`);
 }
 
 function unknownPosition(): GatewayError {

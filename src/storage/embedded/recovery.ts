@@ -1,13 +1,13 @@
 import type { Logger } from '../../base/lib/log.ts';
-import { StoreError } from '../contract/store.ts';
+import type { StoreError } from '../contract/store.ts';
 import type { Counters } from './counters.ts';
+import { journalDamaged } from './damage.ts';
 import { type Frame, frameEffects, frameHasRecord, frameRecordHash, frameRecordId } from './frame.ts';
 import type { JournalFiles, SegmentFile } from './inspect-journal.ts';
 import { newerFormat } from './inspect-journal.ts';
 import { type IndexState, type LevelIndex, ROW } from './level-index.ts';
 import { locationText } from './location.ts';
 import { decodeEffects, pinCells } from './prepared-commit.ts';
-import { corruptFrame } from './record-pages.ts';
 import { FORMAT_VERSION, SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { walkFrames, withFile } from './segment-reader.ts';
 import { countFrame, Segments } from './segments.ts';
@@ -29,15 +29,17 @@ export async function placeJournal(folder: string, index: LevelIndex, journal: J
   if (known && known.format > FORMAT_VERSION) throw newerFormat('The index', known.format);
   const firstOnDisk = journal.files[0]?.segment ?? 1;
   if (known === undefined && firstOnDisk > 1)
-    throw new StoreError('corrupt', `The index is empty and the journal in ${folder} does not begin at segment 1`);
+    throw journalDamaged(
+      `the index is empty and the journal in ${folder} does not begin at segment 1`,
+      'Settings and totals of before were in the index',
+    );
   const first = known?.first ?? 1;
   const files = journal.files.filter((file) => file.segment >= first);
   const unfinished = journal.files.filter((file) => file.segment < first).map(({ segment, bytes }) => ({ segment, end: bytes }));
   if (files.length > 0 && files[0]?.segment !== first) throw missing(folder, first);
   const segments = new Segments(folder, first);
   const state = known ?? { format: FORMAT_VERSION, segment: first, offset: SEGMENT_HEADER_BYTES, first, synced: false };
-  for (const file of files)
-    await addSegment(segments, file, file.segment < state.segment ? await sealedRow(index, file.segment) : undefined, state);
+  for (const file of files) addSegment(segments, file, file.segment < state.segment ? sealedRow(index, file.segment) : undefined, state);
   const last = segments.get(segments.last);
   if (last && journal.last) last.end = journal.last.end;
   for (const info of segments) info.sealed = info.segment < segments.last;
@@ -78,7 +80,11 @@ export async function catchUp(
         return false;
       }),
     );
-    if (stop < end) throw corruptFrame(segment, stop);
+    if (stop < end)
+      throw journalDamaged(
+        `segment ${segment}, offset ${stop} (${segments.path(segment)}), is no whole frame`,
+        'The records there are lost; those behind it may be whole',
+      );
     if (info.sealed && tail.active.commits > 0) await flush(segment, end);
   }
   if (commits > 0) log.info({ commits }, 'The end of the journal was replayed into the index');
@@ -95,13 +101,14 @@ function replay(frame: Frame, segment: number, offset: number, tail: Tail, count
   return id;
 }
 
-interface SealedRow {
+export interface SealedRow {
   readonly end: number;
   readonly records: number;
   readonly newest: number | null;
 }
 
-async function sealedRow(index: LevelIndex, segment: number): Promise<SealedRow | undefined> {
+/** What the index says of a closed segment. */
+export function sealedRow(index: LevelIndex, segment: number): SealedRow | undefined {
   const text = index.get(ROW.segment + segment.toString(16).padStart(8, '0'));
   if (text === undefined) return undefined;
   const row: unknown = JSON.parse(text);
@@ -111,13 +118,20 @@ async function sealedRow(index: LevelIndex, segment: number): Promise<SealedRow 
   return { end, records, newest };
 }
 
-async function addSegment(segments: Segments, file: SegmentFile, row: SealedRow | undefined, state: IndexState): Promise<void> {
+function addSegment(segments: Segments, file: SegmentFile, row: SealedRow | undefined, state: IndexState): void {
   const info = segments.add(file.segment, file.createdAt);
   info.end = file.bytes;
   if (file.segment >= state.segment) return;
   if (row === undefined)
-    throw new StoreError('corrupt', `The index does not know segment ${file.segment} although it was written behind it`);
-  if (file.bytes < row.end && state.synced) throw corruptFrame(file.segment, file.bytes);
+    throw journalDamaged(
+      `the index does not know segment ${file.segment} (${file.path}) although it was written behind it`,
+      'None of its records may be lost',
+    );
+  if (file.bytes < row.end && state.synced)
+    throw journalDamaged(
+      `segment ${file.segment}, offset ${file.bytes} (${file.path}), ends ${row.end - file.bytes} bytes too early`,
+      'The records of these bytes are lost',
+    );
   info.end = Math.min(file.bytes, row.end);
   info.records = row.records;
   info.newest = row.newest ?? Number.NEGATIVE_INFINITY;
@@ -131,13 +145,18 @@ function checkPosition(folder: string, segments: Segments, state: IndexState, wa
   if (!wasIndexed) return;
   const end = segments.get(state.segment)?.end;
   if (end !== undefined && end >= state.offset) return;
-  if (state.synced) throw end === undefined ? missing(folder, state.segment) : corruptFrame(state.segment, end);
+  if (state.synced && end === undefined) throw missing(folder, state.segment);
+  if (state.synced && end !== undefined)
+    throw journalDamaged(
+      `segment ${state.segment}, offset ${end} (${segments.path(state.segment)}), ends ${state.offset - end} bytes before what the index has read`,
+      'The records of these bytes are lost',
+    );
   log.warn(
     { segment: state.segment, offset: state.offset, end },
     'The journal ends before the index does: records of the last moments were lost with the machine',
   );
 }
 
-function missing(folder: string, segment: number): StoreError {
-  return new StoreError('corrupt', `The journal is damaged: segment ${segment} is missing in ${folder}`);
+export function missing(folder: string, segment: number): StoreError {
+  return journalDamaged(`segment ${segment} is missing in ${folder}`, 'Its records are lost');
 }

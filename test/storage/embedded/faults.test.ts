@@ -207,39 +207,43 @@ await t.test(
   },
 );
 
-await t.test('what retention could not remove is said and counted, and removed as soon as it can be, also when that shows at a start', async (t) => {
-  const unremoved: number[] = [];
-  const rig = new StoreRig(t, { onUnremoved: (segments) => unremoved.push(segments) });
-  const said = (): unknown[] => rig.lines.filter(({ message }) => message.startsWith('Records past')).map(({ level, fields }) => ({ level, fields }));
-  const store = await rig.open();
-  for (let n = 1; n <= 200; n += 1) await store.commit(makeRecord(n, { pad: 300 }), []);
-  const names = segmentNames(rig.dir);
-  rig.files.failRemove = true;
-  await t.rejects(store.removeRecordsBefore(makeRecord(150).committed_at), { code: 'EIO' });
-  const files = unremoved[0] ?? 0;
-  t.ok(files >= 3);
-  t.same(segmentNames(rig.dir), names);
-  const first = join(rig.dir, 'journal', segmentFileName(1));
-  t.match(said(), [{ level: 'error', fields: { files, first, err: { code: 'EIO' } } }]);
-  await store.close();
+await t.test(
+  'what retention could not remove is said and counted, and removed as soon as it can be, also when that shows at a start',
+  async (t) => {
+    const unremoved: number[] = [];
+    const rig = new StoreRig(t, { onUnremoved: (segments) => unremoved.push(segments) });
+    const said = (): unknown[] =>
+      rig.lines.filter(({ message }) => message.startsWith('Records past')).map(({ level, fields }) => ({ level, fields }));
+    const store = await rig.open();
+    for (let n = 1; n <= 200; n += 1) await store.commit(makeRecord(n, { pad: 300 }), []);
+    const names = segmentNames(rig.dir);
+    rig.files.failRemove = true;
+    await t.rejects(store.removeRecordsBefore(makeRecord(150).committed_at), { code: 'EIO' });
+    const files = unremoved[0] ?? 0;
+    t.ok(files >= 3);
+    t.same(segmentNames(rig.dir), names);
+    const first = join(rig.dir, 'journal', segmentFileName(1));
+    t.match(said(), [{ level: 'error', fields: { files, first, err: { code: 'EIO' } } }]);
+    await store.close();
 
-  rig.lines.length = 0;
-  const again = await rig.open();
-  await until(() => said().length > 0);
-  t.match(said(), [{ level: 'error', fields: { files, first, err: { code: 'EIO' } } }], 'a start says it as well');
-  const visible = (await again.records({ limit: 500 })).length;
-  t.ok(visible < 200 && visible >= 51);
-  rig.clock.advance(59_999);
-  rig.files.failRemove = false;
-  t.same(segmentNames(rig.dir), names);
-  rig.clock.advance(1);
-  await until(() => unremoved.at(-1) === 0);
-  t.same(unremoved, [files, files, 0]);
-  t.same(segmentNames(rig.dir), names.slice(files));
-  t.match(said().at(-1), { level: 'info' });
-  t.equal((await again.records({ limit: 500 })).length, visible);
-  t.equal(await again.removeRecordsBefore(makeRecord(150).committed_at), 0);
-});
+    rig.lines.length = 0;
+    const again = await rig.open();
+    await until(() => said().length > 0);
+    t.match(said(), [{ level: 'error', fields: { files, first, err: { code: 'EIO' } } }], 'a start says it as well');
+    const visible = (await again.records({ limit: 500 })).length;
+    t.ok(visible < 200 && visible >= 51);
+    rig.clock.advance(59_999);
+    rig.files.failRemove = false;
+    t.same(segmentNames(rig.dir), names);
+    rig.clock.advance(1);
+    await until(() => unremoved.at(-1) === 0);
+    t.same(unremoved, [files, files, 0]);
+    t.same(segmentNames(rig.dir), names.slice(files));
+    t.match(said().at(-1), { level: 'info' });
+    t.equal((await again.records({ limit: 500 })).length, visible);
+    t.equal(await again.removeRecordsBefore(makeRecord(150).committed_at), 0);
+  },
+);
 
 await t.test('a quiet store begins a new segment every day, so that retention reaches its records', async (t) => {
   const rig = new StoreRig(t, { segmentBytes: 1 << 20 });

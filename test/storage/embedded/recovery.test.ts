@@ -151,7 +151,7 @@ await t.test('damage, a newer format and a missing segment are refused and nothi
     [
       'a flipped byte in the last segment',
       'corrupt',
-      new RegExp(`segment ${segments}, offset 32$`),
+      new RegExp(`segment ${segments}, offset 32 `),
       (dir) => {
         const bytes = readFileSync(journalFile(dir, segments));
         bytes.writeUInt8(bytes.readUInt8(100) ^ 1, 100);

@@ -1,0 +1,35 @@
+import { systemClock } from '../base/lib/clock.ts';
+import { silentLogger } from '../base/lib/log.ts';
+import { checkJournal, type JournalFinding } from '../storage/embedded/check-journal.ts';
+import { type RepairReport, repairJournal } from '../storage/embedded/repair-journal.ts';
+import { segmentFileName } from '../storage/embedded/segment-header.ts';
+import { confirmClock } from './clock-confirmation.ts';
+import { requireStore, storeFolder } from './data-folder.ts';
+
+export type { JournalFinding, RepairReport };
+
+/** The name of a segment's file, as people see it in the folder. */
+export const segmentName = segmentFileName;
+
+/** Reads all of the journal in a data folder, also while a gateway writes to it. @throws Error when there is none; StoreError for a newer format */
+export async function* findingsOf(dataDir: string): AsyncGenerator<JournalFinding> {
+  await requireStore(dataDir);
+  yield* checkJournal(storeFolder(dataDir));
+}
+
+/** @throws Error when there is no store; StoreError `in_use` while a gateway holds the folder */
+export async function repair(
+  dataDir: string,
+  options: { readonly dryRun: boolean; readonly rebuildIndex: boolean },
+): Promise<RepairReport> {
+  await requireStore(dataDir);
+  return repairJournal({ ...options, dir: storeFolder(dataDir), clock: systemClock, log: silentLogger });
+}
+
+/** Says to the gateway of a data folder, running or not, that the clock of this machine is right. @returns what it says, milliseconds since the epoch */
+export async function confirm(dataDir: string): Promise<number> {
+  await requireStore(dataDir);
+  const now = systemClock.now();
+  await confirmClock(dataDir, now);
+  return now;
+}
