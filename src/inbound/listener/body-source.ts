@@ -31,6 +31,8 @@ export class RequestBody implements BodySource {
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
+  /** Lets the pending `readAll` fail. */
+  #fail: ((error: GatewayError) => void) | undefined;
   /** What was taken of a passing body when it was last seen to move, and when that was. */
   #seen = { chunks: -1, at: 0 };
 
@@ -106,6 +108,14 @@ export class RequestBody implements BodySource {
     return this.#passing;
   }
 
+  /** Whoever waits for the rest of the body hears of `error`: it is not waited for any longer. */
+  cut(error: GatewayError): void {
+    if (this.declaredLength === 0 || this.#options.isComplete()) return;
+    this.#abandoned = true;
+    this.#passing?.fail(error);
+    this.#fail?.(error);
+  }
+
   #begin(): void {
     if (this.#started) throw new GatewayError('internal', 'The body of a request was read twice.');
     this.#started = true;
@@ -120,6 +130,7 @@ export class RequestBody implements BodySource {
     const { source } = this.#options;
     const collector = new ByteCollector();
     const leave = (): void => {
+      this.#fail = undefined;
       source.off('data', onData).off('end', onEnd).off('close', onClose);
     };
     const stop = (error: Error): void => {
@@ -146,6 +157,7 @@ export class RequestBody implements BodySource {
       leave();
       reject(clientGone());
     };
+    this.#fail = stop;
     if (source.destroyed) {
       onClose();
       return;
