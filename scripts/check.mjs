@@ -32,7 +32,9 @@ const PACKAGE_MUST_HOLD = [
   'policies/bundle.yaml',
   'policies/presets/catalogue.yaml',
   'policies/rules/registered-providers.yaml',
+  'preload/node20-proxy.cjs',
   'systemd/ai-request-gateway.service',
+  'systemd/ai-request-gateway.socket',
 ];
 const PACKAGE_MUST_NOT_HOLD = [
   /(^|\/)node_modules\//,

@@ -1,6 +1,9 @@
 /*
  * The environment given to processes that these scripts start.
  */
+import { accessSync, constants, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** Set in a developer's shell so that tools find the gateway; a gateway that obeyed them would call itself. */
 const PROXY_VARIABLES =
@@ -13,7 +16,44 @@ export function withoutProxies(environment) {
   return result;
 }
 
-/** As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. */
+/** What any machine has that runs this at all; everything else that a test starts is a peer. */
+const EVERYWHERE = ['cat', 'env', 'mkfifo', 'mount', 'sh', 'true', 'umount'];
+
+/**
+ * As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. With `TEST_NO_PEERS=1` they are to find no program that
+ * `npm run peers` would install, wherever it is.
+ */
 export function forTests(environment) {
-  return Object.fromEntries(Object.entries(withoutProxies(environment)).filter(([name]) => !name.startsWith('GW_')));
+  const result = Object.fromEntries(Object.entries(withoutProxies(environment)).filter(([name]) => !name.startsWith('GW_')));
+  if (environment.TEST_NO_PEERS === '1') result.PATH = pathWithoutPeers(environment.PATH ?? '');
+  return result;
+}
+
+/** A folder that has this Node and {@link EVERYWHERE}, by links. */
+function pathWithoutPeers(path) {
+  const folder = join(fileURLToPath(new URL('..', import.meta.url)), 'build', '.without-peers');
+  mkdirSync(folder, { recursive: true });
+  const link = (name, file) => {
+    rmSync(join(folder, name), { force: true });
+    symlinkSync(file, join(folder, name));
+  };
+  if (path === folder) return folder;
+  link('node', process.execPath);
+  for (const name of EVERYWHERE) {
+    const file = path
+      .split(delimiter)
+      .map((place) => join(place, name))
+      .find(executable);
+    if (file !== undefined) link(name, file);
+  }
+  return folder;
+}
+
+function executable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

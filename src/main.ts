@@ -1,24 +1,38 @@
 #!/usr/bin/env node
 import { loadConfig } from './base/config/config.ts';
+import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { messageOf } from './base/lib/thrown.ts';
 import { runCli } from './cli/run.ts';
 
-/** Starts the gateway and stops it on SIGTERM or SIGINT; a second signal ends the process at once. */
-async function start(): Promise<void> {
+/** A second one ends the process at once. SIGHUP is what a terminal sends that is closed. */
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/**
+ * Starts the gateway, and stops it at the first signal: one that comes before the ports are open ends the start.
+ * @returns the exit code, when the gateway has stopped
+ */
+async function serve(): Promise<number> {
+  const stop = new AbortController();
+  const asked = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
+  for (const signal of STOP_SIGNALS) {
+    process.on(signal, () => {
+      if (stop.signal.aborted) process.exit(130);
+      stop.abort();
+    });
+  }
   const { config, warnings } = loadConfig();
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   // Loaded here, so that the small commands do not wait for what they do not use.
   const [{ startGateway }, { announcement }] = await Promise.all([import('./app/gateway.ts'), import('./app/announce.ts')]);
-  const gateway = await startGateway(config);
-  process.stdout.write(announcement(gateway, config));
-  let stopping = false;
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      if (stopping) process.exit(130);
-      stopping = true;
-      void gateway.stop().then(() => process.exit(0));
-    });
+  try {
+    const gateway = await startGateway(config, { inherited: inheritedSockets(), signal: stop.signal });
+    process.stdout.write(announcement(gateway, config));
+    await asked;
+    await gateway.stop();
+  } catch (error) {
+    if (error !== stop.signal.reason) throw error;
   }
+  return 0;
 }
 
 // A reader that has gone (`gw env | head -1`) ends neither the gateway nor a command with a stack trace.
@@ -29,7 +43,8 @@ if (command !== 'start' || rest.length > 0) {
   process.exitCode = await runCli([command, ...rest]);
 } else {
   try {
-    await start();
+    // Nothing that is left behind may hold up an end that was asked for.
+    process.exit(await serve());
   } catch (error) {
     process.stderr.write(`${messageOf(error)}\n`);
     process.exitCode = 1;

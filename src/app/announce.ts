@@ -1,15 +1,15 @@
 import type { Config } from '../base/config/config.ts';
+import { bracketHost } from '../base/lib/host.ts';
 import type { Gateway } from './gateway.ts';
 
 /** What a person needs to see after the start: where everything is, and the first thing to try. Never a secret. */
 export function announcement(gateway: Gateway, config: Config): string {
-  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-  const proxy = `http://${host}:${gateway.port}`;
+  const proxy = `http://${bracketHost(gateway.host)}:${gateway.port}`;
   const lines = [
     'AI Request Gateway is running.',
     '',
     `  proxy        ${proxy}`,
-    `  ambient      http://${host}:${gateway.ambientPort}`,
+    `  ambient      http://${bracketHost(gateway.ambientHost)}:${gateway.ambientPort}`,
     `  API          ${proxy}/v1/actions:execute`,
     `  health       ${proxy}/healthz`,
     `  ca           ${gateway.caFile ?? 'interception is off'}`,

@@ -1,15 +1,20 @@
+import type { Socket } from 'node:net';
+import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
+import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
-import { denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
+import { callerIp } from '../inbound/normalise/identity.ts';
+import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import { passOn } from '../pipeline/pass.ts';
 import { refuseLoop } from '../pipeline/refusals.ts';
+import type { RunResult } from '../pipeline/run.ts';
 import type { Pipeline } from '../pipeline/stage.ts';
-import { type Router, sendError } from '../surfaces/http/router.ts';
+import type { Router } from '../surfaces/http/router.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -23,6 +28,8 @@ export interface DoorOptions {
 }
 
 export interface Doors {
+  /** Connects for a tunnel that passes. @throws GatewayError the refusal */
+  dial(request: ConnectRequest): Promise<Socket>;
   onArrival(arrival: Arrival): void;
   onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
 }
@@ -32,6 +39,7 @@ export function createDoors(options: DoorOptions): Doors {
   return {
     onArrival: (arrival) => admitArrival(arrival, options),
     onTunnel: (request) => decideTunnel(request, options),
+    dial: (request) => dialTunnel(request, options),
   };
 }
 
@@ -39,23 +47,22 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
-    if (!proxyEnabled) sendError(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) passAbsolute(arrival, pipeline);
+    if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) passAbsolute(arrival, options);
     else if (head.tunnel?.undecided) passOn(arrival, pipeline);
     else void runProxied(arrival, pipeline);
     return;
   }
   const refused = guardOrigin(head, options.guard());
   if (refused) {
-    pipeline.events.unrecorded(refused.code);
-    sendError(arrival, refused);
+    router.refuse(arrival, refused);
     return;
   }
   const ambient = head.trafficClass === 'ambient';
   const ownsPath = (path: string) => router.owns(path, ambient);
   if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
-  else sendError(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+  else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
 }
 
 function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
@@ -70,15 +77,12 @@ function isGoverned(host: string | undefined, { rules }: DoorOptions): boolean {
   return host === undefined || !UNDECIDED.has(treatmentOf(host, rules));
 }
 
-function passAbsolute(arrival: Arrival, pipeline: Pipeline): void {
-  const credentials = parseBasic(arrival.head.headers['proxy-authorization']);
-  const who = identify({ proxyUser: credentials?.user, proxyPassword: credentials?.password }, pipeline);
-  if (who instanceof GatewayError) {
-    pipeline.events.unrecorded(who.code);
-    sendError(arrival, who);
-  } else {
-    passOn(arrival, pipeline);
-  }
+function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions): void {
+  const { head } = arrival;
+  const credentials = parseBasic(head.headers['proxy-authorization']);
+  const who = identify({ proxyUser: credentials?.user, proxyPassword: credentials?.password }, () => head, pipeline);
+  if (who instanceof GatewayError) router.refuse(arrival, who);
+  else passOn(arrival, pipeline);
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
@@ -87,12 +91,10 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
-  const who = identify(request, pipeline);
+  const who = identify(request, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = {
-    authority: request.authority,
-    ...(request.proxyUser ? { proxyUser: request.proxyUser } : {}),
-    ...(request.proxyPassword ? { proxyPassword: request.proxyPassword } : {}),
+    ...tunnelOf(request),
     ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
   };
   const { host } = request.authority;
@@ -104,11 +106,26 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
   if (treatment === 'pass') return passed;
-  const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
-  if (result.kind === 'failed') return refuse(result.error);
-  if (result.kind === 'recorded' && result.refusal)
-    return refuse(new GatewayError('connect_refused', `${result.refusal.reason} (record ${result.record.record_id})`));
-  return passed;
+  const refusal = refusalIn(await runTunnel(connectHead(request, tunnel, pipeline), pipeline), 'connect_refused');
+  return refusal ? refuse(refusal) : passed;
+}
+
+/** How a CONNECT is answered that the line refused; undefined when it was let through. */
+function refusalIn(result: RunResult, code: ErrorCode): GatewayError | undefined {
+  if (result.kind === 'failed') return new GatewayError(result.error.code, result.error.message, { cause: result.error, reported: true });
+  if (result.kind === 'replayed' || !result.refusal) return undefined;
+  return new GatewayError(code, `${result.refusal.reason} (record ${result.record.record_id})`, { reported: true });
+}
+
+/** Nobody is connected to an address that is not public, and the attempt is on record (decision 8.5). */
+async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): Promise<Socket> {
+  try {
+    return await pipeline.upstream.connect(request.authority);
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code !== 'egress_denied') throw error;
+    const head = connectHead(request, tunnelOf(request), pipeline);
+    throw refusalIn(await denyEgress({ head }, error, pipeline), error.code) ?? error;
+  }
 }
 
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
@@ -116,6 +133,10 @@ function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tu
   const named = canonicalHost(serverName);
   if (named === undefined || named === request.authority.host || !pipeline.catalogue.providerForHost(named)) return undefined;
   return denyServerName(connectHead(request, tunnel, pipeline), named, pipeline);
+}
+
+function tunnelOf({ authority, proxyUser, proxyPassword }: ConnectRequest): Tunnel {
+  return { authority, ...(proxyUser ? { proxyUser } : {}), ...(proxyPassword ? { proxyPassword } : {}) };
 }
 
 /** A CONNECT as the head of an exchange of its own. */
@@ -143,6 +164,7 @@ function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipelin
 /** A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. */
 function identify(
   { proxyUser, proxyPassword }: { readonly proxyUser?: string | undefined; readonly proxyPassword?: string | undefined },
+  headOf: () => ArrivalHead,
   { workloads, settings, events }: Pipeline,
 ): { fixedWorkload?: string } | GatewayError {
   if (proxyUser && workloads.hasToken(proxyUser)) {
@@ -150,6 +172,14 @@ function identify(
   } else if (settings.proxyAuth !== 'required') {
     return {};
   }
-  events.authFailure({ reason: proxyPassword === undefined ? 'missing_header' : 'invalid_key', orgId: settings.orgId ?? 'default' });
+  const head = headOf();
+  events.authFailure({
+    reason: proxyPassword === undefined ? 'missing_header' : 'invalid_key',
+    orgId: settings.orgId ?? 'default',
+    surface: 'proxy',
+    callerIp: callerIp(head, settings.trustedProxies),
+    request: requestLine(head),
+    ...(proxyUser ? { workloadId: shown(proxyUser) } : {}),
+  });
   return new GatewayError('proxy_authentication_required', 'This proxy needs a workload id and its token.');
 }

@@ -58,6 +58,5 @@ export function executionLog(log: Logger): Partial<GatewayEvents> {
         },
         'a budget reached a threshold',
       ),
-    authFailure: ({ reason, orgId }) => log.warn({ reason, org_id: orgId }, 'authentication failed'),
   };
 }

@@ -3,7 +3,9 @@
  */
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
+import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
+import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { followPolicies } from './follow-policies.ts';
 import { createLine } from './line.ts';
@@ -12,7 +14,17 @@ import { openResources, type Replacements } from './resources.ts';
 import { keepRetention } from './retention.ts';
 import type { AdminToken } from './secrets.ts';
 
+export interface StartOptions extends Replacements {
+  /** Sockets that were handed over to this process. */
+  readonly inherited?: InheritedSockets;
+  /** The start is given up before the ports are opened once this is aborted. */
+  readonly signal?: AbortSignal;
+}
+
 export interface Gateway {
+  /** Bind addresses; that of a socket that was handed over is its own. */
+  readonly host: string;
+  readonly ambientHost: string;
   readonly port: number;
   readonly ambientPort: number;
   readonly adminToken: AdminToken;
@@ -27,13 +39,13 @@ export interface Gateway {
  * Opens everything in order; what was opened is closed again when a later step fails.
  * @throws Error that says for a person what keeps the gateway from starting
  */
-export async function startGateway(config: Config, replacements: Replacements = {}): Promise<Gateway> {
+export async function startGateway(config: Config, start: StartOptions = {}): Promise<Gateway> {
   const closers: (() => Promise<void>)[] = [];
   const closeAll = async () => {
     for (let close = closers.pop(); close; close = closers.pop()) await close();
   };
   try {
-    return await open(config, replacements, closers, closeAll);
+    return await open(config, start, closers, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -42,40 +54,46 @@ export async function startGateway(config: Config, replacements: Replacements = 
 
 async function open(
   config: Config,
-  replacements: Replacements,
+  start: StartOptions,
   closers: (() => Promise<void>)[],
   closeAll: () => Promise<void>,
 ): Promise<Gateway> {
-  const resources = await openResources(config, replacements, closers);
+  const resources = await openResources(config, start, closers);
   let listener: Listener | undefined;
   const line = createLine(config, resources, () => listener?.openTunnels ?? 0);
   await line.pipeline.shadow?.load('start');
-  const ports = await openPorts(config, line, resources);
+  start.signal?.throwIfAborted();
+  const ports = await openPorts(config, line, resources, start.inherited);
   listener = ports;
   closers.push(() => ports.close());
   if (config.policiesWatch) closers.push(followPolicies(resources, line.pipeline.shadow));
   const { clock, log, store, clockWatch } = resources;
   const stopRetention = keepRetention(store, config.recordRetention, clock, clockWatch, log);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
-  let stopping: Promise<void> | undefined;
+  let stopped: Promise<void> | undefined;
   const stop = async () => {
     stopRetention();
     log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
-    const clean = await ports.drain(config.drainTimeout);
+    const clean = await ports.drain(config.drainTimeout, () => resources.upstream.close());
     if (!clean) log.warn({ timeout_ms: config.drainTimeout }, 'what had not ended within GW_DRAIN_TIMEOUT was cut');
     await closeAll();
     log.info({}, 'stopped');
     log.flush();
   };
+  const hostOf = (trafficClass: TrafficClass): string =>
+    (start.inherited?.[trafficClass] !== undefined && ports.places.find((place) => place.trafficClass === trafficClass)?.address) ||
+    config.host;
   return {
+    host: hostOf('developer'),
+    ambientHost: hostOf('ambient'),
     port: ports.port,
     ambientPort: ports.ambientPort,
     adminToken: resources.adminToken,
     bundle: resources.policies.current(),
     caFile: resources.ca && join(config.caDir, 'root-ca.pem'),
     stop: () => {
-      stopping ??= stop();
-      return stopping;
+      stopped ??= stop();
+      return stopped;
     },
   };
 }

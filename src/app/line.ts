@@ -1,6 +1,7 @@
 import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
+import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import { LateRecords } from '../pipeline/late-records.ts';
@@ -9,10 +10,12 @@ import { ConnectorHealth } from '../services/connector-health.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
+import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
-import { createMetrics } from '../surfaces/metrics/metrics.ts';
+import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
+import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type RouteParts } from './routes.ts';
 
@@ -26,20 +29,17 @@ export interface Line {
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
   const { clock, log, catalogue, policies, workloads, budgets, deferred, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
-  const metrics = createMetrics({
-    knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
-    knownActionType: (type) => config.actionTypeConnectors.has(type),
-    knownProvider: (id) => catalogue.provider(id) !== undefined,
-    openTunnels,
-    bufferedBytes: () => buffers.used,
-    discoveredDomains: () => discovery?.size ?? 0,
-    deferredResponses: () => deferred.size,
-    retentionHeld: () => !resources.clockWatch.mayExpire,
-    unremovedSegments: () => resources.retention.unremoved,
-  });
+  const metrics = metricsOf(config, resources, buffers, openTunnels);
   const health = new ConnectorHealth(catalogue);
   const pinned = new PinnedHosts({ clock, log });
-  const events = fanOut([executionLog(log), metrics.events, health.events, pinned.events, ...(discovery ? [discovery.events] : [])]);
+  const events = fanOut([
+    executionLog(log),
+    refusalLog(log, clock),
+    metrics.events,
+    health.events,
+    pinned.events,
+    ...(discovery ? [discovery.events] : []),
+  ]);
   resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
   budgets.raiseMissed();
   policies.reportTo(events);
@@ -85,7 +85,34 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     metrics: config.metricsEnabled ? metrics.routes : [],
     discovery,
   });
-  return { pipeline, router: new Router({ routes, adminToken: resources.adminToken.value, metricsToken: config.metricsToken, log }) };
+  return { pipeline, router: routerOf(config, resources, routes, events) };
+}
+
+function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
+  const { catalogue, workloads, deferred, discovery, clockWatch, retention } = resources;
+  return createMetrics({
+    knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
+    knownActionType: (type) => config.actionTypeConnectors.has(type),
+    knownProvider: (id) => catalogue.provider(id) !== undefined,
+    openTunnels,
+    bufferedBytes: () => buffers.used,
+    discoveredDomains: () => discovery?.size ?? 0,
+    deferredResponses: () => deferred.size,
+    retentionHeld: () => !clockWatch.mayExpire,
+    unremovedSegments: () => retention.unremoved,
+  });
+}
+
+function routerOf(config: Config, { adminToken, log }: Resources, routes: readonly Route[], events: GatewayEvents): Router {
+  return new Router({
+    routes,
+    adminToken: adminToken.value,
+    metricsToken: config.metricsToken,
+    orgId: config.orgId ?? 'default',
+    log,
+    events,
+    callerIp: (head) => callerIp(head, config.trustedProxies),
+  });
 }
 
 /** What the routes of budgets, credentials and connectors stand on. */

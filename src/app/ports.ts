@@ -1,13 +1,19 @@
 import type { Config } from '../base/config/config.ts';
+import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
-import { type Listener, openListener } from '../inbound/listener/listener.ts';
+import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';
 import { bindError } from './bind-error.ts';
 import { createDoors } from './doors.ts';
 import type { Line } from './line.ts';
 import type { Resources } from './resources.ts';
 
 /** Opens both ports and leads what arrives to the line. */
-export async function openPorts(config: Config, { pipeline, router }: Line, resources: Resources): Promise<Listener> {
+export async function openPorts(
+  config: Config,
+  { pipeline, router }: Line,
+  resources: Resources,
+  inherited: InheritedSockets = {},
+): Promise<Listener> {
   const { ca, clock, log, catalogue, upstream, ownAddresses } = resources;
   const ports = new Set<number>();
   const guard = {
@@ -24,29 +30,48 @@ export async function openPorts(config: Config, { pipeline, router }: Line, reso
     rules: { proxyBypass: config.proxyBypass, proxyNonAi: config.proxyNonAi, catalogue, intercept: ca !== undefined },
     guard: () => guard,
   });
-  const listener = await openListener({
+  const onBound = (places: readonly BoundPort[]): void => {
+    guard.loopbackBind = places.every((place) =>
+      inherited[place.trafficClass] === undefined ? isLoopbackHost(config.host) : isSafe(place, config),
+    );
+    for (const { port } of places) {
+      ports.add(port);
+      // The unspecified address stands for every address of this machine.
+      ownAddresses.push({ address: '0.0.0.0', port });
+    }
+  };
+  return openListener({
     host: config.host,
     port: config.port,
     ambientPort: config.ambientPort,
+    inherited,
     clock,
     log,
     ...(ca ? { ca } : {}),
     connectPorts: [...config.connectPorts],
     limits: { maxTunnels: config.maxTunnels },
     ownNames: [...config.publicNames],
+    onBound,
     onArrival: doors.onArrival,
     onTunnel: doors.onTunnel,
-    dial: (authority) => upstream.connect(authority),
+    onRefused: (event) => pipeline.events.unrecorded(event),
+    dial: (_authority, _signal, request) => doors.dial(request),
     dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
     onTunnelClosed: ({ bytesUp, bytesDown }) => pipeline.events.tunnelClosed(bytesUp, bytesDown),
     onHandshakeRejected: (event) => pipeline.events.handshakeRejected(event),
   }).catch((error: unknown) => {
-    throw bindError(error, config);
+    throw bindError(error, config, inherited);
   });
-  for (const port of [listener.port, listener.ambientPort]) {
-    ports.add(port);
-    // The unspecified address stands for every address of this machine.
-    ownAddresses.push({ address: '0.0.0.0', port });
-  }
-  return listener;
+}
+
+/**
+ * Whether only this machine reaches a socket that was handed over. As for `GW_HOST`, nobody opens a relay by accident.
+ * @throws Error for a person
+ */
+function isSafe({ address, port }: BoundPort, { proxyAuthIsSet }: Config): boolean {
+  if (isLoopbackHost(address)) return true;
+  if (proxyAuthIsSet) return false;
+  throw new Error(
+    `GW_PROXY_AUTH is not set, but other machines can reach the socket that was handed over (${address}:${port}); set it to \`required\`, or to \`optional\` if anyone there may use this proxy`,
+  );
 }

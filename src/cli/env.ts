@@ -1,10 +1,14 @@
 import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Config, ConfigError, loadConfig } from '../base/config/config.ts';
+import { type Config, ConfigError, type Environment, loadConfig } from '../base/config/config.ts';
+import { shellVariable } from '../base/config/environment.ts';
 import { bracketHost, parsePort } from '../base/lib/host.ts';
+import { packageRoot } from '../base/lib/package-root.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from './command.ts';
+import { mergeCertificates } from './merged-certificates.ts';
 
 /** How each shell sets a variable for the programs that it starts. */
 const SHELLS: Readonly<Record<string, (name: string, value: string) => string>> = {
@@ -13,11 +17,11 @@ const SHELLS: Readonly<Record<string, (name: string, value: string) => string>> 
   powershell: (name, value) => `$env:${name} = '${value.replaceAll("'", "''")}'`,
 };
 
-type VariableSource = 'proxy' | 'noProxy' | 'one' | 'root' | 'bundle';
+type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle';
 
 /**
- * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the system's roots and ours. curl ignores
- * `HTTP_PROXY` in capitals, so both spellings are set. On Windows names have no case, and setting one twice is harmless.
+ * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the system's roots and ours; what they name
+ * already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both spellings are set. On Windows names have no case, and setting one twice is harmless.
  */
 const VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = [
   ['HTTPS_PROXY', 'proxy'],
@@ -27,6 +31,7 @@ const VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = 
   ['NO_PROXY', 'noProxy'],
   ['no_proxy', 'noProxy'],
   ['NODE_USE_ENV_PROXY', 'one'],
+  ['NODE_OPTIONS', 'preload'],
   ['NODE_EXTRA_CA_CERTS', 'root'],
   ['DENO_CERT', 'root'],
   ['SSL_CERT_FILE', 'bundle'],
@@ -80,22 +85,81 @@ function printVariables(args: readonly string[], io: CliIo): number {
     );
     return EXIT_NO;
   }
-  for (const [name, source] of VARIABLES) {
-    const value = values[source];
-    if (value !== undefined) io.stdout(`${options.assign(name, value)}\n`);
-  }
+  const said = new Set<string>();
+  const lines = VARIABLES.flatMap(([name, source]) => {
+    const { value, problem } = keeping(name, source, values, config, io.env);
+    if (problem !== undefined) said.add(problem);
+    return value === undefined ? [] : [`${options.assign(name, value)}\n`];
+  });
+  for (const line of lines) io.stdout(line);
+  for (const problem of said) io.stderr(`gw env: ${problem}\n`);
   return EXIT_OK;
 }
 
-function variableValues(config: Config, port: number): Readonly<Record<VariableSource, string | undefined>> {
+const ANOTHER_PROXY =
+  'this shell named another proxy; where the internet is reached through that one only, start the gateway with it as GW_UPSTREAM_PROXY';
+
+type Values = Readonly<Record<VariableSource, string | undefined>>;
+
+interface Kept {
+  readonly value: string | undefined;
+  readonly problem?: string;
+}
+
+/** What a variable is set to, so that what the shell has in it is not lost, unless that is another proxy. */
+function keeping(name: string, source: VariableSource, values: Values, config: Config, env?: Environment): Kept {
+  const value = values[source];
+  const existing = shellVariable(name, env) ?? '';
+  if (value === undefined || existing === '') return { value };
+  switch (source) {
+    case 'one':
+      return { value };
+    case 'proxy':
+      return keepProxy(value, existing, config);
+    case 'noProxy':
+      return { value: mergeNoProxy(existing, value) };
+    case 'preload':
+      return { value: existing.includes(value) ? existing : `${existing} ${value}` };
+    default:
+      return keepCertificates(name, value, existing, values.root ?? value, env);
+  }
+}
+
+/** The same proxy may be named with a workload and its token; another one has to be told to the gateway. */
+function keepProxy(value: string, existing: string, { upstreamProxy }: Config): Kept {
+  const given = URL.canParse(existing) ? new URL(existing) : undefined;
+  if (given?.host === new URL(value).host) return { value: existing };
+  if (upstreamProxy !== undefined) return { value };
+  return { value, problem: ANOTHER_PROXY };
+}
+
+/** `*` would take everything past the gateway. */
+function mergeNoProxy(existing: string, own: string): string {
+  const entries = existing.split(',').map((entry) => entry.trim());
+  return [...new Set([...entries.filter((entry) => entry !== '' && entry !== '*'), ...own.split(',')])].join(',');
+}
+
+function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Kept {
+  const cache = shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache');
+  const { file, problem } = mergeCertificates(existing, own, rootFile, join(cache, 'ai-request-gateway'));
+  return problem === undefined ? { value: file } : { value: file, problem: `${name}: ${problem}, so that it is not kept` };
+}
+
+function variableValues(config: Config, port: number): Values {
   const intercepts = config.proxyEnabled && config.proxyMitmEnabled;
   return {
     proxy: `http://${bracketHost(reachable(config.host))}:${port}`,
     noProxy: 'localhost,127.0.0.1,::1',
     one: '1',
+    preload: `--require=${quotedOption(join(packageRoot(), 'preload', 'node20-proxy.cjs'))}`,
     root: intercepts ? join(config.caDir, 'root-ca.pem') : undefined,
     bundle: intercepts ? join(config.caDir, 'ca-bundle.pem') : undefined,
   };
+}
+
+/** As NODE_OPTIONS takes a path. */
+function quotedOption(path: string): string {
+  return /[\s"\\]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path;
 }
 
 /** An address that means "all of mine" to bind is no address to connect to. */

@@ -16,6 +16,7 @@ import { passesAtOnce, sendHeld } from './held-answer.ts';
 import { HeldBytes } from './held-bytes.ts';
 import { intendAnswer } from './intent.ts';
 import { Opening } from './opening.ts';
+import { isCut } from './refusals.ts';
 import { markOf } from './send.ts';
 import type { Pipeline } from './stage.ts';
 import { stopEvent } from './stop-event.ts';
@@ -91,7 +92,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     const answeredAsStream = this.#head ? this.#head.eventStream : this.#exchange.stream;
     if (!answeredAsStream) return undefined;
     if (this.clientGone) return 'aborted';
-    if (this.failure) return 'error';
+    if (this.failure) return isCut(this.failure) ? 'aborted' : 'error';
     if (this.stopped) return 'aborted';
     const seen = this.#meter?.outcome ?? 'open';
     return seen === 'open' ? 'aborted' : seen;

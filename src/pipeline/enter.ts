@@ -1,3 +1,4 @@
+import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './begin.ts';
@@ -41,6 +42,21 @@ export function denyServerName(head: ArrivalHead, serverName: string, pipeline: 
     'sni_mismatch',
     `The ClientHello names ${serverName}, the CONNECT ${head.tunnel?.authority.host ?? head.rawTarget}.`,
   );
+  return runExchange(exchange, pipeline);
+}
+
+/**
+ * Records that what passes undecided, a request or the CONNECT of a tunnel, leads to an address that is not public (decisions 7.3, 8.5). A request is answered.
+ * @param error `egress_denied`
+ */
+export function denyEgress(
+  { head, ...from }: { head: ArrivalHead } & Partial<Arrival>,
+  error: GatewayError,
+  pipeline: Pipeline,
+): Promise<RunResult> {
+  const door = from.reply ? 'proxied' : 'tunnel';
+  const exchange = begin(door, { head: legible(head), ...from }, 'connect_proxy', pipeline);
+  exchange.imposed = { ...deny('egress_denied', error.message, error.status), errorCode: 'egress_denied' };
   return runExchange(exchange, pipeline);
 }
 

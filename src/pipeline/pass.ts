@@ -1,12 +1,14 @@
+import { unrecordedEvent } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import type { ByteChannel } from '../base/model/channel.ts';
+import { callerIp } from '../inbound/normalise/identity.ts';
 import { resolveTarget } from '../inbound/normalise/target.ts';
 import { readAnswerHead } from '../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../outbound/net/header-filter.ts';
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { sendError } from '../surfaces/http/router.ts';
-import { runProxied } from './enter.ts';
+import { denyEgress, runProxied } from './enter.ts';
 import { refuseLoop } from './refusals.ts';
 import { relay } from './relay.ts';
 import type { Pipeline } from './stage.ts';
@@ -121,12 +123,18 @@ class Passage implements UpgradeEvents {
 }
 
 /** @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand for a retry that is safe */
-function refuse(arrival: Arrival, { log, events }: Pipeline, error: unknown, h2Code?: number): void {
-  const { reply } = arrival;
+function refuse(arrival: Arrival, pipeline: Pipeline, error: unknown, h2Code?: number): void {
+  const { reply, head } = arrival;
+  const { log, events, settings } = pipeline;
   const known =
     error instanceof GatewayError ? error : new GatewayError('internal', 'The gateway failed to pass this request on.', { cause: error });
   if (!(error instanceof GatewayError)) log.error({ err: error }, 'passing a request on failed unexpectedly');
-  events.unrecorded(known.code);
+  // On record whatever the door (decisions 7.3, 8.5).
+  if (known.code === 'egress_denied' && !reply.headSent && !reply.gone) {
+    void denyEgress(arrival, known, pipeline);
+    return;
+  }
+  events.unrecorded(unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
   if (reply.gone) return;
   if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
   else sendError(arrival, known);

@@ -36,7 +36,12 @@ const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request',
 const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
 
 /** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
-const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone']);
+const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down']);
+
+/** True for a failure that is nobody's fault: the call was ended before its time, by its client or because the gateway stops. */
+export function isCut({ code }: GatewayError): boolean {
+  return code === 'shutting_down' || code === 'client_gone';
+}
 
 /** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
 export function refusalOf(error: GatewayError, decided: boolean): Refusal | undefined {

@@ -1,3 +1,4 @@
+import { unrecordedEvent } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord } from '../record/canonical-record.ts';
@@ -104,7 +105,7 @@ function fail(exchange: Exchange, pipeline: Pipeline, error: GatewayError): RunR
   exchange.delivery?.abandon();
   giveBack(exchange, pipeline);
   sendFailure(exchange, error);
-  pipeline.events.unrecorded(error.code);
+  pipeline.events.unrecorded(unrecordedEvent(error, exchange, exchange.callerIp));
   return { kind: 'failed', error };
 }
 

@@ -2,6 +2,7 @@ import type { Dialect } from '../base/catalogue/types.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ReplySink } from '../base/model/arrival.ts';
+import { ERROR_HEADERS } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { AnswerHead } from '../inbound/reply/answer-head.ts';
 import { envelope, type TraceFacts, withResult } from '../inbound/reply/envelope.ts';
@@ -61,6 +62,7 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, record: Execut
 
 function refusalHeaders(exchange: Exchange, { errorCode, retryAfterSeconds }: Refusal): readonly string[] {
   if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
+  if (errorCode === 'shutting_down') return [...JSON_TYPE, ...(ERROR_HEADERS[errorCode] ?? [])];
   if (retryAfterSeconds === undefined || exchange.door !== 'direct') return JSON_TYPE;
   return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
 }

@@ -51,7 +51,7 @@ const CALL: readonly Stage[] = [inject, keepSignature, caps, rate, reserve, askF
  * request: settlements → record → **commit** → last byte → publish.
  */
 export const STAGES: Readonly<Record<Door, readonly Stage[]>> = {
-  proxied: [admit, arrive, ...WHO, read, normalise, ...JUDGE, ...CALL],
+  proxied: [admit, arrive, imposed, ...WHO, read, normalise, ...JUDGE, ...CALL],
   /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
   direct: [admit, arrive, knock, read, normalise, ...WHO, ...JUDGE, ...CALL],
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */

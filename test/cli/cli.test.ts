@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
@@ -87,6 +87,93 @@ t.test('the variables reach a shell exactly as they are, and name files that exi
       `$env:DENO_CERT = '${join(caDir, 'root-ca.pem').replace("'", "''")}'`,
     ),
   );
+});
+
+/** A PEM block that nobody parses. */
+const pem = (body: string): string => `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----`;
+
+/** The variables that a shell gets which has some already. */
+async function printedOver(env: Readonly<Record<string, string>>): Promise<{ values: Record<string, string>; err: string }> {
+  const { code, out, err } = await gw(['env'], { env });
+  t.equal(code, 0, err);
+  return {
+    values: Object.fromEntries([...out.matchAll(/^export (\w+)='(.*)'$/gm)].map(([, name = '', value = '']) => [name, value])),
+    err,
+  };
+}
+
+t.test('what the shell trusts already is kept beside the gateway’s root, for every variable that names certificates', async (t) => {
+  const dir = tempDir(t);
+  const [caDir, company, cache] = ['ca', 'company.pem', 'cache'].map((name) => join(dir, name)) as [string, string, string];
+  mkdirSync(caDir);
+  writeFileSync(join(caDir, 'root-ca.pem'), `${pem('OUR+ROOT')}\n`);
+  writeFileSync(join(caDir, 'ca-bundle.pem'), `${pem('SYSTEM')}\n${pem('OUR+ROOT')}\n`);
+  writeFileSync(company, `# our company\n${pem('COMPANY1')}\ntext\n${pem('COMPANY2')}\n`);
+  const settings = { GW_CA_DIR: caDir, XDG_CACHE_HOME: cache };
+  const { values: plain } = await printedOver(settings);
+  const trusting = Object.keys(plain).filter((name) => String(plain[name]).startsWith(caDir));
+  t.equal(trusting.length, 10);
+  const held = (file: string | undefined): string[] =>
+    [...readFileSync(String(file), 'utf8').matchAll(/^[A-Z0-9+]+$/gm)].map(([body]) => body);
+
+  for (const name of trusting) {
+    const { values, err } = await printedOver({ ...settings, [name]: company });
+    t.same(held(values[name]), ['OUR+ROOT', 'COMPANY1', 'COMPANY2'], name);
+    t.equal(err, '');
+    for (const other of trusting) if (other !== name) t.equal(values[other], plain[other], `${name} changes no ${other}`);
+    t.same((await printedOver({ ...settings, ...values })).values, values, 'once more it is the same');
+  }
+  t.equal(readdirSync(join(cache, 'ai-request-gateway')).length, 1, 'one file for all of them');
+  const [name = ''] = trusting;
+
+  const { values: before } = await printedOver({ ...settings, [name]: company });
+  writeFileSync(join(caDir, 'root-ca.pem'), `${pem('NEW+ROOT')}\n`);
+  t.same(
+    held((await printedOver({ ...settings, ...before })).values[name]),
+    ['NEW+ROOT', 'COMPANY1', 'COMPANY2'],
+    'an old root is not kept',
+  );
+  writeFileSync(company, `${pem('NEW+ROOT')}\n${pem('COMPANY1')}\n`);
+  t.equal((await printedOver({ ...settings, [name]: company })).values[name], company, 'what has our root already needs no copy');
+  const folder = join(dir, 'certs');
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'a.pem'), pem('FOLDER1'));
+  t.same(held((await printedOver({ ...settings, REQUESTS_CA_BUNDLE: folder })).values['REQUESTS_CA_BUNDLE']), ['NEW+ROOT', 'FOLDER1']);
+
+  for (const [file, why] of [
+    [join(dir, 'nowhere.pem'), /cannot be read/],
+    [join(caDir, '..', 'empty.pem'), /holds no certificate/],
+  ] as const) {
+    writeFileSync(join(dir, 'empty.pem'), 'nothing');
+    const { values, err } = await printedOver({ ...settings, SSL_CERT_FILE: file });
+    t.equal(values['SSL_CERT_FILE'], plain['SSL_CERT_FILE']);
+    t.match(err, why);
+    t.match(err, /^gw env: SSL_CERT_FILE: /);
+  }
+});
+
+t.test('what the shell says of proxies and of Node is kept where it does no harm', async (t) => {
+  const settings = { GW_PROXY_MITM_ENABLED: 'false' };
+  const { values: plain } = await printedOver(settings);
+  const preload = plain['NODE_OPTIONS'];
+  t.match(preload, /^--require=.*node20-proxy\.cjs$/);
+  const { values, err } = await printedOver({
+    ...settings,
+    NO_PROXY: 'git.corp.example, .internal,localhost,*',
+    NODE_OPTIONS: '--max-old-space-size=4096',
+    HTTPS_PROXY: 'http://team-a:token@127.0.0.1:7080',
+    https_proxy: 'http://proxy.corp.example:3128',
+  });
+  t.equal(values['NO_PROXY'], 'git.corp.example,.internal,localhost,127.0.0.1,::1');
+  t.equal(values['no_proxy'], plain['no_proxy']);
+  t.equal(values['NODE_OPTIONS'], `--max-old-space-size=4096 ${preload}`);
+  t.equal(values['HTTPS_PROXY'], 'http://team-a:token@127.0.0.1:7080', 'the workload that is named stays');
+  t.equal(values['https_proxy'], 'http://127.0.0.1:7080');
+  t.match(err, /^gw env: this shell named another proxy; .*GW_UPSTREAM_PROXY\n$/);
+  const again = await printedOver({ ...settings, ...values });
+  t.same(again, { values, err: '' }, 'once more it is the same');
+  const told = { ...settings, GW_UPSTREAM_PROXY: 'http://proxy.corp.example:3128', HTTPS_PROXY: 'http://proxy.corp.example:3128' };
+  t.match(await printedOver(told), { values: { HTTPS_PROXY: 'http://127.0.0.1:7080' }, err: '' });
 });
 
 t.test('the address is one that can be connected to, and without interception there is no CA to trust', async (t) => {

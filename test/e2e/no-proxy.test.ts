@@ -1,4 +1,5 @@
 // What NO_PROXY means to real programs with a gateway as their proxy, and that what `gw env` prints serves every program that reads it.
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -8,7 +9,8 @@ import { bareEnvironment, run } from '../support/child.ts';
 import { type GatewayProcess, MAIN, startGatewayProcess } from '../support/gateway-process.ts';
 import { type PeerName, requirePeer, skipWithout } from '../support/peers.ts';
 import { startProviders } from '../support/provider-upstream.ts';
-import { closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
+import { tempDir } from '../support/temp-dir.ts';
+import { closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../support/tls-upstream.ts';
 
 /** Loopback addresses that stand for a company's network. */
 const INSIDE = '127.77.3.4';
@@ -156,6 +158,12 @@ const PROGRAMS: readonly {
     command: () => [requirePeer('node24'), '--input-type=module', '--eval', FETCH],
   },
   {
+    name: 'fetch of this Node',
+    peers: [],
+    trust: ['NODE_EXTRA_CA_CERTS'],
+    command: () => [process.execPath, '--input-type=module', '--eval', FETCH],
+  },
+  {
     name: 'fetch of this Node, with the file of the guide',
     peers: [],
     trust: ['NODE_EXTRA_CA_CERTS'],
@@ -186,6 +194,35 @@ t.test('what `gw env` prints', async (t) => {
       t.match(bad.stderr, /certificate|CERTIFICATE/);
     });
   }
+
+  await t.test(
+    'the one line of the README brings the SDK as it comes through the gateway, in a shell that trusts a company already',
+    async (t) => {
+      const company = join(tempDir(t), 'company.pem');
+      const other = await startTlsUpstream({ hosts: ['intranet.example'] });
+      t.teardown(() => other.close());
+      writeFileSync(company, other.caPem);
+      const sdk = join(packageRoot(), 'test', 'e2e', 'clients', 'sdk.mjs');
+      const lines = [
+        'eval "$("$NODE" "$MAIN" env --port "$PORT")"',
+        '"$NODE" "$SDK" openai plain stream',
+        // What the company signed is still trusted.
+        `"$NODE" --input-type=module --eval 'import { connect } from "node:tls"; connect({ port: process.env.OTHER, host: "127.0.0.1", servername: "intranet.example" }, function () { console.log("trusted " + this.authorized); this.end(); })'`,
+      ];
+      const { code, stdout, stderr } = await run(t, 'sh', ['-euc', lines.join('\n')], {
+        env: {
+          ...gateway.env,
+          ...{ NODE: process.execPath, MAIN, PORT: String(gateway.port), SDK: sdk, OTHER: String(other.port), OPENAI_API_KEY: 'sk-test' },
+          ...{ NODE_EXTRA_CA_CERTS: company, XDG_CACHE_HOME: tempDir(t) },
+        },
+      });
+      t.equal(code, 0, stderr);
+      t.equal(stdout.split(MOCK_TEXT).length - 1, 2, 'both calls are answered');
+      t.equal((stdout.match(/recordId/g) ?? []).length, 2, 'and recorded');
+      t.match(stdout, /^trusted true$/m);
+      t.equal(stderr, '', 'without a word of warning');
+    },
+  );
 
   await t.test('git trusts the gateway by GIT_SSL_CAINFO', { skip: skipWithout(['git']) }, async (t) => {
     // It is shown our certificate, and asks for a repository that the provider does not have.

@@ -38,9 +38,11 @@ t.test('every relative link of every document leads to a file', async (t) => {
   t.strictSame(broken, []);
 });
 
+const UNITS = ['systemd/ai-request-gateway.service', 'systemd/ai-request-gateway.socket'];
+
 t.test('every path of the project that a document names in its text exists', async (t) => {
   const broken = documents().flatMap(({ file, text }) =>
-    matches(text, /`((?:src|scripts|policies|docs|systemd)\/[\w./-]+\.(?:ts|mjs|cjs|json|ya?ml|md|csv|service))`/g)
+    matches(text, /`((?:src|scripts|policies|docs|systemd)\/[\w./-]+\.(?:ts|mjs|cjs|json|ya?ml|md|csv|service|socket))`/g)
       .filter((path) => !existsSync(join(root, path)))
       .map((path) => `${file}: ${path}`),
   );
@@ -52,8 +54,8 @@ t.test('every GW_ variable that a document or the unit names is a setting', asyn
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
   ]);
-  const unit = { file: 'systemd/ai-request-gateway.service', text: readFileSync(join(root, 'systemd/ai-request-gateway.service'), 'utf8') };
-  const unknown = [...documents(), unit].flatMap(({ file, text }) =>
+  const units = UNITS.map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
+  const unknown = [...documents(), ...units].flatMap(({ file, text }) =>
     matches(text, /\b(GW_[A-Z][A-Z0-9_]*[A-Z0-9])\b(?!_?\*)/g)
       .filter((name) => !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
       .map((name) => `${file}: ${name}`),
@@ -90,10 +92,9 @@ t.test('every bundle that a document shows compiles', async (t) => {
     t.strictSame(compilePolicy({ bundle: { file, text: yaml }, tier: 'enterprise' }).errors ?? [], [], file);
 });
 
-t.test('systemd accepts the unit', { skip: skipWithout(['systemd-analyze']) }, async (t) => {
-  const { status, stderr } = spawnSync(requirePeer('systemd-analyze'), ['verify', join(root, 'systemd', 'ai-request-gateway.service')], {
-    encoding: 'utf8',
-  });
+t.test('systemd accepts the units', { skip: skipWithout(['systemd-analyze']) }, async (t) => {
+  const units = UNITS.map((file) => join(root, file));
+  const { status, stderr } = spawnSync(requirePeer('systemd-analyze'), ['verify', ...units], { encoding: 'utf8' });
   t.equal(status, 0, stderr);
   t.equal(
     stderr

@@ -238,7 +238,8 @@ function readExactly(socket: Socket, length: number): Promise<Buffer> {
   return take(socket, (held) => (held.length < length ? undefined : { value: held.subarray(0, length), used: length }));
 }
 
-async function readToEnd(socket: Socket): Promise<Buffer> {
+/** All that comes until the other side closes. */
+export async function readToEnd(socket: Socket): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of socket) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);

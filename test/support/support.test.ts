@@ -6,24 +6,29 @@ import t from 'tap';
 import { MOCK_TEXT, startAimock } from './aimock.ts';
 import { testCa } from './certificates.ts';
 import { fakeClock } from './fake-clock.ts';
+import { requirePeer, skipWithout } from './peers.ts';
 import { h1Request, h2Request, h2Session } from './raw-clients.ts';
 import { tempDir } from './temp-dir.ts';
 import { startTlsUpstream } from './tls-upstream.ts';
 
-t.test('throw-away certificates pass OpenSSL in strict mode, and an expired one does not', async (t) => {
-  const folder = tempDir(t);
-  const ca = testCa();
-  const verify = (leafPem: string): string => {
-    writeFileSync(join(folder, 'ca.pem'), ca.certPem);
-    writeFileSync(join(folder, 'leaf.pem'), leafPem);
-    return execFileSync('openssl', ['verify', '-x509_strict', '-CAfile', join(folder, 'ca.pem'), join(folder, 'leaf.pem')], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-  };
-  t.match(verify(ca.leaf({ hosts: ['api.openai.com', '127.0.0.1', '::1'] }).certPem), /leaf\.pem: OK/);
-  t.throws(() => verify(ca.leaf({ hosts: ['a.example'], notBefore: new Date(0), notAfter: new Date(86_400_000) }).certPem), /expired/);
-});
+t.test(
+  'throw-away certificates pass OpenSSL in strict mode, and an expired one does not',
+  { skip: skipWithout(['openssl']) },
+  async (t) => {
+    const folder = tempDir(t);
+    const ca = testCa();
+    const verify = (leafPem: string): string => {
+      writeFileSync(join(folder, 'ca.pem'), ca.certPem);
+      writeFileSync(join(folder, 'leaf.pem'), leafPem);
+      return execFileSync(requirePeer('openssl'), ['verify', '-x509_strict', '-CAfile', join(folder, 'ca.pem'), join(folder, 'leaf.pem')], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+    };
+    t.match(verify(ca.leaf({ hosts: ['api.openai.com', '127.0.0.1', '::1'] }).certPem), /leaf\.pem: OK/);
+    t.throws(() => verify(ca.leaf({ hosts: ['a.example'], notBefore: new Date(0), notAfter: new Date(86_400_000) }).certPem), /expired/);
+  },
+);
 
 t.test('the mock answers all providers behind TLS with eleven tokens in and seven out', async (t) => {
   const upstream = await startAimock({ apiKey: 'k' });

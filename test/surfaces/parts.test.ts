@@ -67,7 +67,16 @@ class Sink {
 }
 
 function ask(sink: Sink, routes: readonly Route[], target: string): Promise<void> {
-  const router = new Router({ routes, adminToken: 'a', metricsToken: undefined, log: silentLogger });
+  const events = { authFailure: () => undefined, unrecorded: () => undefined };
+  const router = new Router({
+    routes,
+    adminToken: 'a',
+    metricsToken: undefined,
+    orgId: 'o',
+    log: silentLogger,
+    events,
+    callerIp: () => '',
+  });
   const head = { method: 'GET', rawTarget: target, headers: { 'gw-admin-token': 'a' }, trafficClass: 'developer' };
   return router.handle({ head, reply: sink, body: {} } as unknown as Arrival);
 }

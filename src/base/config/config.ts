@@ -7,8 +7,8 @@ import { shorten } from '../lib/shorten.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
 
-/** All settings, checked and ready to use; `nodeId` is never absent. */
-export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string }>;
+/** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
+export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -52,7 +52,8 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   for (const setting of LATER_SETTINGS) reader.refuseLater(setting);
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
-  return { config: Object.freeze({ ...values, nodeId }), warnings: [...unknownVariables(env), ...unwise(values)] };
+  const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
+  return { config: Object.freeze({ ...values, nodeId, proxyAuthIsSet }), warnings: [...unknownVariables(env), ...unwise(values)] };
 }
 
 /** Stable over restarts, different for two gateways on one machine, and tells an upstream that sees it in `Via` nothing. */

@@ -253,7 +253,12 @@ export const SETTINGS = {
   metricsEnabled: required('GW_METRICS_ENABLED', type.boolean, 'true', '`/metrics`.'),
   metricsToken: secret('GW_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),
   healthzStartupGrace: required('GW_HEALTHZ_STARTUP_GRACE', type.duration('0', '1h'), '10s', 'How long `/healthz` says `starting`.'),
-  drainTimeout: required('GW_DRAIN_TIMEOUT', type.duration('0', '1h'), '30s', 'How long running requests may take to end after SIGTERM.'),
+  drainTimeout: required(
+    'GW_DRAIN_TIMEOUT',
+    type.duration('0', '1h'),
+    '30s',
+    'How long running requests may take to end after SIGTERM; what is left then is cut.',
+  ),
   logLevel: required('GW_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),
   logFormat: required('GW_LOG_FORMAT', type.choice(LOG_FORMATS), 'json', 'Form of the log.', '`json`; `pretty` on a terminal'),
 } as const satisfies Record<string, Setting<unknown>>;

@@ -5,6 +5,7 @@
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
+import type { UnrecordedEvent } from './unrecorded.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
 export interface ExecutionEvent {
@@ -27,6 +28,14 @@ export interface UsageSettledEvent {
 export interface AuthFailureEvent {
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
+  /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
+  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api';
+  /** Address of the caller, without port. */
+  readonly callerIp: string;
+  /** As {@link requestLine} gives it. */
+  readonly request: string;
+  /** The workload that the caller named, whether or not there is one; cut as {@link shown} does. */
+  readonly workloadId?: string | undefined;
 }
 
 /** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
@@ -55,8 +64,8 @@ export interface GatewayEvents {
   replayed(orgId: string): void;
   budgetAlert(event: BudgetAlert): void;
   authFailure(event: AuthFailureEvent): void;
-  /** A request ended without a record: its error code. */
-  unrecorded(code: string): void;
+  /** A request ended without a record. */
+  unrecorded(event: UnrecordedEvent): void;
   /** A CONNECT whose caller was let in named this host. */
   connected(host: string): void;
   /** A request to a host that is no AI host was passed on, seen and not kept. */
@@ -94,8 +103,8 @@ export function fanOut(listeners: readonly Partial<GatewayEvents>[]): GatewayEve
     authFailure(event) {
       for (const listener of listeners) listener.authFailure?.(event);
     },
-    unrecorded(code) {
-      for (const listener of listeners) listener.unrecorded?.(code);
+    unrecorded(event) {
+      for (const listener of listeners) listener.unrecorded?.(event);
     },
     connected(host) {
       for (const listener of listeners) listener.connected?.(host);

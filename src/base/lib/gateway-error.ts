@@ -25,6 +25,8 @@ export interface GatewayErrorOptions {
   readonly cause?: unknown;
   /** Message and details are kept whole: they are about what an operator wrote, and nobody else sees them. */
   readonly verbose?: boolean;
+  /** See {@link GatewayError.reported}. */
+  readonly reported?: boolean;
 }
 
 /** A failure with a stable code of {@link ERROR_CODES}. `message` is for people, is short, and never holds a secret, a prompt or a stack. */
@@ -32,6 +34,8 @@ export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly details: readonly ErrorDetail[] | undefined;
+  /** It is on record, or was counted as what has none: whoever answers with it has nothing more to tell. */
+  readonly reported: boolean;
 
   constructor(code: ErrorCode, message: string, options?: GatewayErrorOptions) {
     const verbose = options?.verbose === true;
@@ -40,6 +44,7 @@ export class GatewayError extends Error {
     this.code = code;
     this.status = ERROR_CODES[code].status;
     this.details = verbose ? options.details : options?.details?.slice(0, MAX_DETAILS).map(shortDetail);
+    this.reported = options?.reported === true;
   }
 
   /** Header fields that go with the code, as a flat name, value list. */

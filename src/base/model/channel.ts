@@ -9,6 +9,8 @@ export interface ChannelEvents {
   onClose(broken: boolean): void;
   /** The gateway is stopping: finish soon. */
   onShutdown?(): void;
+  /** The time for that is over: a moment later the connection is destroyed. */
+  onCut?(): void;
 }
 
 /** A connection that carries bytes both ways: what is left of an HTTP/1.1 exchange after 101. */

@@ -49,7 +49,10 @@ export const ERROR_CODES = {
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use; try again.' },
-  shutting_down: { status: 503, meaning: 'The gateway is draining.' },
+  shutting_down: {
+    status: 503,
+    meaning: 'The gateway is stopping: it takes nothing new, and this had not ended within `GW_DRAIN_TIMEOUT`.',
+  },
   upstream_timeout: { status: 504, meaning: 'The upstream did not answer in time.' },
   loop_detected: { status: 508, meaning: 'The request has passed this gateway before.' },
 } as const satisfies Record<string, { status: number; meaning: string }>;

@@ -88,6 +88,10 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',
   },
+  shutting_down: {
+    decision: 'error',
+    meaning: 'Policy let the call through; the gateway stopped, and the call had not been answered within `GW_DRAIN_TIMEOUT`.',
+  },
   record_store_unavailable: {
     decision: 'error',
     meaning: 'Policy let the call through and it was answered, but its record could not be written then; it is charged what it cost.',

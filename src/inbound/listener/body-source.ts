@@ -29,6 +29,8 @@ export class RequestBody implements BodySource {
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
+  /** Lets the pending `readAll` fail. */
+  #fail: ((error: GatewayError) => void) | undefined;
   /** What was taken of a passing body when it was last seen to move, and when that was. */
   #seen = { chunks: -1, at: 0 };
 
@@ -102,6 +104,14 @@ export class RequestBody implements BodySource {
     return this.#passing;
   }
 
+  /** Whoever waits for the rest of the body hears of `error`: it is not waited for any longer. */
+  cut(error: GatewayError): void {
+    if (this.declaredLength === 0 || this.#options.isComplete()) return;
+    this.#abandoned = true;
+    this.#passing?.fail(error);
+    this.#fail?.(error);
+  }
+
   #begin(): void {
     if (this.#started) throw new GatewayError('internal', 'The body of a request was read twice.');
     this.#started = true;
@@ -116,6 +126,7 @@ export class RequestBody implements BodySource {
     const { source } = this.#options;
     const collector = new ByteCollector();
     const leave = (): void => {
+      this.#fail = undefined;
       source.off('data', onData).off('end', onEnd).off('close', onClose);
     };
     const stop = (error: Error): void => {
@@ -142,6 +153,7 @@ export class RequestBody implements BodySource {
       leave();
       reject(clientGone());
     };
+    this.#fail = stop;
     if (source.destroyed) onClose();
     else source.on('data', onData).on('end', onEnd).on('close', onClose);
   }

@@ -67,6 +67,14 @@ export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
     return Promise.resolve(DONE);
   }
 
+  /** The pending `next`, or the one to come, fails with `error`; without effect when it is over. */
+  fail(error: Error): void {
+    if (this.#state !== 'unread' && this.#state !== 'reading') return;
+    this.#failure = error;
+    this.#release('failed');
+    this.#look();
+  }
+
   #start(): void {
     const { source, onStart } = this.#options;
     onStart();

@@ -2,11 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SecureContext, TLSSocket } from 'node:tls';
 import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
+import { requestLine, type UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
-import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
 import type { JudgeServerName } from './hello-gate.ts';
@@ -40,8 +41,9 @@ export interface ConnectDoorOptions {
   /** Absent when interception is off. */
   readonly contextFor: ((host: string) => Promise<SecureContext>) | undefined;
   decide(request: ConnectRequest): Promise<ConnectVerdict>;
-  dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
+  onRefused(event: UnrecordedEvent): void;
   onTunnelClosed(summary: TunnelSummary): void;
   onHandshakeRejected(event: HandshakeRejectedEvent): void;
 }
@@ -49,7 +51,6 @@ export interface ConnectDoorOptions {
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n';
 /** Decision 3.7; every other refusal is given inside the tunnel, and a fault of ours says 503. */
 const CONNECT_STATUSES = new Set([400, 403, 407, 429, 502, 503, 504, 508]);
-const CHALLENGE = ERROR_HEADERS.proxy_authentication_required ?? [];
 
 /** Answers CONNECT: refuses, ends TLS here, or copies bytes. */
 export class ConnectDoor {
@@ -76,8 +77,12 @@ export class ConnectDoor {
     if (head.length > 0) socket.unshift(head);
     const left = new AbortController();
     socket.once('close', () => left.abort());
-    link.activity = { drain: () => undefined, sweep: () => undefined };
-    this.#settle(request, link, left.signal).catch((error: unknown) => this.#refuse(link, this.#asRefusal(error)));
+    const cut = (): void => {
+      this.#refuse(request, link, stopping());
+      left.abort();
+    };
+    link.activity = { drain: () => undefined, cut, sweep: () => undefined };
+    this.#settle(request, link, left.signal).catch((error: unknown) => this.#refuse(request, link, this.#asRefusal(error)));
   }
 
   /** What is refused whoever asks, cheapest first. @throws GatewayError the refusal */
@@ -85,7 +90,7 @@ export class ConnectDoor {
     const { links, tunnels, connectPorts, own } = this.#options;
     const connect = readConnect(request, link);
     if (connect instanceof GatewayError) throw connect;
-    if (links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
+    if (links.draining) throw stopping();
     if (!tunnels.enter(link)) throw tooManyTunnels();
     const { host, port } = connect.authority;
     if (!connectPorts.has(port)) throw new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
@@ -97,9 +102,9 @@ export class ConnectDoor {
     const connect = this.#screen(request, link);
     const verdict = await this.#options.decide(connect);
     if (left.aborted) return;
-    if (this.#options.links.draining) throw new GatewayError('shutting_down', 'The gateway is shutting down.');
-    if (verdict.kind === 'refuse') this.#refuse(link, verdict.error, verdict.headers);
-    else if (verdict.kind === 'tunnel') await this.#tunnel(connect.authority, verdict.judge, link, left);
+    if (this.#options.links.draining) throw stopping();
+    if (verdict.kind === 'refuse') this.#refuse(request, link, verdict.error, verdict.headers);
+    else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict.judge, link, left);
     else await this.#intercept(connect, verdict, link, left);
   }
 
@@ -120,9 +125,10 @@ export class ConnectDoor {
     link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, watch });
   }
 
-  async #tunnel(authority: Authority, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {
+  async #tunnel(connect: ConnectRequest, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {
     const { dial, own, links, clock, limits, onTunnelClosed } = this.#options;
-    const upstream = await dial(authority, left);
+    const { authority } = connect;
+    const upstream = await dial(authority, left, connect);
     if (left.aborted) {
       upstream.destroy();
       return;
@@ -140,14 +146,11 @@ export class ConnectDoor {
   }
 
   /** Answers, gives the client a moment to read it, and closes. */
-  #refuse(link: Link, error: GatewayError, headers: readonly string[] = []): void {
+  #refuse(request: IncomingMessage, link: Link, error: GatewayError, headers: readonly string[] = []): void {
     const { socket } = link;
     this.#options.tunnels.leave(link);
-    if (socket.destroyed) return;
-    const extra = [...headers];
-    const has = (name: string): boolean => headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === name);
-    if (error.status === 407 && !has('proxy-authenticate')) extra.push(...CHALLENGE);
-    if (error.status === 429 && !has('retry-after')) extra.push('Retry-After', '1');
+    if (socket.destroyed || socket.writableEnded) return;
+    if (!error.reported) this.#report(request, link, error);
     const deadline = this.#options.clock.monotonic() + this.#options.limits.lingerMs;
     link.activity = {
       drain: () => undefined,
@@ -155,10 +158,14 @@ export class ConnectDoor {
         if (now > deadline) socket.destroy();
       },
     };
-    socket.end(rawErrorReply(error, extra, CONNECT_STATUSES.has(error.status) ? error.status : 503));
+    socket.end(rawErrorReply(error, [...headers, ...error.headers], CONNECT_STATUSES.has(error.status) ? error.status : 503));
     // Unread bytes would turn the close into a reset, which can overtake the answer.
     socket.once('end', () => socket.destroySoon());
     socket.resume();
+  }
+
+  #report({ url = '' }: IncomingMessage, { remoteAddress: callerIp, trafficClass }: Link, { code, message }: GatewayError): void {
+    this.#options.onRefused({ code, message, callerIp, trafficClass, request: requestLine({ method: 'CONNECT', rawTarget: url }) });
   }
 
   #asRefusal(error: unknown): GatewayError {

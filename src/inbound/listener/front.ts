@@ -1,6 +1,6 @@
 // The two ports. This is the only file that knows http-mitm-proxy, so that a bare http.Server could stand here tomorrow. Of the library are used: one
 // `onConnect` handler whose callback is never called, so that it hands over the socket whole; both certificate hooks, which fail closed; a private folder
-// that is thrown away; `httpServer` after `listen`; and `_onError`, replaced because it prints. Requests and upgrades it never sees: its listeners make a
+// that is thrown away; `httpServer`, before it listens and after; and `_onError`, replaced because it prints. Requests and upgrades it never sees: its listeners make a
 // context of twenty closures per request (a tenth of what a call may cost), throw out of the event loop for `Host: http://[::1`, answer a request without
 // Host in HTML, and dial past policy. What must stay unreachable besides: its certificate store (`CONNECT ca:443` overwrites its authority), its routing by
 // the inner Host, its forwarding (no back-pressure, no aborts), its listening server per host.
@@ -15,11 +15,14 @@ import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
 import { closeIdle } from './close-idle.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
+import { WaitingRoom } from './waiting-room.ts';
 
 export interface FrontOptions {
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
+  /** Descriptor of a socket that listens already; host and port are then its own. */
+  readonly descriptor?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly limits: ListenerLimits;
@@ -34,41 +37,84 @@ export interface FrontOptions {
 
 export interface Front {
   readonly server: Server;
+  /** Where it listens. */
+  readonly address: string;
   readonly port: number;
+  /** Begins to serve; connections that come before wait, unread. */
+  open(): void;
+  /** Stops listening, and ends what waits. */
+  close(): void;
 }
 
-/** @throws Error of `listen` (EADDRINUSE, EACCES, …) */
+/** Connections that the kernel keeps for an inherited socket while nobody takes them; it has a limit of its own. */
+const BACKLOG = 4096;
+
+/**
+ * Takes a port, and keeps everybody who comes waiting until it is opened.
+ * @throws Error of `listen` (EADDRINUSE, EACCES, …; EINVAL and ENOTSOCK for a descriptor that is no socket)
+ */
 export async function openFront(options: FrontOptions): Promise<Front> {
   const folder = await privateFolder(options.now);
   try {
-    const server = await listen(options, folder);
+    const { server, waiting } = await listen(options, folder);
     const address = server.address();
-    return { server, port: isTcp(address) ? address.port : options.port };
+    if (!isTcp(address)) {
+      server.close();
+      throw Object.assign(new Error('not a TCP socket'), { code: 'ENOTSOCK' });
+    }
+    return {
+      server,
+      address: address.address,
+      port: address.port,
+      open: () => waiting.open(),
+      close: () => {
+        server.close();
+        waiting.close();
+      },
+    };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-async function listen(options: FrontOptions, folder: string): Promise<Server> {
+async function listen(options: FrontOptions, folder: string): Promise<{ server: Server; waiting: WaitingRoom }> {
   const proxy = new MitmProxy();
   failClosed(proxy);
+  if (options.descriptor !== undefined) listenOn(proxy, options.descriptor);
   proxy.onConnect((request, socket, head: Buffer) => {
     // Node has taken its own listener off the socket; the one that is there belongs to the library and prints.
     socket.removeAllListeners('error').on('error', ignore);
     if (socket instanceof Socket) options.onConnect(request, socket, head);
     else socket.destroy();
   });
-  const server = await new Promise<Server>((resolve, reject) => {
+  const opened = await new Promise<{ server: Server; waiting: WaitingRoom }>((resolve, reject) => {
     proxy._onError = (_kind, _context, error) => reject(error);
     proxy.listen({ host: options.host, port: options.port, sslCaDir: folder, keepAlive: true }, (error) => {
       if (error) reject(error);
       else if (proxy.httpServer === undefined) reject(new Error('the proxy library started no server'));
-      else resolve(prepare(proxy.httpServer, options));
+      else resolve({ server: prepare(proxy.httpServer, options), waiting: new WaitingRoom(proxy.httpServer) });
     });
   });
+  const { server } = opened;
   server.removeAllListeners('request').on('request', (request, response) => options.onRequest(request, response, false));
   server.removeAllListeners('upgrade').on('upgrade', (request, socket, head) => options.onUpgrade(request, socket, head));
-  return server;
+  return opened;
+}
+
+/** The library makes its server in `listen`, for a host and a port: it is taken as it is made, and listens elsewhere. */
+function listenOn(proxy: MitmProxy, fd: number): void {
+  let server: Server | undefined;
+  Object.defineProperty(proxy, 'httpServer', {
+    get: () => server,
+    set: (made: Server) => {
+      server = made;
+      const listen = (_where: unknown, done: () => void): Server => {
+        Reflect.deleteProperty(made, 'listen');
+        return made.listen({ fd }, BACKLOG, done);
+      };
+      Object.assign(made, { listen });
+    },
+  });
 }
 
 function prepare(server: Server, options: FrontOptions): Server {

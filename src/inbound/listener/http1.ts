@@ -1,12 +1,14 @@
 import { type IncomingHttpHeaders, type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { type UnrecordedEvent, unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { stopping } from '../../base/lib/stopping.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import { RequestBody } from './body-source.ts';
-import { sendError } from './error-reply.ts';
+import { rawErrorReply, sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
@@ -21,6 +23,14 @@ export interface Arrivals {
   readonly tunnels: OpenTunnels;
   /** Never throws. */
   onArrival(arrival: Arrival): void;
+  /** What came was answered with an error here. */
+  onRefused(event: UnrecordedEvent): void;
+}
+
+/** Answers a request that goes no further than this room. */
+export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError, { onRefused }: Arrivals): void {
+  sendError(reply, error);
+  onRefused(unrecordedEvent(error, { head }));
 }
 
 export interface Http1ConnectionOptions {
@@ -104,7 +114,7 @@ export class Http1Connection implements Activity, Http1Owner {
     if (refused) {
       this.#lost = true;
       reply.closeAfterwards();
-      sendError(reply, framing);
+      refuseArrival({ head: this.#head(request), reply }, framing, arrivals);
     } else {
       arrivals.onArrival({ head: this.#head(request), body, reply });
     }
@@ -145,21 +155,21 @@ export class Http1Connection implements Activity, Http1Owner {
     });
     const refusal = this.#refusalOfUpgrade(request);
     if (refusal === undefined) arrivals.onArrival({ head: this.#head(request), body, reply });
-    else sendError(reply, refusal);
+    else refuseArrival({ head: this.#head(request), reply }, refusal, arrivals);
   }
 
   /**
-   * Ends the connection over what was no request, or no body: answered with `message`, unless that would land in the middle of another answer. Requests that
+   * Ends the connection over what was no request, or no body: answered with `error`, unless that would land in the middle of another answer. Requests that
    * came whole before it are answered first, and are then the last ones.
    */
-  refuse(message: string | undefined): void {
-    const { transport } = this.#options;
+  refuse(error: GatewayError | undefined): void {
+    const { transport, link, arrivals } = this.#options;
     if (this.#lingers) return;
     const answers = [...this.#open];
     const [only] = answers;
     if (answers.length > 0 && answers.every((reply) => reply.ended)) {
       this.#closing = true;
-    } else if (message === undefined || !transport.writable) {
+    } else if (error === undefined || !transport.writable) {
       transport.destroy();
     } else if (this.#arriving?.isArriving !== true && only !== undefined) {
       this.#closing = true;
@@ -171,8 +181,10 @@ export class Http1Connection implements Activity, Http1Owner {
       only?.connectionClosed();
       this.#lingers = true;
       this.#lost = true;
-      transport.write(message);
+      transport.write(rawErrorReply(error));
       this.#hangUp();
+      const { code, message } = error;
+      arrivals.onRefused({ code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
     }
   }
 
@@ -200,6 +212,10 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#closing = true;
     this.#draining = true;
     if (this.#open.size === 0) this.#options.transport.end();
+  }
+
+  cut(): void {
+    this.#arriving?.cut(stopping());
   }
 
   sweep(now: number): void {

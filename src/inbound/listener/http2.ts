@@ -2,10 +2,10 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type Serv
 import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { fieldListBytes } from '../../base/lib/http2-fields.ts';
+import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { RequestBody } from './body-source.ts';
-import { sendError } from './error-reply.ts';
-import type { Arrivals } from './http1.ts';
+import { type Arrivals, refuseArrival } from './http1.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 
@@ -52,6 +52,10 @@ export class Http2Connection implements Activity {
   drain(): void {
     // Sends GOAWAY; the connection closes when its last stream has.
     this.#options.session.close();
+  }
+
+  cut(): void {
+    for (const body of this.#arriving.values()) body.cut(stopping());
   }
 
   sweep(now: number): void {
@@ -155,8 +159,9 @@ export class Http2Connection implements Activity {
     }
     const reply = new Http2Reply(stream, method, body);
     const refusal = refusalOf(method, headers);
-    if (refusal === undefined) arrivals.onArrival({ head: this.#head(method, headers, rawHeaders, startedAt), body, reply });
-    else sendError(reply, refusal);
+    const head = this.#head(method, headers, rawHeaders, startedAt);
+    if (refusal === undefined) arrivals.onArrival({ head, body, reply });
+    else refuseArrival({ head, reply }, refusal, arrivals);
   }
 
   /**

@@ -7,7 +7,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import { closeIdle } from './close-idle.ts';
-import { errorOfClient, rawErrorReply } from './error-reply.ts';
+import { errorOfClient } from './error-reply.ts';
 import { type Arrivals, Http1Connection, tooManyFields } from './http1.ts';
 import { Http2Connection } from './http2.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
@@ -62,7 +62,7 @@ export class InnerServers {
     const refusal = tooManyFields(request, this.#arrivals.limits);
     if (refusal !== undefined) {
       // Read once more it would be another request: those fields that were left out would not be missed.
-      connection.refuse(rawErrorReply(refusal));
+      connection.refuse(refusal);
       return;
     }
     if (connection.unanswered > 0) {
@@ -136,6 +136,6 @@ export class InnerServers {
   #refuse(socket: Duplex, error: GatewayError | undefined): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined) socket.destroy();
-    else connection.refuse(error === undefined ? undefined : rawErrorReply(error));
+    else connection.refuse(error);
   }
 }

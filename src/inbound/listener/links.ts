@@ -6,6 +6,8 @@ import type { TrafficClass } from '../../base/model/connection.ts';
 export interface Activity {
   /** Called once when draining begins: end what is idle at once, the rest when it is done. */
   drain(): void;
+  /** Called once, behind `drain`, when the time for that is over: tell whoever can still be told; a moment later the connection is destroyed. */
+  cut?(): void;
   /** Called every {@link ListenerLimits.sweepMs} with monotonic milliseconds; ends what is past its deadline. */
   sweep(now: number): void;
 }
@@ -98,6 +100,11 @@ export class Links {
       if (this.#bySocket.size === 0) this.#onEmpty?.();
     }
     return this.#empty;
+  }
+
+  /** Tells every connection that is left that its time is over. */
+  cut(): void {
+    for (const link of [...this.#bySocket.values()]) link.activity.cut?.();
   }
 
   destroyAll(): void {

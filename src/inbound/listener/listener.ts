@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
+import type { UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -10,9 +11,9 @@ import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
-import { errorOfClient, rawErrorReply, sendError } from './error-reply.ts';
-import { openFront } from './front.ts';
-import { type Arrivals, Http1Connection } from './http1.ts';
+import { errorOfClient } from './error-reply.ts';
+import { type Front, openFront } from './front.ts';
+import { type Arrivals, Http1Connection, refuseArrival } from './http1.ts';
 import { InnerServers } from './inner-servers.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
 import { Links } from './links.ts';
@@ -26,6 +27,8 @@ export interface ListenerOptions {
   /** `GW_PORT` and `GW_AMBIENT_PORT`; 0 takes a free one. */
   readonly port: number;
   readonly ambientPort: number;
+  /** Descriptors of sockets that listen already, by the traffic they are for; host and port are then theirs. They are closed with the listener, not shut down. */
+  readonly inherited?: Readonly<Partial<Record<TrafficClass, number>>>;
   readonly clock: Clock;
   readonly log: Logger;
   /** Ports that CONNECT may name (`GW_CONNECT_PORTS`). */
@@ -35,23 +38,36 @@ export interface ListenerOptions {
   /** Absent when interception is off: an `intercept` verdict is then answered 503. */
   readonly ca?: { contextFor(host: string): Promise<SecureContext> };
   readonly limits?: Partial<ListenerLimits>;
+  /** Told where both ports are, before anybody is served. What it throws ends the start. */
+  onBound?(places: readonly BoundPort[]): void;
   /** Decides one CONNECT. A GatewayError that it throws is the refusal. */
   onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
   /** Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the refusal. */
-  dial(authority: Authority, signal: AbortSignal): Promise<Socket>;
+  dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   /** Connects to the origin of a tunnel with `dialFirst`; never rejects (see Upstream.dial). */
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   /** Takes every HTTP request of every door and answers it through its sink. */
   onArrival(arrival: Arrival): void;
+  /** What came was answered with an error here, so that it has no record. */
+  onRefused?(event: UnrecordedEvent): void;
   onTunnelClosed?(summary: TunnelSummary): void;
   /** The client of an intercepted connection did not take our certificate (decision 3.10). */
   onHandshakeRejected?(event: HandshakeRejectedEvent): void;
+}
+
+/** Where a port really is. */
+export interface BoundPort {
+  readonly trafficClass: TrafficClass;
+  readonly address: string;
+  readonly port: number;
 }
 
 export interface Listener {
   /** The ports that were really taken. */
   readonly port: number;
   readonly ambientPort: number;
+  /** The same with their addresses: `developer`, `ambient`. */
+  readonly places: readonly BoundPort[];
   /** Open CONNECTs and WebSockets, and connections of clients in all. */
   readonly openTunnels: number;
   readonly openConnections: number;
@@ -59,40 +75,44 @@ export interface Listener {
   owns(authority: Authority): boolean;
   /**
    * Stops accepting, ends what is idle, lets running requests, streams and tunnels finish, and closes what is left after `timeoutMs`.
+   * @param cut ends what still waits for an upstream then, so that each call is told why in the words of its door before its connection is closed
    * @returns true when nothing had to be cut
    */
-  drain(timeoutMs: number): Promise<boolean>;
+  drain(timeoutMs: number, cut?: () => Promise<void>): Promise<boolean>;
   /** Ends everything at once. */
   close(): Promise<void>;
 }
 
+/** How long what is cut may take to be recorded, and to be read by its client. */
+const CUT_MS = 1_000;
+
 const PORTS = ['developer', 'ambient'] as const satisfies readonly TrafficClass[];
 
 /**
- * Opens both ports.
+ * Opens both ports. Who comes before both are there waits.
  * @throws Error of `listen` (EADDRINUSE, EACCES, …); nothing stays open then
  */
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   const doors = new Doors(options);
-  const servers: Server[] = [];
-  const ports: number[] = [];
+  const fronts: Front[] = [];
+  let places: readonly BoundPort[] = [];
   try {
-    for (const trafficClass of PORTS) {
-      const front = await openFront(doors.frontOptions(trafficClass));
-      servers.push(front.server);
-      ports.push(front.port);
-      doors.own.addPort(front.port);
-    }
+    for (const trafficClass of PORTS) fronts.push(await openFront(doors.frontOptions(trafficClass)));
+    for (const { port } of fronts) doors.own.addPort(port);
+    places = fronts.map(({ address, port }, at) => ({ trafficClass: PORTS[at] ?? 'developer', address, port }));
+    options.onBound?.(places);
   } catch (error) {
-    for (const server of servers) server.close();
+    for (const front of fronts) front.close();
     doors.stop();
     throw error;
   }
-  const [port = 0, ambientPort = 0] = ports;
-  return opened(doors, servers, port, ambientPort, options.clock);
+  for (const front of fronts) front.open();
+  const servers = fronts.map(({ server }) => server);
+  return opened(doors, servers, places, options.clock);
 }
 
-function opened(doors: Doors, servers: readonly Server[], port: number, ambientPort: number, clock: Clock): Listener {
+function opened(doors: Doors, servers: readonly Server[], places: readonly BoundPort[], clock: Clock): Listener {
+  const [port = 0, ambientPort = 0] = places.map((place) => place.port);
   const stopAccepting = (): Promise<unknown> =>
     Promise.all(servers.map((server) => new Promise<void>((resolve) => (server.listening ? server.close(() => resolve()) : resolve()))));
   const close = async (): Promise<void> => {
@@ -105,6 +125,7 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
   return {
     port,
     ambientPort,
+    places,
     get openTunnels() {
       return doors.tunnels.size;
     },
@@ -112,19 +133,31 @@ function opened(doors: Doors, servers: readonly Server[], port: number, ambientP
       return doors.links.size;
     },
     owns: (authority) => doors.own.owns(authority),
-    async drain(timeoutMs) {
+    async drain(timeoutMs, cut) {
       void stopAccepting();
-      let cancel: (() => void) | undefined;
-      const expired = new Promise<false>((resolve) => {
-        cancel = clock.after(timeoutMs, () => resolve(false));
-      });
-      const clean = await Promise.race([doors.links.drain().then(() => true), expired]);
-      cancel?.();
+      const clean = await within(doors.links.drain(), timeoutMs, clock);
+      if (!clean) {
+        const over = doors.links.drain();
+        await cut?.();
+        doors.links.cut();
+        await within(over, CUT_MS, clock);
+      }
       await close();
       return clean;
     },
     close,
   };
+}
+
+/** Whether it resolves within so many milliseconds. */
+async function within(promise: Promise<void>, ms: number, clock: Clock): Promise<boolean> {
+  let cancel: (() => void) | undefined;
+  const expired = new Promise<false>((resolve) => {
+    cancel = clock.after(ms, () => resolve(false));
+  });
+  const inTime = await Promise.race([promise.then(() => true), expired]);
+  cancel?.();
+  return inTime;
 }
 
 /** The state that both ports share. */
@@ -145,7 +178,8 @@ class Doors {
     this.#options = options;
     this.own = new OwnAddresses(options.ownNames ?? []);
     this.tunnels = new OpenTunnels(limits.maxTunnels);
-    this.#arrivals = { clock, limits, tunnels: this.tunnels, onArrival: (arrival) => this.#arrive(arrival) };
+    const onRefused = (event: UnrecordedEvent): void => options.onRefused?.(event);
+    this.#arrivals = { clock, limits, tunnels: this.tunnels, onArrival: (arrival) => this.#arrive(arrival), onRefused };
     this.#inner = new InnerServers(this.#arrivals);
     this.connect = new ConnectDoor({
       clock,
@@ -158,8 +192,9 @@ class Doors {
       connectPorts: new Set(options.connectPorts),
       contextFor: options.ca ? (host) => contextOf(options.ca, host) : undefined,
       decide: (request) => options.onTunnel(request),
-      dial: (authority, signal) => options.dial(authority, signal),
+      dial: (authority, signal, request) => options.dial(authority, signal, request),
       dialOrigin: (authority, protocols) => options.dialOrigin(authority, protocols),
+      onRefused,
       onTunnelClosed: (summary) => options.onTunnelClosed?.(summary),
       onHandshakeRejected: (event) => options.onHandshakeRejected?.(event),
     });
@@ -167,8 +202,9 @@ class Doors {
   }
 
   frontOptions(trafficClass: TrafficClass): Parameters<typeof openFront>[0] {
-    const { host, port, ambientPort, clock } = this.#options;
+    const { host, port, ambientPort, inherited, clock } = this.#options;
     return {
+      descriptor: inherited?.[trafficClass],
       host,
       port: trafficClass === 'developer' ? port : ambientPort,
       now: clock.now(),
@@ -220,7 +256,7 @@ class Doors {
     const connection = this.#http1.get(socket);
     const answer = errorOfClient(error);
     if (connection === undefined) socket.destroy();
-    else connection.refuse(answer === undefined ? undefined : rawErrorReply(answer));
+    else connection.refuse(answer);
   }
 
   #arrive(arrival: Arrival): void {
@@ -229,7 +265,7 @@ class Doors {
     } catch (error) {
       this.#options.log.error({ err: error }, 'a request could not be taken in');
       if (arrival.reply.headSent) arrival.reply.reset();
-      else sendError(arrival.reply, new GatewayError('internal', 'A fault of the gateway; its log has the details.'));
+      else refuseArrival(arrival, new GatewayError('internal', 'A fault of the gateway; its log has the details.'), this.#arrivals);
     }
   }
 

@@ -47,6 +47,7 @@ export class ClientChannel extends SocketChannel implements Activity {
   readonly #link: Link;
   #draining = false;
   #onShutdown: (() => void) | undefined;
+  #onCut: (() => void) | undefined;
 
   /** @param transport the link's own socket, or the TLS socket around it */
   constructor(transport: Socket, link: Link) {
@@ -57,6 +58,7 @@ export class ClientChannel extends SocketChannel implements Activity {
 
   override open(events: ChannelEvents): void {
     this.#onShutdown = () => events.onShutdown?.();
+    this.#onCut = () => events.onCut?.();
     super.open(events);
     if (this.#draining) this.#onShutdown();
   }
@@ -64,6 +66,10 @@ export class ClientChannel extends SocketChannel implements Activity {
   drain(): void {
     this.#draining = true;
     this.#onShutdown?.();
+  }
+
+  cut(): void {
+    this.#onCut?.();
   }
 
   sweep(): void {

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
+import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { AnswerGuard } from './answer-guard.ts';
 import { Call, type SlowCounter } from './call.ts';
@@ -78,6 +79,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
   readonly #origins = new Map<string, Origin>();
   /** Connections of tunnels with calls under way. */
   readonly #dialled = new Set<DialledOrigin>();
+  /** Handshakes of WebSockets that are not answered yet. */
+  readonly #upgrades = new Set<UpgradeCall>();
   readonly #tickMs: number;
   readonly #limits: SilenceLimits;
   readonly #texts: { readonly headers: string; readonly idle: string };
@@ -137,7 +140,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
     const call = new Call(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
     if (this.#closed) {
       call.starting = true;
-      call.fail(draining());
+      call.fail(stopping());
       return call;
     }
     this.#originOf(request).start(call);
@@ -150,14 +153,16 @@ class UpstreamDoor implements Upstream, SlowCounter {
     const dialled = on as DialledOrigin | undefined;
     const connect = (): Promise<Socket> => dialled?.connect() ?? this.#connectRaw(authority, tls, operatorOwn);
     const guard = this.#guardOf(authority, events, true);
-    const handle = new UpgradeCall({
+    const upgrade = new UpgradeCall({
       call,
       events: guard,
       clock: this.#clock,
       headersTimeoutMs: this.#headersTimeoutMs,
-      connect: () => (this.#closed ? Promise.reject(draining()) : connect()),
+      connect: () => (this.#closed ? Promise.reject(stopping()) : connect()),
+      onOver: () => this.#upgrades.delete(upgrade),
     });
-    return guard.guards(handle);
+    this.#upgrades.add(upgrade);
+    return guard.guards(upgrade);
   }
 
   connect(authority: Authority): Promise<Socket> {
@@ -188,8 +193,9 @@ class UpstreamDoor implements Upstream, SlowCounter {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTick?.();
-    for (const dialled of this.#dialled) dialled.close();
-    const error = draining();
+    const error = stopping();
+    for (const dialled of this.#dialled) dialled.fail(error);
+    for (const upgrade of [...this.#upgrades]) upgrade.fail(error);
     const origins = [...this.#origins.values()];
     this.#origins.clear();
     await Promise.all(origins.map((origin) => origin.close(error)));
@@ -256,8 +262,4 @@ class UpstreamDoor implements Upstream, SlowCounter {
     }
     this.#cancelTick = busy ? this.#clock.after(this.#tickMs, this.#onTick) : undefined;
   };
-}
-
-function draining(): GatewayError {
-  return new GatewayError('shutting_down', 'The gateway is draining.');
 }

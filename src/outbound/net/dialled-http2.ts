@@ -116,6 +116,11 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
     this.#destroy();
   }
 
+  fail(error: GatewayError): void {
+    for (const call of [...this.#calls]) call.fail(error);
+    this.#destroy();
+  }
+
   /**
    * What there is to say is written as far as the system takes it at once. node:http2 lets go of the connection only when everything is written: later or never
    * where the origin reads nothing, and never where the connection breaks between two of its writes.

@@ -17,6 +17,8 @@ export interface DialledOrigin extends Dialled {
   /** A connection that is then the caller's own, for a WebSocket. Rejects as a call fails. */
   connect(): Promise<Socket>;
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void;
+  /** As `close`, and what is under way fails with `error`. */
+  fail(error: GatewayError): void;
 }
 
 export interface DialledHttp1Options {
@@ -74,8 +76,12 @@ export class DialledHttp1 implements DialledOrigin {
   onGone(): void {}
 
   close(): void {
+    this.fail(new GatewayError('client_gone', 'The client closed the tunnel.'));
+  }
+
+  fail(error: GatewayError): void {
     this.#first?.destroy();
-    void this.#origin.close(new GatewayError('shutting_down', 'The tunnel was closed.'));
+    void this.#origin.close(error);
   }
 
   /** @throws GatewayError when the origin has refused us already: TLS 1.3 asks for a client certificate when the handshake is over */
@@ -137,6 +143,8 @@ export class UndialledOrigin implements DialledOrigin {
   }
 
   close(): void {}
+
+  fail(): void {}
 }
 
 function isTlsFault(fault: unknown): boolean {

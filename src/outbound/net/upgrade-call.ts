@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
@@ -28,6 +29,8 @@ export interface UpgradeCallOptions {
   readonly headersTimeoutMs: number;
   /** Connects to the origin, TLS included; rejects with a GatewayError. */
   connect(): Promise<Socket>;
+  /** Called when it was answered, or failed, or was given up. */
+  onOver(): void;
 }
 
 /** One WebSocket handshake (RFC 6455 §4.1) on a connection of its own. node:http reads the answer, whether it is 101 or a refusal with a body. */
@@ -54,6 +57,11 @@ export class UpgradeCall implements UpstreamHandle {
   abort(): void {
     this.#finish();
     this.#socket?.destroy();
+  }
+
+  /** Ends it with `error`, unless it is over. */
+  fail(error: GatewayError): void {
+    this.#fail(error);
   }
 
   #send(socket: Socket): void {
@@ -144,6 +152,7 @@ export class UpgradeCall implements UpstreamHandle {
   #finish(): void {
     this.#done = true;
     this.#cancelTimeout();
+    this.#options.onOver();
   }
 }
 

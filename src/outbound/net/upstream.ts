@@ -64,5 +64,6 @@ export interface Upstream {
    * with the reason.
    */
   dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
+  /** Nothing more goes out: what is under way, but for WebSockets and raw sockets, fails with `shutting_down`. Idempotent. */
   close(): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import type { SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { stopping } from '../../base/lib/stopping.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
@@ -18,6 +19,7 @@ const POLICY_VIOLATION = 1008;
 const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
 const TRY_AGAIN = 1013;
+const STOPPING = 'the gateway is stopping';
 
 /**
  * A WebSocket whose calls are judged, metered and recorded one by one (decision 3.12). The client's events are read before they go on; the event that ends a
@@ -103,6 +105,7 @@ export class MeteredSocket {
         this.#draining = true;
         this.#leaveWhenIdle();
       },
+      onCut: () => this.#end(GOING_AWAY, STOPPING, { failure: stopping() }),
     });
   }
 
@@ -310,7 +313,7 @@ export class MeteredSocket {
   }
 
   #leaveWhenIdle(): void {
-    if (this.#draining && this.#calls.size === 0) this.#end(GOING_AWAY, 'the gateway is stopping', { clientGone: true });
+    if (this.#draining && this.#calls.size === 0) this.#end(GOING_AWAY, STOPPING, { clientGone: true });
   }
 
   #reset(): void {

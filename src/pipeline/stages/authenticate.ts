@@ -1,3 +1,4 @@
+import { requestLine, shown } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../services/workloads.ts';
 import type { Exchange } from '../exchange.ts';
@@ -71,9 +72,15 @@ function bearer(header: string | undefined): string | undefined {
 }
 
 function tellOfFailure(exchange: Exchange, { events, settings }: Pipeline, presented: string | undefined): void {
+  const { door, head, callerIp, workloadId } = exchange;
   events.authFailure({
     reason: presented === undefined ? 'missing_header' : 'invalid_key',
     orgId: exchange.orgId || (settings.orgId ?? 'default'),
+    surface: door === 'direct' ? 'api' : 'proxy',
+    callerIp,
+    request: requestLine(head),
+    // On the structured API it stands in a body that was not read for a stranger.
+    ...(workloadId === '' ? {} : { workloadId: shown(workloadId) }),
   });
 }
 

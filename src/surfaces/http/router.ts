@@ -1,4 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import { requestLine, unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
@@ -13,7 +15,12 @@ export interface RouterOptions {
   readonly routes: readonly Route[];
   readonly adminToken: string;
   readonly metricsToken: string | undefined;
+  /** Of the gateway, for `gw_auth_failures_total`. */
+  readonly orgId: string;
   readonly log: Logger;
+  readonly events: Pick<GatewayEvents, 'authFailure' | 'unrecorded'>;
+  /** Address of the caller, without port. */
+  callerIp(head: ArrivalHead): string;
 }
 
 interface Match {
@@ -63,10 +70,17 @@ export class Router {
     } catch (error) {
       if (reply.gone) return;
       const known = this.#known(error);
-      if (!reply.headSent) return sendError(arrival, known);
+      if (!reply.headSent) return this.refuse(arrival, known);
       if (known === error) this.#options.log.error({ err: error }, 'an answer was broken off');
       reply.reset();
     }
+  }
+
+  /** Answers with an error, and tells of it. */
+  refuse(arrival: Arrival, error: GatewayError): void {
+    const { events, callerIp } = this.#options;
+    sendError(arrival, error);
+    events.unrecorded(unrecordedEvent(error, arrival, callerIp(arrival.head)));
   }
 
   #select(head: ArrivalHead): Match {
@@ -97,13 +111,15 @@ export class Router {
   }
 
   #authorise(route: Route, head: ArrivalHead): void {
-    const { adminToken, metricsToken } = this.#options;
+    const { adminToken, metricsToken, orgId, events, callerIp } = this.#options;
     if (route.auth === 'none') return;
     const needed = route.auth === 'admin' ? adminToken : metricsToken;
     if (needed === undefined) return;
     const bearer = /^bearer (.+)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
     const presented = route.auth === 'admin' ? (head.headers['gw-admin-token'] ?? bearer) : bearer;
     if (presented !== undefined && sameSecret(presented, needed)) return;
+    const reason = presented === undefined ? 'missing_header' : 'invalid_key';
+    events.authFailure({ reason, orgId, surface: route.auth, callerIp: callerIp(head), request: requestLine(head) });
     throw new GatewayError('unauthorized', route.auth === 'admin' ? 'This needs the admin token.' : 'This needs the metrics token.');
   }
 

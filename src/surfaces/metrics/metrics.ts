@@ -195,7 +195,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
     shadowDecision: (active, shadow) => shadowDecisions(active, shadow).inc(),
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
-    unrecorded: (code) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
+    unrecorded: ({ code }) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),
     tunnelClosed(up, down) {
       tunnels().inc();

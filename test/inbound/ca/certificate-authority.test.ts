@@ -25,6 +25,7 @@ import { type CertificateAuthority, openCertificateAuthority } from '../../../sr
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
+import { requirePeer, skipWithout } from '../../support/peers.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
 const DAY = 86_400_000;
@@ -79,36 +80,40 @@ function opensslVerify(dir: string, root: string, leaf: string, atMs: number, ..
   writeFileSync(rootFile, root);
   const time = String(Math.floor(atMs / 1000));
   return execFileSync(
-    'openssl',
+    requirePeer('openssl'),
     ['verify', '-x509_strict', '-purpose', 'sslserver', '-attime', time, '-CAfile', rootFile, ...check, file],
     { encoding: 'utf8' },
   );
 }
 
-t.test('every leaf passes openssl in strict mode, for each kind of host and at each awkward moment', async (t) => {
-  for (const now of MOMENTS) {
-    const dir = tempDir(t);
-    const ca = await open(dir, fakeClock(now));
-    for (const [host, option, value] of HOSTS) {
-      const leaf = await shownBy(await ca.contextFor(host), (server) => t.teardown(() => server.close()));
-      const output = opensslVerify(dir, ca.rootPem, certificatePem(leaf.raw), now + 60_000, option, value);
-      t.match(output, /: OK/, `${host} at ${new Date(now).toISOString()}`);
-      const [from, to] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)];
-      t.ok(from <= now && now < to, 'valid now');
-      t.ok(to - from <= 47 * DAY, 'at most 47 days in all');
-      t.ok(now - from <= DAY + 1_000, 'back-dated by at most a day');
+t.test(
+  'every leaf passes openssl in strict mode, for each kind of host and at each awkward moment',
+  { skip: skipWithout(['openssl']) },
+  async (t) => {
+    for (const now of MOMENTS) {
+      const dir = tempDir(t);
+      const ca = await open(dir, fakeClock(now));
+      for (const [host, option, value] of HOSTS) {
+        const leaf = await shownBy(await ca.contextFor(host), (server) => t.teardown(() => server.close()));
+        const output = opensslVerify(dir, ca.rootPem, certificatePem(leaf.raw), now + 60_000, option, value);
+        t.match(output, /: OK/, `${host} at ${new Date(now).toISOString()}`);
+        const [from, to] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)];
+        t.ok(from <= now && now < to, 'valid now');
+        t.ok(to - from <= 47 * DAY, 'at most 47 days in all');
+        t.ok(now - from <= DAY + 1_000, 'back-dated by at most a day');
+      }
     }
-  }
-});
+  },
+);
 
-t.test('a leaf says what a TLS server certificate should and nothing more', async (t) => {
+t.test('a leaf says what a TLS server certificate should and nothing more', { skip: skipWithout(['openssl']) }, async (t) => {
   const ca = await open(tempDir(t));
   const text = async (host: string): Promise<string> => {
     const leaf = await shownBy(await ca.contextFor(host), (server) => t.teardown(() => server.close()));
-    return execFileSync('openssl', ['x509', '-noout', '-text'], { input: certificatePem(leaf.raw), encoding: 'utf8' });
+    return execFileSync(requirePeer('openssl'), ['x509', '-noout', '-text'], { input: certificatePem(leaf.raw), encoding: 'utf8' });
   };
   const plain = await text('api.openai.com');
-  const rootText = execFileSync('openssl', ['x509', '-noout', '-text'], { input: ca.rootPem, encoding: 'utf8' });
+  const rootText = execFileSync(requirePeer('openssl'), ['x509', '-noout', '-text'], { input: ca.rootPem, encoding: 'utf8' });
   t.match(plain, /X509v3 Basic Constraints: critical\s+CA:FALSE/);
   t.match(plain, /X509v3 Key Usage: critical\s+Digital Signature\n/);
   t.match(plain, /X509v3 Extended Key Usage: \s+TLS Web Server Authentication\n/);
@@ -146,20 +151,24 @@ t.test('serial numbers are positive, of 127 bits, and do not repeat over ten tho
   t.equal(serials.size, 10_000);
 });
 
-t.test('two processes on one root: each shows leaves that clients of the other trust, by keys of their own', async (t) => {
-  const dir = tempDir(t);
-  await open(dir);
-  const [one, two] = await Promise.all([open(dir), open(dir)]);
-  t.equal(one.fingerprint, two.fingerprint);
-  const shown = async (ca: CertificateAuthority): Promise<X509Certificate> =>
-    shownBy(await ca.contextFor('api.openai.com'), (server) => t.teardown(() => server.close()));
-  const leaves = [await shown(one), await shown(two)];
-  for (const leaf of leaves) {
-    t.match(opensslVerify(dir, one.rootPem, certificatePem(leaf.raw), fakeClock().now() + 60_000), /: OK/);
-  }
-  t.not(leaves[0]?.serialNumber, leaves[1]?.serialNumber);
-  t.notSame(leaves[0]?.publicKey.export({ type: 'spki', format: 'der' }), leaves[1]?.publicKey.export({ type: 'spki', format: 'der' }));
-});
+t.test(
+  'two processes on one root: each shows leaves that clients of the other trust, by keys of their own',
+  { skip: skipWithout(['openssl']) },
+  async (t) => {
+    const dir = tempDir(t);
+    await open(dir);
+    const [one, two] = await Promise.all([open(dir), open(dir)]);
+    t.equal(one.fingerprint, two.fingerprint);
+    const shown = async (ca: CertificateAuthority): Promise<X509Certificate> =>
+      shownBy(await ca.contextFor('api.openai.com'), (server) => t.teardown(() => server.close()));
+    const leaves = [await shown(one), await shown(two)];
+    for (const leaf of leaves) {
+      t.match(opensslVerify(dir, one.rootPem, certificatePem(leaf.raw), fakeClock().now() + 60_000), /: OK/);
+    }
+    t.not(leaves[0]?.serialNumber, leaves[1]?.serialNumber);
+    t.notSame(leaves[0]?.publicKey.export({ type: 'spki', format: 'der' }), leaves[1]?.publicKey.export({ type: 'spki', format: 'der' }));
+  },
+);
 
 t.test('of two first starts at once in one folder one makes the root, and no other ever stands there', async (t) => {
   for (let round = 0; round < 10; round += 1) {
@@ -308,7 +317,7 @@ t.test('contexts are made once per host, bounded, and renewed before their leaf 
   t.not(await ca.contextFor('h1.example'), old, 'what was not used for longest is forgotten');
 });
 
-t.test('a leaf that was made while the clock was ahead is not shown before it is valid', async (t) => {
+t.test('a leaf that was made while the clock was ahead is not shown before it is valid', { skip: skipWithout(['openssl']) }, async (t) => {
   const clock = fakeClock();
   const right = clock.now();
   const ca = await openCertificateAuthority({ dir: tempDir(t), clock, log: silentLogger });

@@ -133,7 +133,7 @@ t.test('so is an h2 connection that broke while a stream was open, and whose ses
   const socket = (await accept).pause();
   const link = new Links().open(socket, 'developer');
   const clock = fakeClock();
-  const arrivals = { clock, limits: DEFAULT_LIMITS, tunnels: new OpenTunnels(1), onArrival: () => undefined };
+  const arrivals = { clock, limits: DEFAULT_LIMITS, tunnels: new OpenTunnels(1), onArrival: () => undefined, onRefused: () => undefined };
   const now = clock.monotonic();
   const later = now + DEFAULT_LIMITS.lingerMs + 1;
   const idle = () => {

@@ -8,16 +8,16 @@ import { Proxy as MitmProxy } from 'http-mitm-proxy';
 import { CA } from 'http-mitm-proxy/dist/lib/ca.js';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
-import { type Front, openFront } from '../../../src/inbound/listener/front.ts';
+import { type Front, type FrontOptions, openFront } from '../../../src/inbound/listener/front.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 import { errorCode, exchange, type HasTeardown, openTunnel, rawClient, startListener } from './harness.ts';
 
-async function bareFront(t: HasTeardown, port = 0): Promise<Front> {
+async function bareFront(t: HasTeardown, port = 0, options: Partial<FrontOptions> = {}): Promise<Front> {
   const ignore = (): void => undefined;
   const handlers = { onConnection: ignore, onConnect: ignore, onRequest: ignore, onUpgrade: ignore, onClientError: ignore };
-  const front = await openFront({ host: '127.0.0.1', port, now: 0, limits: DEFAULT_LIMITS, ...handlers });
-  t.teardown(() => front.server.close());
+  const front = await openFront({ host: '127.0.0.1', port, now: 0, limits: DEFAULT_LIMITS, ...handlers, ...options });
+  t.teardown(() => front.close());
   return front;
 }
 
@@ -105,6 +105,34 @@ t.test('a taken port is an error of the start that prints nothing', async (t) =>
   const printed = recordConsole(t);
   await t.rejects(bareFront(t, port), { code: 'EADDRINUSE' });
   t.same(printed, []);
+});
+
+t.test('who comes before a port is opened waits, is served then in order, and is sent away when it never is', async (t) => {
+  const seen: (string | undefined)[] = [];
+  const onRequest: FrontOptions['onRequest'] = (request, response) => {
+    seen.push(request.url);
+    response.end('served');
+  };
+  const front = await bareFront(t, 0, { onRequest });
+  const clients = await Promise.all(['/a', '/b'].map(() => rawClient(t, front.port)));
+  for (const [at, { socket }] of clients.entries()) socket.write(`GET /${at} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  const gone = await rawClient(t, front.port);
+  gone.socket.resetAndDestroy();
+  await gone.closed;
+  // Each turn reads what has come: after a few of them all of it is there.
+  for (let i = 0; i < 20; i++) await new Promise(setImmediate);
+  t.same(seen, [], 'nothing is answered before');
+  front.open();
+  for (const client of clients) t.match((await client.closed).text, /served/);
+  t.same(seen.sort(), ['/0', '/1']);
+
+  const never = await bareFront(t, 0, { onRequest });
+  const client = await rawClient(t, never.port);
+  client.socket.write('GET /never HTTP/1.1\r\nHost: x\r\n\r\n');
+  await new Promise(setImmediate);
+  never.close();
+  t.equal((await client.closed).text, '');
+  t.notOk(seen.includes('/never'));
 });
 
 t.test('a plain WebSocket arrives as an ordinary request and is not accepted', async (t) => {

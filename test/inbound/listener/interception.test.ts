@@ -10,17 +10,18 @@ import { connect as connectTls } from 'node:tls';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { fakeClock } from '../../support/fake-clock.ts';
+import { requirePeer, skipWithout } from '../../support/peers.ts';
 import { connectPlain, h1Request } from '../../support/raw-clients.ts';
 import { errorCode, h2Client, h2Request, openTunnel, rawClient, startListener, tlsInside, watch } from './harness.ts';
 
 const run = promisify(execFile);
 const INSIDE = 'GET /inside HTTP/1.1\r\nHost: api.openai.com\r\nConnection: close\r\n\r\n';
 
-t.test('curl verifies us and speaks h2, http/1.1 and plain HTTP through the tunnel', async (t) => {
+t.test('curl verifies us and speaks h2, http/1.1 and plain HTTP through the tunnel', { skip: skipWithout(['curl']) }, async (t) => {
   const harness = await startListener(t);
   const proxy = ['--proxy', `http://me:secret@127.0.0.1:${harness.listener.port}`, '--cacert', join(harness.caDir, 'root-ca.pem')];
   const curl = async (...args: readonly string[]): Promise<string> =>
-    (await run('curl', ['-sS', '--max-time', '20', '-w', ' %{http_version}', ...proxy, ...args])).stdout;
+    (await run(requirePeer('curl'), ['-sS', '--max-time', '20', '-w', ' %{http_version}', ...proxy, ...args])).stdout;
   t.equal(await curl('--http2', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 2');
   t.equal(await curl('--http1.1', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 1.1');
   t.equal(await curl('--no-alpn', 'https://api.openai.com/v1', '-d', 'hello'), 'hello 1.1');
@@ -193,10 +194,12 @@ t.test('a client that does not trust us, or says no TLS at all, ends its own con
   const distrustful = connectTls({ socket: await openTunnel(t, harness.listener.port), servername: 'api.openai.com' });
   const [error]: unknown[] = await once(distrustful, 'error');
   t.match(error, { code: /UNABLE_TO_VERIFY|SELF_SIGNED|UNABLE_TO_GET/ });
-  await run('curl', ['-sS', '--proxy', `http://127.0.0.1:${harness.listener.port}`, 'https://api.openai.com/']).then(
-    () => t.fail('curl trusted an unknown root'),
-    (failure: unknown) => t.match(String(failure), /certificate/),
-  );
+  await t.test('curl neither', { skip: skipWithout(['curl']) }, async (t) => {
+    await run(requirePeer('curl'), ['-sS', '--proxy', `http://127.0.0.1:${harness.listener.port}`, 'https://api.openai.com/']).then(
+      () => t.fail('curl trusted an unknown root'),
+      (failure: unknown) => t.match(String(failure), /certificate/),
+    );
+  });
   const broken = watch(await openTunnel(t, harness.listener.port));
   broken.socket.write('\x16\x03\x01\x00\x05hello', 'latin1');
   await broken.closed;

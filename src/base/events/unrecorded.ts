@@ -1,0 +1,44 @@
+import type { Arrival, ArrivalHead } from '../model/arrival.ts';
+import type { TrafficClass } from '../model/connection.ts';
+
+/** A request that ended without a record: why, and what an operator needs to find out whose it was. Never a header, a body or a query. */
+export interface UnrecordedEvent {
+  readonly code: string;
+  /** For people. */
+  readonly message: string;
+  /** Address of the caller, without port. */
+  readonly callerIp: string;
+  readonly trafficClass: TrafficClass;
+  /** The first line of the request as {@link requestLine} gives it; undefined when none could be read. */
+  readonly request?: string | undefined;
+}
+
+const SHOWN = 200;
+
+/** Method and target of a request as they may stand in a log: without user, query and fragment, printable, cut at 200 characters. */
+export function requestLine({ method, rawTarget, tunnel }: Pick<ArrivalHead, 'method' | 'rawTarget' | 'tunnel'>): string {
+  const inside = tunnel && method !== 'CONNECT' ? ` in a tunnel to ${tunnel.authority.host}:${tunnel.authority.port}` : '';
+  return (
+    shown(
+      `${method} ${rawTarget
+        .slice(0, 2 * SHOWN)
+        .replace(/[?#].*$/s, '')
+        .replace(/^([a-z]+:\/\/)[^/]*@/i, '$1')}`,
+    ) + inside
+  );
+}
+
+/** A text that a stranger chose, as it may stand in a log. */
+export function shown(text: string): string {
+  const printable = text.slice(0, SHOWN + 1).replace(/[^\x20-\x7e]/g, '?');
+  return printable.length > SHOWN ? `${printable.slice(0, SHOWN)}…` : printable;
+}
+
+/** What is told of a request that ended with `error` and without a record. */
+export function unrecordedEvent(
+  error: { code: string; message: string },
+  { head }: Pick<Arrival, 'head'>,
+  callerIp = head.remoteAddress,
+): UnrecordedEvent {
+  return { code: error.code, message: error.message, callerIp, trafficClass: head.trafficClass, request: requestLine(head) };
+}

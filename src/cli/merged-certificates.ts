@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;
+/** First line of a file that was made here: what it was made from besides the root. */
+const MADE_FROM = /^# gw env: (.+)$/m;
+
+export interface MergedCertificates {
+  /** What the variable is to name. */
+  readonly file: string;
+  /** Why what it named before is not in there. */
+  readonly problem?: string;
+}
+
+/**
+ * A file that holds what a variable names already, such as a company's own root, and the gateway's root: naming the gateway's file alone would take the former
+ * away from every program of the shell.
+ * @param existing value of the variable, a PEM file or a folder of such
+ * @param own the file that is named where nothing is to be kept
+ * @param rootFile PEM of the gateway's root
+ * @param folder where merged files are kept; made when needed
+ * @throws Error of the file system when the merged file cannot be written
+ */
+export function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): MergedCertificates {
+  const path = resolve(existing);
+  if (existing === '' || path === resolve(own) || path === resolve(rootFile)) return { file: own };
+  const root = readFileSync(rootFile, 'utf8').trim();
+  let source = path;
+  let text = textOf(path);
+  const madeFrom = text === undefined ? undefined : MADE_FROM.exec(text)?.[1];
+  if (madeFrom !== undefined && path.startsWith(join(folder, 'trust-'))) {
+    // Of an earlier time, perhaps with an earlier root.
+    source = madeFrom;
+    text = textOf(source);
+  }
+  if (text === undefined) return { file: own, problem: `${source} cannot be read` };
+  const certificates = text.match(CERTIFICATE);
+  if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
+  if (madeFrom === undefined && certificates.some((one) => same(one, root))) return { file: path };
+  return { file: written(folder, `# gw env: ${source}\n${[root, ...certificates].join('\n')}\n`) };
+}
+
+function same(one: string, other: string): boolean {
+  return one.replace(/\s+/g, '') === other.replace(/\s+/g, '');
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    if (!statSync(path).isDirectory()) return readFileSync(path, 'utf8');
+    const files = readdirSync(path, { withFileTypes: true }).filter((entry) => !entry.isDirectory());
+    return files.map(({ name }) => textOf(join(path, name)) ?? '').join('\n');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Named after its content, so that one that a program reads at the moment never changes. */
+function written(folder: string, text: string): string {
+  const file = join(folder, `trust-${createHash('sha256').update(text).digest('hex').slice(0, 16)}.pem`);
+  if (existsSync(file)) return file;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const temporary = `${file}.${process.pid}`;
+  writeFileSync(temporary, text, { mode: 0o600 });
+  renameSync(temporary, file);
+  return file;
+}
