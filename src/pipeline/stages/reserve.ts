@@ -2,6 +2,7 @@ import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import { capAttributes, capCode } from '../cap-reached.ts';
+import { countParsed } from '../count-parsed.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny } from '../refusals.ts';
@@ -21,7 +22,9 @@ export const reserve: Stage = {
     const answer = budgets.reserve(spenderOf(exchange), estimate.reservePico, monthly === undefined ? undefined : parseUsd(monthly));
     if (isExceeded(answer)) return exceeded(exchange, answer);
     exchange.reservation = answer;
-    return answer.capped ? writeIntent(exchange, pipeline) : undefined;
+    if (!answer.capped) return undefined;
+    countParsed(exchange);
+    return writeIntent(exchange, pipeline);
   },
 };
 
