@@ -161,6 +161,8 @@ export class Exchange {
   requestSha256: string | undefined;
   /** What its body holds of the shared budget. */
   held: BufferHold | undefined;
+  /** What the text and params of its body take beside that; counted before anything is waited for. */
+  parsedBytes = 0;
   /** The workload whose token the caller has shown. */
   provenWorkload: string | undefined;
 

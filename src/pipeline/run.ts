@@ -4,6 +4,7 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord } from '../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../storage/contract/store.ts';
 import type { Exchange, Refusal } from './exchange.ts';
+import { letGoOfBody } from './let-go.ts';
 import { recordOf } from './record-of.ts';
 import { refusalOf } from './refusals.ts';
 import { sendFailure, sendRefusal } from './send.ts';
@@ -50,9 +51,16 @@ export async function walkLine(exchange: Exchange, pipeline: Pipeline): Promise<
     exchange.refusal = refusalOf(known, exchange.verdict !== undefined);
     if (!exchange.refusal) failure = known;
   }
-  exchange.held?.keep(0);
+  letGo(exchange);
   void exchange.streamed?.return();
   return failure;
+}
+
+/** What was refused waits for its record, and needs its body no more than what was sent. */
+function letGo(exchange: Exchange): void {
+  if (!exchange.held) return;
+  if (!exchange.delivery) letGoOfBody(exchange);
+  exchange.held.keep(0);
 }
 
 /** The second half: whatever follows from how the stages ended. Never rejects. */

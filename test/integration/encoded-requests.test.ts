@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import t from 'tap';
+import { eventually } from '../support/child.ts';
 import { cpuClock } from '../support/cpu-clock.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { connectPlain, connectThrough, h2Request, h2Session, type RawResponse, readResponse } from '../support/raw-clients.ts';
@@ -199,7 +200,11 @@ t.test('a zstd window over 8 MiB is 415, and ten bytes are enough to say so', as
 });
 
 t.test('decoded bytes count for GW_MAX_BUFFERED_BYTES and are given back', async (t) => {
-  const { send } = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_MAX_BODY_BYTES: '100000', GW_MAX_BUFFERED_BYTES: '100000' } });
+  const { gw, send } = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_MAX_BODY_BYTES: '100000', GW_MAX_BUFFERED_BYTES: '100000' } });
+  const holder = await connectPlain(gw.port);
+  t.teardown(() => holder.destroy());
+  holder.write(`POST /proxy/openai${CHAT_PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nhalf`);
+  await eventually('what is held', async () => /^gw_buffered_bytes 4$/m.test((await gw.admin('GET', '/metrics')).text) || undefined);
   const large = JSON.stringify({ ...CHAT, user: 'u'.repeat(80_000) });
   const small = JSON.stringify({ ...CHAT, user: 'u'.repeat(20_000) });
   for (let round = 1; round <= 3; round += 1) {

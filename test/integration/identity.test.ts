@@ -1,6 +1,6 @@
 import t from 'tap';
 import { chat, startGoverned } from '../support/governed.ts';
-import { openTunnel } from '../support/raw-clients.ts';
+import { connectPlain, openTunnel, readUntil } from '../support/raw-clients.ts';
 
 const basic = (user: string, password = '') => ({
   'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
@@ -111,6 +111,37 @@ t.test('a workload with a token: Bearer on the structured API, the proxy passwor
     body: { reason_codes: ['workload_not_registered'] },
   });
   t.notMatch(JSON.stringify(upstream.requests.map(({ rawHeaders, body }) => [rawHeaders, String(body)])), 'gwt_');
+});
+
+t.test('with GW_PROXY_AUTH=required no byte of a structured call is taken from a stranger', async (t) => {
+  const { gw, execute } = await startGoverned(t, { env: { GW_PROXY_AUTH: 'required' } });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  const ask = async (fields: string) => {
+    const socket = await connectPlain(gw.port);
+    t.teardown(() => socket.destroy());
+    socket.write(
+      `POST /v1/actions:execute HTTP/1.1\r\nHost: 127.0.0.1\r\n${fields}Expect: 100-continue\r\nContent-Length: 33554432\r\n\r\n`,
+    );
+    return readUntil(socket, '\r\n\r\n');
+  };
+  for (const fields of ['', 'Authorization: Basic Y2k6eA==\r\n', 'Authorization: Bearer gwt_wrong\r\n', 'Authorization: Bearer gwk_x\r\n'])
+    t.match(await ask(fields), /^HTTP\/1.1 401 [^]*WWW-Authenticate: Bearer/i, fields);
+  t.match(await ask(`Authorization: Bearer ${token}\r\n`), /^HTTP\/1.1 100 /);
+  t.match(await execute({ workload_id: 'ci' }), { status: 401, body: { error: { code: 'unauthorized' } } });
+  t.match(await execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), { status: 200 });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
+  await gw.admin('POST', '/v1/admin/workloads/other/token');
+  t.match(
+    await execute({ workload_id: 'other' }, {}, { authorization: `Bearer ${token}` }),
+    { status: 401 },
+    'what the body says counts too',
+  );
+  const { text } = await gw.admin('GET', '/metrics');
+  t.match(text, /gw_auth_failures_total\{reason="missing_header",org_id="default"\} 3\n/);
+  t.match(text, /gw_auth_failures_total\{reason="invalid_key",org_id="default"\} 3\n/);
+  await gw.admin('DELETE', '/v1/admin/workloads/ci/token');
+  t.match(await execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), { status: 401 }, 'a token that was removed');
 });
 
 t.test('an API key that nobody made is refused and counted', async (t) => {

@@ -227,7 +227,7 @@ async function readChunked(socket: Socket): Promise<{ body: Buffer; trailers: re
 }
 
 /** Reads up to and with `mark`, returns what stands before it. */
-function readUntil(socket: Socket, mark: string): Promise<string> {
+export function readUntil(socket: Socket, mark: string): Promise<string> {
   return take(socket, (held) => {
     const at = held.indexOf(mark, 0, 'latin1');
     return at === -1 ? undefined : { value: held.toString('latin1', 0, at), used: at + mark.length };

@@ -35,7 +35,7 @@ function normaliseProxied(exchange: Exchange): void {
   exchange.stream = body.stream;
   exchange.sendModel = body.model;
   exchange.sendBytes = exchange.bytes;
-  exchange.held?.take(body.size);
+  exchange.parsedBytes = body.size;
 }
 
 /** The calls of a socket go where its handshake went, and each of them streams. */
@@ -68,7 +68,7 @@ function normaliseDirect(exchange: Exchange, pipeline: Pipeline): void {
     take(exchange, parsed);
     exchange.bytes = undefined;
     exchange.plain = undefined;
-    exchange.held?.resize(parsed.size);
+    exchange.parsedBytes = parsed.size;
   } catch (error) {
     // It is refused, but with a record, and a record says who asked for what.
     if (error instanceof AmbiguousActionRequest) take(exchange, error.reading);

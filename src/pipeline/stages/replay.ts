@@ -6,6 +6,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { KeptResult } from '../../services/idempotency.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { AnswerCopy } from '../answer-copy.ts';
+import { countParsed } from '../count-parsed.ts';
 import type { Exchange } from '../exchange.ts';
 import { sendReplay } from '../send.ts';
 import { ANSWERED, type Pipeline, type Stage, type StageResult } from '../stage.ts';
@@ -28,6 +29,7 @@ export const replay: Stage = {
 async function replayOrKeep(exchange: Exchange, pipeline: Pipeline, request: ActionRequest, key: string): Promise<StageResult> {
   const { idempotency, store, events } = pipeline;
   const actionHash = actionHashOf(exchange, request);
+  countParsed(exchange);
   const kept = await idempotency.find(exchange.orgId, key);
   if (kept && kept.action_hash !== actionHash) {
     const reason = 'This idempotency key was used for another action within the last 24 hours.';

@@ -3,6 +3,7 @@ import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import { capAttributes, capCode, overBudget } from '../cap-reached.ts';
+import { countParsed } from '../count-parsed.ts';
 import type { Exchange, Refusal } from '../exchange.ts';
 import { writeIntent } from '../intent.ts';
 import { deny, hiddenCost } from '../refusals.ts';
@@ -32,7 +33,9 @@ export const reserve: Stage = {
       return hiddenCost();
     }
     exchange.reservation = answer;
-    return answer.capped ? intend(exchange, pipeline) : undefined;
+    if (!answer.capped) return undefined;
+    countParsed(exchange);
+    return intend(exchange, pipeline);
   },
 };
 

@@ -84,5 +84,6 @@ function shape(exchange: Exchange, request: ActionRequest): void {
   exchange.sendBytes = call.body.bytes.length === 0 ? undefined : call.body.bytes;
   // What was written from the params of the envelope is what counts from here on.
   exchange.request = { ...request, action: { ...action, params: call.body.params } };
-  exchange.held?.resize(call.body.bytes.length + call.body.size);
+  exchange.held?.resize(call.body.bytes.length);
+  exchange.parsedBytes = call.body.size;
 }
