@@ -70,7 +70,13 @@ const http2Request: FuzzTarget = {
 function listening() {
   const held: Arrival[] = [];
   const limits = DEFAULT_LIMITS;
-  const arrivals = { clock: fakeClock(), limits, tunnels: new OpenTunnels(1), onArrival: (arrival: Arrival) => void held.push(arrival) };
+  const arrivals = {
+    clock: fakeClock(),
+    limits,
+    tunnels: new OpenTunnels(1),
+    onArrival: (arrival: Arrival) => void held.push(arrival),
+    onRefused: () => undefined,
+  };
   return { limits, arrivals, held };
 }
 

@@ -30,7 +30,11 @@ t.test(
     const warnings: string[] = [];
     const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void warnings.push(line) } });
     const clock = fakeClock(Date.now());
-    const gw = await startTestGateway(t, { clock, log, env: { ...towards(t, upstream, ['api.openai.com']), GW_PROXY_BYPASS: 'api.mistral.ai' } });
+    const gw = await startTestGateway(t, {
+      clock,
+      log,
+      env: { ...towards(t, upstream, ['api.openai.com']), GW_PROXY_BYPASS: 'api.mistral.ai' },
+    });
     const counted = (signal: string, count: number) => async (): Promise<true | undefined> => {
       const { text } = await gw.admin('GET', '/metrics');
       // As long as a silent close waits to be judged.

@@ -141,43 +141,46 @@ async function said(secure: TLSSocket): Promise<void> {
   await answered;
 }
 
-t.test('a spare connection that a client leaves is no rejection when it took the certificate on another, before, meanwhile or behind it', async (t) => {
-  const before = await scene(t);
-  const first = await trusting(t, before);
-  await said(first);
-  await leave(first);
-  await leave(await trusting(t, before));
-  await before.judged();
-  t.same(before.events, []);
+t.test(
+  'a spare connection that a client leaves is no rejection when it took the certificate on another, before, meanwhile or behind it',
+  async (t) => {
+    const before = await scene(t);
+    const first = await trusting(t, before);
+    await said(first);
+    await leave(first);
+    await leave(await trusting(t, before));
+    await before.judged();
+    t.same(before.events, []);
 
-  const meanwhile = await scene(t);
-  const spare = await trusting(t, meanwhile);
-  const used = await trusting(t, meanwhile);
-  await leave(spare);
-  await said(used);
-  meanwhile.clock.advance(5_000);
-  t.same(meanwhile.events, [], 'the connection that is used is still open');
-  await leave(used);
+    const meanwhile = await scene(t);
+    const spare = await trusting(t, meanwhile);
+    const used = await trusting(t, meanwhile);
+    await leave(spare);
+    await said(used);
+    meanwhile.clock.advance(5_000);
+    t.same(meanwhile.events, [], 'the connection that is used is still open');
+    await leave(used);
 
-  const overH2 = await scene(t);
-  const session = await h2Client(t, overH2);
-  await h2Request(session, {});
-  await leave(await trusting(t, overH2, { ALPNProtocols: ['h2'] }));
-  overH2.clock.advance(5_000);
-  t.same(overH2.events, []);
-  session.destroy();
+    const overH2 = await scene(t);
+    const session = await h2Client(t, overH2);
+    await h2Request(session, {});
+    await leave(await trusting(t, overH2, { ALPNProtocols: ['h2'] }));
+    overH2.clock.advance(5_000);
+    t.same(overH2.events, []);
+    session.destroy();
 
-  const behind = await scene(t);
-  await leave(await trusting(t, behind));
-  await behind.settled();
-  behind.clock.advance(4_999);
-  const slow = await trusting(t, behind);
-  await said(slow);
-  await leave(slow);
-  await behind.settled();
-  behind.clock.advance(1);
-  t.same(behind.events, []);
-});
+    const behind = await scene(t);
+    await leave(await trusting(t, behind));
+    await behind.settled();
+    behind.clock.advance(4_999);
+    const slow = await trusting(t, behind);
+    await said(slow);
+    await leave(slow);
+    await behind.settled();
+    behind.clock.advance(1);
+    t.same(behind.events, []);
+  },
+);
 
 t.test('what one program took says nothing of another beside it, nor of another host', async (t) => {
   const s = await scene(t);
