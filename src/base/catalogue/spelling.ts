@@ -1,12 +1,15 @@
 import type { NameRule } from './types.ts';
 
+/** From the first one of them on: begun at each of a hundred thousand, which a stranger may send, it would cost the square of their number. */
+const UNDERSCORES = /(?<!_)_+([a-z0-9])/g;
+
 /**
  * The names under which a parser takes a member, the one that was asked for first. JSON of protocol buffers has two: that of the field (`max_output_tokens`)
  * and its lower camel case (`maxOutputTokens`).
  */
 export function spellingsOf(name: string, rule: NameRule): readonly string[] {
   if (rule === 'exact') return [name];
-  const camel = name.replace(/_+([a-z0-9])/g, (_, next: string) => next.toUpperCase());
+  const camel = name.replace(UNDERSCORES, (_, next: string) => next.toUpperCase());
   const snake = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   return [...new Set([name, camel, snake])];
 }

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { ClientHelloReader } from './client-hello.ts';
 
@@ -29,7 +30,7 @@ export class HelloGate {
   /** Undefined once it has said all. */
   #reader: ClientHelloReader | undefined = new ClientHelloReader();
   /** Undefined once the bytes flow, or never will. */
-  #held: Uint8Array[] | undefined = [];
+  #held: ByteCollector | undefined = new ByteCollector();
   /** Monotonic milliseconds of the first byte. */
   #since: number | undefined;
 
@@ -57,7 +58,7 @@ export class HelloGate {
       return;
     }
     client.off('end', this.#pass);
-    const heldBytes = this.#held?.reduce((sum, { length }) => sum + length, 0) ?? 0;
+    const heldBytes = this.#held?.size ?? 0;
     this.#held = undefined;
     client.unpipe(this.#options.upstream);
     onRefused(refused, heldBytes);
@@ -77,7 +78,7 @@ export class HelloGate {
     const { client, upstream } = this.#options;
     this.#held = undefined;
     client.off('end', this.#pass);
-    for (const chunk of held) upstream.write(chunk);
+    if (held.size > 0) upstream.write(held.take());
     client.pipe(upstream);
   };
 }

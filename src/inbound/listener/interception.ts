@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
@@ -66,13 +67,13 @@ export class Interception implements Activity {
   /** Which protocols the client speaks must be known before the origin is asked to choose one of them. */
   #readHello(socket: Socket, dial: NonNullable<InterceptionOptions['dial']>): void {
     const reader = new ClientHelloReader();
-    const held: Buffer[] = [];
+    const held = new ByteCollector();
     const onData = (chunk: Buffer): void => {
       held.push(chunk);
       if (!reader.push(chunk)) return;
       socket.off('data', onData);
       socket.pause();
-      socket.unshift(Buffer.concat(held));
+      socket.unshift(held.take());
       const offered = PROTOCOLS.filter((protocol) => reader.protocols.includes(protocol));
       this.#dialFirst(socket, dial, offered.length === 0 ? ['http/1.1'] : offered).catch((error: unknown) => {
         this.#options.log.error({ err: error, host: this.#options.tunnel.authority.host }, 'an origin could not be dialled');

@@ -1,9 +1,14 @@
 // What is read out of the first bytes of a passed tunnel.
+import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { ClientHelloReader } from '../../../src/inbound/listener/client-hello.ts';
+import { HelloGate } from '../../../src/inbound/listener/hello-gate.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
 import { ECH, extension, GREASE, hello, helloMessage, PADDING, records, serverName, uint16, vector } from './client-hellos.ts';
 
 const HOST = 'api.openai.com';
@@ -55,6 +60,33 @@ t.test('other protocols are known by their first bytes', async (t) => {
   for (const text of ['GET / HTTP/1.1\r\n', 'SSH-2.0-OpenSSH_9\r\n', '\x80\x2e\x01\x03\x01', '\x15\x03\x01\x00\x02\x02\x28', '\x00'])
     t.same(read(Buffer.from(text, 'latin1'), 1), [], JSON.stringify(text));
   t.same(read(Buffer.of(22, 2)), [], 'a version that TLS never had');
+});
+
+t.test('one that comes in single bytes takes not much more memory than it has', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const inUse = (): number => {
+    collect();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const client = new Socket();
+  t.teardown(() => client.destroy());
+  const gate = new HelloGate({
+    client,
+    upstream: new Socket(),
+    clock: fakeClock(),
+    holdMs: 1_000,
+    judge: () => undefined,
+    onRefused: () => t.fail('nothing is refused'),
+  });
+  // A record of a ClientHello that never ends.
+  const bytes = Buffer.concat([Buffer.of(22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc), Buffer.alloc(16_000)]);
+  const before = inUse();
+  for (const byte of bytes) client.emit('data', Buffer.allocUnsafeSlow(1).fill(byte));
+  const grown = inUse() - before;
+  t.ok(grown < 1_000_000, `${grown} bytes`);
+  t.type(gate, HelloGate);
 });
 
 t.test('what is malformed names nothing and is not waited for', async (t) => {

@@ -7,13 +7,14 @@ import { readAiBody, refuseLatePart } from '../../../src/inbound/normalise/body.
 import { parseActionRequest } from '../../../src/inbound/normalise/direct.ts';
 import { parseMediaType } from '../../../src/inbound/normalise/form.ts';
 import { parseMultipart } from '../../../src/inbound/normalise/multipart.ts';
+import { canonicalPath } from '../../../src/inbound/normalise/path.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
 
 const catalogue = loadCatalogue();
 /** A hundred times what any of it takes; what grows with the square took many times as long. */
 const PATIENCE_MS = 3_000;
 
-function operation(dialect: string): Operation {
+function operationOf(dialect: string): Operation {
   return {
     actionType: 'ai.infer',
     detailType: undefined,
@@ -25,7 +26,7 @@ function operation(dialect: string): Operation {
   };
 }
 
-const CHAT = operation('openai_chat');
+const CHAT = operationOf('openai_chat');
 
 /** As many spellings of `model` as are asked for, up to nine underscores before each letter: readers of protocol buffers take every one for it. */
 function spellings(count: number): string[] {
@@ -66,6 +67,22 @@ const HOSTILE: Readonly<Record<string, () => unknown>> = {
   'ninety thousand names that loosen to a governed one': () => {
     const body = membersOf(spellings(90_000).slice(1));
     return () => read(body, 'application/json');
+  },
+  'a name of underscores where a format has two spellings of each': () => {
+    const operation = operationOf('gemini_generate');
+    const bytes = Buffer.from(JSON.stringify({ contents: [{ ['_'.repeat(300_000)]: { [`a${'_'.repeat(300_000)}`]: 1 } }] }));
+    return () => readAiBody({ operation, contentType: 'application/json', bytes, path: '/v1beta/models/gemini-2.0-flash:generateContent' });
+  },
+  'ninety thousand names that have another spelling': () => {
+    const operation = operationOf('gemini_generate');
+    const bytes = membersOf(Array.from({ length: 90_000 }, (_, n) => `max_output_tokens_${n}_x`));
+    return () => readAiBody({ operation, contentType: 'application/json', bytes, path: '/v1beta/models/gemini-2.0-flash:generateContent' });
+  },
+  'a path of escapes of escapes': () => {
+    const path = `/v1/${'%25'.repeat(20_000)}`;
+    return () => {
+      for (let round = 0; round < 20; round += 1) canonicalPath(path, true);
+    };
   },
   'the heads of parts that are blanks and a NUL': () => {
     const bodies = [`Content-Disposition:${BLANKS}\0`, `Content-Disposition: form-data${BLANKS}\0`, `X-A:${'\t '.repeat(4_000)}\0`];
