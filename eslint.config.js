@@ -31,6 +31,14 @@ const money = [
   { selector: `UnaryExpression[operator='+']:has(Identifier[name=${AMOUNT}])`, message: MONEY },
 ];
 
+const EXACT =
+  "t.match takes a text for found wherever it stands in the other ('0' is in '0.015'): write exactly('…') for an amount or a rate.";
+/** What is expected in a match, the second argument: an amount as a bare text, or one that a variable holds. */
+const looseAmounts = ['Literal', 'TemplateLiteral', 'Identifier', 'MemberExpression'].map((type) => ({
+  selector: `CallExpression[callee.property.name='match'] > :nth-child(2) Property[key.name=/_usd$|^rate_(in|out|cache|audio)/][value.type='${type}']:not([value.regex])`,
+  message: EXACT,
+}));
+
 const exit = {
   object: 'process',
   property: 'exit',
@@ -81,6 +89,7 @@ export default tseslint.config(
     // A test's answers come from JSON and from untyped peers; what it asserts is its own check of the shape.
     files: ['test/**/*.ts', 'bench/**/*.ts'],
     rules: {
+      'no-restricted-syntax': ['error', ...looseAmounts],
       '@typescript-eslint/no-unsafe-argument': 'off',
       '@typescript-eslint/no-unsafe-assignment': 'off',
       '@typescript-eslint/no-unsafe-call': 'off',

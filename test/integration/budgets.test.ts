@@ -194,8 +194,8 @@ t.test('budget limits: every scope and period', async (t) => {
   t.match(
     [await of(weekly), await of(monthly)],
     [
-      { spent_usd: all, period_start: '2026-10-26' },
-      { spent_usd: all, period_start: '2026-10-01', period: 'monthly' },
+      { spent_usd: exactly(String(all)), period_start: '2026-10-26' },
+      { spent_usd: exactly(String(all)), period_start: '2026-10-01', period: 'monthly' },
     ],
   );
   clock.advance(3_600_000);
@@ -206,7 +206,7 @@ t.test('budget limits: every scope and period', async (t) => {
       { spent_usd: exactly('0'), period_start: '2026-11-01' },
     ],
   );
-  t.match(await of(weekly), { spent_usd: all, period_start: '2026-10-26' }, 'Sunday is of the same ISO week');
+  t.match(await of(weekly), { spent_usd: exactly(String(all)), period_start: '2026-10-26' }, 'Sunday is of the same ISO week');
   clock.advance(86_400_000);
   t.match(await of(weekly), { spent_usd: exactly('0'), period_start: '2026-11-02' });
 });

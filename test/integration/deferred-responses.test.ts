@@ -13,6 +13,7 @@ import { BudgetService } from '../../src/services/budgets.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { backgroundUpstream } from '../support/background-upstream.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { type GatewayProcess, startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
@@ -114,7 +115,7 @@ t.test('a cap holds for calls whose responses come later, and each is charged on
   t.match(text, /^gw_deferred_responses_total\{org_id="default",outcome="unreported"\} 2$/m);
   const summary = (await gw.admin('GET', '/v1/dashboard/summary?org_id=default')).body;
   // Four calls, one refusal, three questions of the same org, one more cancelled, one failed, one by hand.
-  t.match(summary, { total_requests: 12, total_denied: 1, total_tokens_in: 40, total_tokens_out: 100, total_cost_usd: '0.0017' });
+  t.match(summary, { total_requests: 12, total_denied: 1, total_tokens_in: 40, total_tokens_out: 100, total_cost_usd: exactly('0.0017') });
 });
 
 t.test('the two records of such a call name each other', async (t) => {
@@ -124,7 +125,11 @@ t.test('the two records of such a call name each other', async (t) => {
   const answer = await send(post('/proxy/openai/v1/responses', ASK, ['X-GW-Project-ID', 'apollo', 'X-GW-Caller-ID', 'someone']));
   const id = provider.ids[0] ?? '';
   const before = await usageOf(governed, answer);
-  t.match(before.call, { record_tier: 'action', decision: 'allow', metering: { cost_usd: '0', tokens_out: 0, usage_reported: false } });
+  t.match(before.call, {
+    record_tier: 'action',
+    decision: 'allow',
+    metering: { cost_usd: exactly('0'), tokens_out: 0, usage_reported: false },
+  });
   t.match(before.usage, { error: { code: 'not_found' } }, 'not written yet');
   provider.finish(id, { in: 7, out: 11 });
   await send(get(`/proxy/openai/v1/responses/${id}?include=x`, ['X-GW-Workload-ID', 'asker']));
@@ -141,7 +146,14 @@ t.test('the two records of such a call name each other', async (t) => {
     model: 'gpt-4o-2024-05-13',
     reason_codes: ['usage_settled'],
     created_at: call['created_at'],
-    metering: { tokens_in: 7, tokens_out: 11, cost_usd: '0.0002', usage_reported: true, rate_in: '5', rate_out: '15' },
+    metering: {
+      tokens_in: 7,
+      tokens_out: 11,
+      cost_usd: exactly('0.0002'),
+      usage_reported: true,
+      rate_in: exactly('5'),
+      rate_out: exactly('15'),
+    },
   });
   t.notOk('policy_trace' in usage || 'usage_record_id' in usage || 'request_sha256' in usage);
   t.match((await gw.admin('GET', `/v1/verify/${String(usage['record_hash'])}`)).body, { record_hash: usage['record_hash'] });
@@ -226,13 +238,13 @@ t.test('an answer that names no response is charged at the estimate; one that re
       ),
   });
   const cut = await governed.send(post('/proxy/openai/v1/responses', ASK));
-  t.match(await governed.recordOf(cut), { metering: { cost_usd: '0.015', tokens_out: 1000, usage_reported: false } });
+  t.match(await governed.recordOf(cut), { metering: { cost_usd: exactly('0.015'), tokens_out: 1000, usage_reported: false } });
   status = 429;
   const refused = await governed.send(post('/proxy/openai/v1/responses', ASK));
-  t.match(await governed.recordOf(refused), { metering: { cost_usd: '0', usage_reported: false } });
+  t.match(await governed.recordOf(refused), { metering: { cost_usd: exactly('0'), usage_reported: false } });
   status = 200;
   const plain = await governed.send(post('/proxy/openai/v1/responses', { ...ASK, background: false }));
-  t.match(await governed.recordOf(plain), { metering: { cost_usd: '0' } }, 'without the switch nothing goes on');
+  t.match(await governed.recordOf(plain), { metering: { cost_usd: exactly('0') } }, 'without the switch nothing goes on');
 });
 
 t.test('a response that nobody asks for is charged what was set aside, after a day', async (t) => {
@@ -248,7 +260,7 @@ t.test('a response that nobody asks for is charged what was set aside, after a d
   t.strictSame(await spend(gw), { spent: '0.015', reserved: '0' });
   t.match((await usageOf(governed, answer)).usage, {
     reason_codes: ['usage_assumed'],
-    metering: { cost_usd: '0.015', usage_reported: false },
+    metering: { cost_usd: exactly('0.015'), usage_reported: false },
   });
   provider.finish(provider.ids[0] ?? '', { in: 0, out: 5 });
   await sdk().responses.retrieve(provider.ids[0] ?? '');
@@ -471,7 +483,7 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   }
   while (settled.length === 0) await new Promise((resolve) => setImmediate(resolve));
   t.equal(deferred.size, 10_000);
-  t.match(settled, [{ outcome: 'assumed', record: { settles_record_id: 'first', metering: { cost_usd: '0.000000001' } } }]);
+  t.match(settled, [{ outcome: 'assumed', record: { settles_record_id: 'first', metering: { cost_usd: exactly('0.000000001') } } }]);
   t.equal(settled.length, 1);
 
   // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.

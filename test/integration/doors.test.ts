@@ -60,7 +60,7 @@ t.test('one call through each door', async (t) => {
       model: 'gpt-4o-mini',
       action_type: 'ai.infer',
       target_host: 'api.openai.com',
-      metering: { tokens_in: MOCK_USAGE.tokensIn, tokens_out: MOCK_USAGE.tokensOut, usage_reported: true, rate_in: '0.15' },
+      metering: { tokens_in: MOCK_USAGE.tokensIn, tokens_out: MOCK_USAGE.tokensOut, usage_reported: true, rate_in: exactly('0.15') },
     });
     t.ok(isVerified(record));
     t.match((await gw.admin('GET', `/v1/verify/${String(body['record_hash'])}`)).body, { status: 'pending_inclusion' });

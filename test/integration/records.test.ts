@@ -52,8 +52,8 @@ t.test('a record holds what is specified, no query value and no content', async 
       tokens_out: 7,
       usage_reported: true,
       cost_usd: exactly('0.00000585'),
-      rate_in: '0.15',
-      rate_out: '0.6',
+      rate_in: exactly('0.15'),
+      rate_out: exactly('0.6'),
       rate_source: 'catalogue',
     },
   });

@@ -64,7 +64,7 @@ t.test('cached and reasoning tokens are counted once, as the SDK shows them, and
     for (const record of records) {
       // 600 at 2.50, 400 at 1.25 and 100 at 10 USD per million.
       const metering = { tokens_in: 1000, tokens_out: 100, cached_tokens_in: 400, reasoning_tokens_out: 60, cost_usd: exactly('0.003') };
-      t.match(record, { connection_type: door, metering: { ...metering, rate_cached_in: '1.25', rate_source: 'override' } });
+      t.match(record, { connection_type: door, metering: { ...metering, rate_cached_in: exactly('1.25'), rate_source: 'override' } });
     }
   }
 });

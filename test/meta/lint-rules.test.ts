@@ -2,9 +2,9 @@ import { ESLint, Linter } from 'eslint';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 
-/** The syntax that is forbidden in a file of the sources, run on a text. */
-async function forbidden(code: string): Promise<boolean> {
-  const { rules } = (await new ESLint({ cwd: packageRoot() }).calculateConfigForFile('src/services/budgets.ts')) as Linter.Config;
+/** The syntax that is forbidden in a file of the sources, or in another one, run on a text. */
+async function forbidden(code: string, file = 'src/services/budgets.ts'): Promise<boolean> {
+  const { rules } = (await new ESLint({ cwd: packageRoot() }).calculateConfigForFile(file)) as Linter.Config;
   const syntax = rules?.['no-restricted-syntax'];
   return new Linter().verify(code, [{ rules: { 'no-restricted-syntax': syntax ?? 'off' } }]).length > 0;
 }
@@ -23,4 +23,25 @@ t.test('money does not become a floating-point number', async (t) => {
   ])
     t.ok(await forbidden(code), code);
   for (const code of ['Number(text)', 'Number(match[1])', 'BigInt(costPico)', 'x = -count']) t.notOk(await forbidden(code), code);
+});
+
+t.test('amounts in tests are compared whole', async (t) => {
+  const file = 'test/services/budgets.test.ts';
+  for (const code of [
+    "t.match(record, { metering: { cost_usd: '0' } })",
+    "t.match(await limits(), [{ spent_usd: '1' }], 'all')",
+    't.match(summary, { total_cost_usd: usd })',
+    't.match(record, { metering: { cost_usd: record.metering.cost_usd } })',
+    't.match(record, { limit_usd: `${cap}` })',
+    "t.match(metering, { ...counts, rate_in: '5', rate_audio_out: exactly('80') })",
+  ])
+    t.ok(await forbidden(code, file), code);
+  for (const code of [
+    "t.match(record, { metering: { cost_usd: exactly('0') } })",
+    't.match(await limits(), [{ reserved_usd: /^0\\.03/ }])',
+    "t.match(await gw.admin('POST', path, { limit_usd: '5' }), { status: 201 })",
+    "t.same(body, { total_cost_usd: '0' })",
+    "t.match(body, { status: '200' })",
+  ])
+    t.notOk(await forbidden(code, file), code);
 });

@@ -53,6 +53,7 @@ class Findings {
   records = 0;
   kills = 0;
   struck = 0;
+  struckFree = 0;
   caps = 0;
   reached = 0;
   inexactPassed = 0;
@@ -341,7 +342,7 @@ function tooLow({ tag, pico }: Charged, calls: ReadonlyMap<string, BudgetCall>):
  */
 function weighCalls(
   found: Findings,
-  { name, exact }: Round,
+  { name, exact, caps }: Round,
   results: readonly BudgetResult[],
   fresh: readonly Charged[],
   calls: ReadonlyMap<string, BudgetCall>,
@@ -358,6 +359,7 @@ function weighCalls(
     if (record.reasonCodes.some((code) => code.startsWith('budget_'))) found.refused += 1;
     if (record.reasonCodes.includes('gateway_restarted')) {
       found.struck += 1;
+      if (!caps.some((cap) => cap.capPico !== undefined && counts(cap, record))) found.struckFree += 1;
       if (record.pico !== reservationOf(call))
         found.recovered.push(`${name}: ${record.tag} costs ${usdOf(record.pico)}, ${usdOf(reservationOf(call))} was set aside`);
     } else if (record.approximated) {
@@ -394,7 +396,7 @@ function describe({ scope, scopeId, period, capPico }: PlacedLimit): string {
 }
 
 function report(checks: Checks, found: Findings): void {
-  const { forwarded, refused, records, kills, struck, caps, reached, inexactPassed, furthest, approximated } = found;
+  const { forwarded, refused, records, kills, struck, struckFree, caps, reached, inexactPassed, furthest, approximated } = found;
   const vacuous = reached * 2 < caps || refused === 0 ? [`only ${reached} of ${caps} caps were reached`] : [];
   checks.check(
     `no cap is ever passed when every call states a maximum and no input is estimated too low: ${reached} of ${caps} caps were reached`,
@@ -412,9 +414,9 @@ function report(checks: Checks, found: Findings): void {
     `each record costs what the provider charged, or what was seen of a stream that broke off: ${records} records, ${forwarded} calls forwarded, ${refused} refused for money, ${approximated} streams broken off`,
     found.costs,
   );
-  checks.check(`${kills} kills left ${struck} calls under way, each charged at what was set aside for it`, [
-    ...(struck === 0 ? ['no kill found a call under way'] : []),
-    ...found.recovered,
-  ]);
+  checks.check(
+    `${kills} kills left ${struck} calls under way, ${struckFree} under no limit's cap, each charged at what was set aside for it`,
+    [...(struck === 0 ? ['no kill found a call under way'] : []), ...found.recovered],
+  );
   checks.check('every answer is one of those that its call may have', found.answers);
 }

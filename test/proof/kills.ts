@@ -1,5 +1,6 @@
 /*
- * SIGKILL under load at random moments (decision 7.9): what a client saw complete has its record, what is stored is whole, totals and records agree.
+ * SIGKILL under load at random moments (decisions 6.8, 7.9): what a client saw complete has its record, every record id that a client saw leads to a record after the next
+ * start, though no cap holds its call, what is stored is whole, totals and records agree.
  */
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,6 +25,8 @@ interface Findings {
   readonly start: string[];
   readonly answers: string[];
   readonly unrecorded: string[];
+  /** Ids of calls that were cut off, and that the next start made no record of. */
+  readonly forgotten: string[];
   readonly otherRecord: string[];
   readonly badHashes: string[];
   readonly doubles: string[];
@@ -47,6 +50,8 @@ interface Campaign {
   readonly windows: Map<string, number>;
   readonly startTimes: number[];
   acknowledged: number;
+  /** Calls that the kills cut off behind the head of their answers. */
+  cutOff: number;
   byTerminalAlone: number;
   counted: number;
 }
@@ -67,6 +72,7 @@ await prove(async (checks, cleanUp) => {
     start: [],
     answers: [],
     unrecorded: [],
+    forgotten: [],
     otherRecord: [],
     badHashes: [],
     doubles: [],
@@ -86,6 +92,7 @@ await prove(async (checks, cleanUp) => {
     windows: new Map(),
     startTimes: [],
     acknowledged: 0,
+    cutOff: 0,
     byTerminalAlone: 0,
     counted: 0,
   };
@@ -111,7 +118,7 @@ function startLimit(startTimes: readonly number[]): number {
   return Math.max(START_LIMIT_MS, START_LIMIT_FACTOR * (startTimes[0] ?? 0));
 }
 
-/** Starts on the folder as it is, and asks for the records of what was acknowledged before the kill and for a call through each door. */
+/** Starts on the folder as it is, and asks for the records of all ids that were seen before the kill and for a call through each door. */
 async function start(campaign: Campaign, round: number, before: readonly CallResult[]): Promise<ProofGateway> {
   const { cleanUp, env, folders, found, startTimes, tags } = campaign;
   const gateway = await ProofGateway.start(cleanUp, env, folders.work);
@@ -119,14 +126,14 @@ async function start(campaign: Campaign, round: number, before: readonly CallRes
   if (gateway.startMs > startLimit(startTimes)) found.start.push(`round ${round}: ${gateway.startMs.toFixed(0)} ms`);
   const inTurn = atMost(8);
   const looks = before
-    .filter((result) => result.acknowledged && result.recordId !== undefined)
+    .filter((result) => result.recordId !== undefined)
     .map((result) =>
       inTurn(async () => {
         const { status } = await gateway.get(`/v1/records/${result.recordId}`);
-        if (status !== 200)
-          found.unrecorded.push(
-            `round ${round - 1}: ${result.plan.tag} (${result.plan.door}): GET answers ${status} for ${result.recordId}`,
-          );
+        if (!result.acknowledged) campaign.cutOff += 1;
+        if (status === 200) return;
+        const problem = `round ${round - 1}: ${result.plan.tag} (${result.plan.door}): GET answers ${status} for ${result.recordId}`;
+        (result.acknowledged ? found.unrecorded : found.forgotten).push(problem);
       }),
     );
   await Promise.all(looks);
@@ -270,7 +277,7 @@ function windowOf(result: CallResult, moment: Moment | undefined, recorded: bool
 }
 
 function report(checks: Checks, campaign: Campaign, rounds: number, ending: readonly string[]): void {
-  const { found, known, windows, startTimes, acknowledged, byTerminalAlone, counted } = campaign;
+  const { found, known, windows, startTimes, acknowledged, cutOff, byTerminalAlone, counted } = campaign;
   const seconds = (ms: number) => (ms / 1_000).toFixed(1);
   const slowest = seconds(Math.max(...startTimes));
   checks.check(
@@ -281,6 +288,10 @@ function report(checks: Checks, campaign: Campaign, rounds: number, ending: read
   checks.check(
     `every response that a client saw complete has its record: ${acknowledged} responses, ${byTerminalAlone} of them cut behind their terminal event`,
     [...(acknowledged === 0 ? ['no response was complete'] : []), ...found.unrecorded],
+  );
+  checks.check(
+    `every record id that a client saw leads to a record after the next start: ${cutOff} calls were cut off behind their heads`,
+    [...(cutOff === 0 ? ['no call was cut off behind its head'] : []), ...found.forgotten],
   );
   checks.check(
     'each of these records is that of its call, with the hash that was announced and the SHA-256 of the bytes that came',

@@ -107,7 +107,7 @@ t.test('of many limits the one that is reached first holds, in each period and s
   t.same(ask('7.01'), daily);
   await budgets.remove(daily.limit_id);
   t.equal(ask('100'), undefined);
-  t.match(ask('101'), { limit_usd: '100' });
+  t.match(ask('101'), { limit_usd: exactly('100') });
 });
 
 t.test('a stream that costs more than was estimated sets more aside, and stops where a cap would be passed', async (t) => {
@@ -122,7 +122,7 @@ t.test('a stream that costs more than was estimated sets more aside, and stops w
   t.equal(budgets.grow(first, usd('0.3')), undefined, 'the cap of the month: 0.3 beside 0.6');
   t.match(budgets.grow(first, usd('0.31')), { limit: undefined, capPico: usd('0.9'), reservedPico: usd('0.6') });
   t.match(budgets.list(), [{ reservedUsd: exactly('0.9') }], 'a stream that is stopped keeps what it had');
-  t.match(budgets.grow(second, usd('0.71')), { limit: { limit_usd: '1' }, settledPico: 0n, reservedPico: usd('0.3') });
+  t.match(budgets.grow(second, usd('0.71')), { limit: { limit_usd: exactly('1') }, settledPico: 0n, reservedPico: usd('0.3') });
   budgets.release(second);
   budgets.stored(budgets.count(SPENDER, usd('0.9'), clock.now()) as Counted);
   t.ok(budgets.grow(first, usd('0.11')), 'what others have spent counts, also within the reservation');
