@@ -33,7 +33,7 @@ export async function decodeBody(
 ): Promise<Uint8Array> {
   if (encodingOf(contentEncoding) === undefined || bytes.length === 0) return bytes;
   const pieces = new ByteCollector();
-  let refusal: unknown;
+  let refusal: Error | undefined;
   const decoder = createDecoder(contentEncoding, {
     maxBytes: settings.maxBodyBytes,
     onData: (piece) => {
@@ -42,7 +42,7 @@ export async function decodeBody(
         exchange.held?.take(piece.length);
         pieces.push(piece);
       } catch (error) {
-        refusal = error;
+        refusal = error instanceof Error ? error : new Error(String(error), { cause: error });
         decoder?.abort();
       }
     },

@@ -32,6 +32,7 @@ t.test('amounts in tests are compared whole', async (t) => {
     "t.match(await limits(), [{ spent_usd: '1' }], 'all')",
     't.match(summary, { total_cost_usd: usd })',
     't.match(record, { metering: { cost_usd: record.metering.cost_usd } })',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code to be looked at
     't.match(record, { limit_usd: `${cap}` })',
     "t.match(metering, { ...counts, rate_in: '5', rate_audio_out: exactly('80') })",
   ])

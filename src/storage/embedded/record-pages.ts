@@ -12,9 +12,8 @@ const CHUNK_BYTES = 128 * 1024;
 
 /** Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends each frame. */
 export async function recordPage(segments: Segments, query: RecordPage): Promise<readonly StoredRecord[]> {
+  refuseOdd(query);
   const { limit, newestFirst = false, since = Number.NEGATIVE_INFINITY } = query;
-  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
-  if (newestFirst && query.since !== undefined) throw new TypeError('A page that goes backwards begins at no time');
   const { first, last } = segments;
   let after = query.after === undefined ? undefined : knownPosition(query.after, last);
   if (after && after.segment < first) {
@@ -29,6 +28,11 @@ export async function recordPage(segments: Segments, query: RecordPage): Promise
     await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst, since }, page);
   }
   return page;
+}
+
+function refuseOdd({ limit, newestFirst, since }: RecordPage): void {
+  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
+  if (newestFirst && since !== undefined) throw new TypeError('A page that goes backwards begins at no time');
 }
 
 /** Adds what one segment has for the page, behind or before the frame at `after`. */
