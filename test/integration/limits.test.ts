@@ -200,12 +200,16 @@ t.test('a head that is too large is 431 in the form of every error', async (t) =
 });
 
 t.test('without a store that writes nothing is forwarded, and nothing is acknowledged', async (t) => {
-  const faults = { writable: true, commits: true };
+  const faults = { writable: true, commits: true, withoutRecord: false };
   const store = (opened: Store): Store =>
     new Proxy(opened, {
       get(target, name) {
         if (name === 'writable') return faults.writable && target.writable;
-        if (name === 'commit' && !faults.commits) return () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
+        if (name === 'commit' && !faults.commits) {
+          const refuse = () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full'));
+          return (...commit: Parameters<Store['commit']>) =>
+            faults.withoutRecord && commit[0] === undefined ? target.commit(...commit) : refuse();
+        }
         const member: unknown = Reflect.get(target, name, target);
         return typeof member === 'function' ? member.bind(target) : member;
       },
@@ -233,7 +237,11 @@ t.test('without a store that writes nothing is forwarded, and nothing is acknowl
   t.equal((await send(chat())).status, 503, 'an answer that is held is not given');
   t.equal((await execute()).status, 503);
   t.equal((await execute({ workload_id: 'nobody' })).status, 503, 'nor is a refusal');
-  await t.rejects(send(chat([], undefined, { ...CHAT, stream: true })), /ended/, 'a stream is broken before its terminal event');
+  const stream = chat([], undefined, { ...CHAT, stream: true });
+  t.equal((await send(stream)).status, 503, 'nothing of a stream leaves whose record is not certain');
+  faults.withoutRecord = true;
+  await t.rejects(send(stream), /ended/, 'a stream that has begun is broken before its terminal event');
+  faults.withoutRecord = false;
   t.match(await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'x' }), { status: 503 });
   faults.commits = true;
   t.equal((await send(chat())).status, 200);
