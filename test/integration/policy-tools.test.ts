@@ -190,7 +190,7 @@ t.test('explain takes fields, a case of a suite, standard input; mistakes in the
   t.equal((await ask([suite, '--case', 'big'])).out, byFields.out);
   t.match(await ask(['-', '--policies', bundle], 'action: {params: {model: gpt-4}}\ncontext.purpos: x'), {
     code: 2,
-    err: /context\.purpos: unknown field "context\.purpos" \(did you mean "purpose"\?\)/,
+    err: /context\.purpos: unknown field "context\.purpos" \(did you mean "context\.purpose"\?\)/,
   });
   t.match(await ask([suite]), { code: 2, err: /--case takes the name of a case of .*: "big"/ });
   t.match(await ask(['-', '--policies', bundle], '[a'), { code: 2, err: /standard input:1:/ });

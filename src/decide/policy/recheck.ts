@@ -16,9 +16,20 @@ export interface Choice {
   readonly verdict: Verdict;
 }
 
-/** Whether policy has to be asked again: what it first saw goes by another connector, with another credential or to another host. */
-export function isAnotherChoice(before: Facts, now: Pick<Facts, 'connector_id' | 'credential_id' | 'target_host'>): boolean {
-  return before.connector_id !== now.connector_id || before.credential_id !== now.credential_id || before.target_host !== now.target_host;
+/**
+ * Whether policy has to be asked again: what it first saw goes by another connector, with another credential or to another host, or a mutation of its path has made
+ * another kind of action of it.
+ */
+export function isAnotherChoice(
+  before: Facts,
+  now: Pick<Facts, 'action_type' | 'connector_id' | 'credential_id' | 'target_host'>,
+): boolean {
+  return (
+    before.connector_id !== now.connector_id ||
+    before.credential_id !== now.credential_id ||
+    before.target_host !== now.target_host ||
+    before.action_type !== now.action_type
+  );
 }
 
 /**

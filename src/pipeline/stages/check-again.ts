@@ -39,6 +39,6 @@ function asItsProvider(exchange: Exchange, pipeline: Pipeline, choice: Choice): 
   return verdict && refusalFrom(verdict, exchange, pipeline);
 }
 
-function isOther({ connectorId, host, credentialId }: Exchange, first: Facts): boolean {
-  return isAnotherChoice(first, { connector_id: connectorId, target_host: host, credential_id: credentialId });
+function isOther({ actionType, connectorId, host, credentialId }: Exchange, first: Facts): boolean {
+  return isAnotherChoice(first, { action_type: actionType, connector_id: connectorId, target_host: host, credential_id: credentialId });
 }

@@ -38,6 +38,18 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   ],
   ['openai_audio_form', { text: 'x', usage: { type: 'duration', seconds: 3 } }, undefined, undefined],
   [
+    'openai_runs',
+    { id: 'run_1', object: 'thread.run', model: 'gpt-4o', usage: { prompt_tokens: 21, completion_tokens: 22, total_tokens: 43 } },
+    { tokens_in: 21, tokens_out: 22 },
+    'gpt-4o',
+  ],
+  [
+    'voyage_multimodal',
+    { object: 'list', data: [], usage: { text_tokens: 3, image_pixels: 9, total_tokens: 12 } },
+    { tokens_in: 12, tokens_out: 0 },
+    undefined,
+  ],
+  [
     'anthropic_messages',
     { model: 'c', usage: { input_tokens: 10, cache_creation_input_tokens: 20, cache_read_input_tokens: 30, output_tokens: 5 } },
     { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30, cache_write_tokens_in: 20 },
