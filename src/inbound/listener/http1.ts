@@ -24,13 +24,13 @@ export interface Arrivals {
   /** Never throws. */
   onArrival(arrival: Arrival): void;
   /** What came was answered with an error here. */
-  onRefused(event: UnrecordedEvent): void;
+  onRefused?(event: UnrecordedEvent): void;
 }
 
 /** Answers a request that goes no further than this room. */
 export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError, { onRefused }: Arrivals): void {
   sendError(reply, error);
-  onRefused(unrecordedEvent(error, { head }));
+  onRefused?.(unrecordedEvent(error, { head }));
 }
 
 export interface Http1ConnectionOptions {
@@ -184,7 +184,7 @@ export class Http1Connection implements Activity, Http1Owner {
       transport.write(rawErrorReply(error));
       this.#hangUp();
       const { code, message } = error;
-      arrivals.onRefused({ code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
+      arrivals.onRefused?.({ code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
     }
   }
 
