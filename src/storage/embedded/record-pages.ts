@@ -5,7 +5,7 @@ import { type RecordPage, type StoredRecord, StoreError } from '../contract/stor
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
-import { readBytes, readFrame, walkFrames, withFile } from './segment-reader.ts';
+import { readBytes, readFrame, skipOlder, walkFrames, withFile } from './segment-reader.ts';
 import type { Segments } from './segments.ts';
 
 const CHUNK_BYTES = 128 * 1024;
@@ -46,10 +46,14 @@ async function segmentPage(
   const end = segments.get(segment)?.end ?? SEGMENT_HEADER_BYTES;
   if (end === SEGMENT_HEADER_BYTES && after === undefined) return;
   await onSegment(segments, segment, async (file) => {
-    const behind = after === undefined ? SEGMENT_HEADER_BYTES : after + (await lengthAt(file, after, end));
+    const behind = after === undefined ? await firstSince(file, end, since) : after + (await lengthAt(file, after, end));
     if (newestFirst) await backwards(file, segment, after ?? end, limit, page);
     else await forwards(file, segment, { behind, end, limit, since }, page);
   });
+}
+
+function firstSince(file: FileHandle, end: number, since: number): Promise<number> | number {
+  return since === Number.NEGATIVE_INFINITY ? SEGMENT_HEADER_BYTES : skipOlder(file, SEGMENT_HEADER_BYTES, end, since);
 }
 
 function knownPosition(text: string, last: number): { readonly segment: number; readonly offset: number } {
