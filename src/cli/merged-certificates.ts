@@ -18,14 +18,16 @@ export interface MergedCertificates {
  * away from every program of the shell.
  * @param existing value of the variable, a PEM file or a folder of such
  * @param own the file that is named where nothing is to be kept
- * @param rootFile PEM of the gateway's root
+ * @param rootFile PEM of the gateway's root, or of a company's intermediate with its issuers behind it
  * @param folder where merged files are kept; made when needed
  * @throws Error of the file system when the merged file cannot be written
  */
 export function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): MergedCertificates {
   const path = resolve(existing);
   if (existing === '' || path === resolve(own) || path === resolve(rootFile)) return { file: own };
-  const root = readFileSync(rootFile, 'utf8').trim();
+  // A company's chain may stand there, and even a key, which must not come along.
+  const roots = readFileSync(rootFile, 'utf8').match(CERTIFICATE) ?? [];
+  const anchor = roots.at(-1) ?? '';
   let source = path;
   let text = textOf(path);
   const madeFrom = text === undefined ? undefined : MADE_FROM.exec(text)?.[1];
@@ -37,8 +39,8 @@ export function mergeCertificates(existing: string, own: string, rootFile: strin
   if (text === undefined) return { file: own, problem: `${source} cannot be read` };
   const certificates = text.match(CERTIFICATE);
   if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
-  if (madeFrom === undefined && certificates.some((one) => same(one, root))) return { file: path };
-  return { file: written(folder, `# gw env: ${source}\n${[root, ...certificates].join('\n')}\n`) };
+  if (madeFrom === undefined && certificates.some((one) => same(one, anchor))) return { file: path };
+  return { file: written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
 }
 
 function same(one: string, other: string): boolean {
