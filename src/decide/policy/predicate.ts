@@ -45,38 +45,36 @@ function positiveTest(test: ValueTest): Predicate {
   // Scalar fields cannot hold a list, so identity is the whole test.
   if (compiled.equalTo?.length === 1 && only !== undefined && isScalarField(field.type) && compiled.folded === undefined)
     return (facts) => get(facts) === only;
-  const checkOf = checkFor(test);
-  return (facts) => {
+  return inEitherCase(test, (check) => (facts) => {
     const value = get(facts);
-    return value !== undefined && value !== null && checkOf(facts)(value) === YES;
-  };
-}
-
-/** The check that is for this request. */
-function checkFor({ field: { folds }, compiled }: ValueTest): (facts: Facts) => Check {
-  const { check, folded } = compiled;
-  if (folds === undefined || folded === undefined) return () => check;
-  return (facts) => (folds(facts) ? folded.check : check);
+    return value !== undefined && value !== null && check(value) === YES;
+  });
 }
 
 function negativeTest(test: ValueTest, refuses: boolean): Predicate {
   const { get } = test.field;
-  const checkOf = checkFor(test);
-  return (facts) => {
+  return inEitherCase(test, (check) => (facts) => {
     const value = get(facts);
     if (value === undefined || value === null) return refuses;
-    const outcome = checkOf(facts)(value);
+    const outcome = check(value);
     return outcome === OTHER_TYPE ? refuses : outcome === NO;
-  };
+  });
 }
 
 function sideTaken(test: ValueTest): Predicate {
   const { get } = test.field;
-  const checkOf = checkFor(test);
-  return (facts) => {
+  return inEitherCase(test, (check) => (facts) => {
     const value = get(facts);
-    return value === undefined || value === null || checkOf(facts)(value) === OTHER_TYPE;
-  };
+    return value === undefined || value === null || check(value) === OTHER_TYPE;
+  });
+}
+
+/** The test as it is written, and for requests whose field stands in lower case with its literal in lower case. */
+function inEitherCase({ field: { folds }, compiled: { check, folded } }: ValueTest, make: (check: Check) => Predicate): Predicate {
+  const written = make(check);
+  if (folds === undefined || folded === undefined) return written;
+  const lower = make(folded.check);
+  return (facts) => (folds(facts) ? lower(facts) : written(facts));
 }
 
 function isScalarField(type: string): boolean {
