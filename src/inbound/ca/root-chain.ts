@@ -116,7 +116,10 @@ function refuseLink(
   const which = below === 0 ? 'its certificate' : `certificate ${below + 1} of ${ROOT_CERTIFICATE}`;
   if (unfit !== undefined) refuse(`${which} ${unfit}`);
   if (validity.notAfter <= now) refuse(`${which} expired at ${timestamp(validity.notAfter)}; ${REMEDY}`);
-  if (validity.notBefore > now) refuse(`${which} is not valid before ${timestamp(validity.notBefore)}; is the clock right? If it is, it was made by one that was ahead: ${REMEDY}`);
+  if (validity.notBefore > now)
+    refuse(
+      `${which} is not valid before ${timestamp(validity.notBefore)}; is the clock right? If it is, it was made by one that was ahead: ${REMEDY}`,
+    );
   if (pathLength !== undefined && pathLength < below)
     refuse(`${which} allows ${pathLength} intermediate(s) below it (path length), and there are ${below}`);
   if (nameConstraints?.limitsSubjects) refuse(`the name constraints of ${which} are about directory names, which no leaf here could keep`);
