@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { waitedForCoreMs } from '../proof/process-state.ts';
@@ -9,11 +9,8 @@ import { type GatewayProcess, gatewayEnvironment, MAIN, startGatewayProcess, sta
 import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../support/openai-stream.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { listenOnFreePort, startTlsUpstream } from '../support/tls-upstream.ts';
+import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { callSdk } from './sdk-calls.ts';
-
-/** Sends the process a SIGTERM as soon as it listens for one. */
-const EARLY_SIGNAL = `data:text/javascript,process.on('newListener', (name) => name === 'SIGTERM' && setImmediate(() => process.kill(process.pid, name)))`;
 
 const STREAM = JSON.stringify({ model: 'gpt-4o-mini', messages: [], stream: true, stream_options: { include_usage: true } });
 
@@ -161,30 +158,6 @@ t.test('the life of a gateway', { skip: skipWithout(['curl']) }, async (t) => {
     t.equal(bad.code, 1);
     t.match(bad.stdout, new RegExp(`^MISMATCH +${id}`));
   });
-});
-
-t.test('a SIGTERM that comes as soon as a port is open, or long before, ends the gateway in order', async (t) => {
-  const probe = createServer();
-  const port = await listenOnFreePort(probe);
-  await new Promise((resolve) => probe.close(resolve));
-  const env = gatewayEnvironment(t, { env: { GW_PORT: String(port) } });
-  const first = launch(t, process.execPath, [MAIN, 'start'], { env });
-  await eventually('the port', async () => ((await canConnect(port)) ? true : undefined));
-  first.kill('SIGTERM');
-  t.match(await first.ended, { code: 0, signal: null });
-  t.match(first.stdout, /"msg":"stopped"/);
-
-  // A store that is slow to open stands for a long start: the signal is there before it is asked for.
-  const early = await run(t, process.execPath, ['--import', EARLY_SIGNAL, MAIN, 'start'], { env });
-  t.match(early, { code: 0, signal: null, stderr: '' });
-  t.notMatch(early.stdout, /is running/, 'no port was opened');
-});
-
-t.test('SIGHUP, which a terminal sends that is closed, drains as SIGTERM does', async (t) => {
-  const { child } = await startGatewayProcess(t);
-  child.kill('SIGHUP');
-  t.match(await child.ended, { code: 0, signal: null });
-  t.match(child.stdout, /"msg":"stopped"/);
 });
 
 t.test('a command whose reader has gone ends without a word', async (t) => {
