@@ -1,6 +1,7 @@
 import { BODY_TARGETS } from './body-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
+import { PIECE_TARGETS } from './piece-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
@@ -16,4 +17,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...POLICY_TARGETS,
   ...UPSTREAM_TARGETS,
   ...SOCKET_TARGETS,
+  ...PIECE_TARGETS,
 ];

@@ -89,6 +89,22 @@ t.test('while the answer to a call is awaited nothing of its body is held', asyn
   }
 });
 
+t.test('a form in pieces of one byte is held in few times its bytes', async (t) => {
+  const PIECES = 100_000;
+  const gw = await startTestGateway(t, { bundle: ALLOW_ALL });
+  const socket = await connectPlain(gw.port);
+  t.teardown(() => socket.destroy());
+  const opening = '--BB\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
+  const fields = 'Host: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=BB\r\nTransfer-Encoding: chunked\r\n';
+  const before = inUse();
+  socket.write(`POST /proxy/openai/v1/audio/transcriptions HTTP/1.1\r\n${fields}\r\n${opening.length.toString(16)}\r\n${opening}\r\n`);
+  socket.write('1\r\nx\r\n'.repeat(PIECES));
+  const wanted = new RegExp(`^gw_buffered_bytes ${opening.length + PIECES}$`, 'm');
+  await eventually('all pieces', async () => wanted.test((await gw.admin('GET', '/metrics')).text) || undefined);
+  const perByte = (inUse() - before) / PIECES;
+  t.ok(perByte < 20, `${perByte.toFixed(1)} bytes for each`);
+});
+
 t.test('while an upstream does not take a body it is held once, and that is what counts', async (t) => {
   const CALLS = 2;
   const { caPem, certPem, keyPem } = certificateOf('good', [OPENAI]);

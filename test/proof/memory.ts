@@ -1,5 +1,5 @@
 /*
- * What those hold who take nothing and say nothing: answers that nobody reads, and connections that idle.
+ * What those hold who take nothing and say nothing: answers that nobody reads, and connections that idle. What those hold who send is in held-bodies.ts.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,6 +15,7 @@ import { connectPlain, connectThrough, h2Session, openTunnel } from '../support/
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import { type Checks, type CleanUp, prove, sleep } from './checks.ts';
 import { drained } from './clients.ts';
+import { heldBodies } from './held-bodies.ts';
 import { residentMb } from './process-state.ts';
 import { COLLECT_ON_SIGNAL, collectGarbage, ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { proofSettings } from './settings.ts';
@@ -123,6 +124,7 @@ await prove(async (checks, cleanUp) => {
   });
   checks.check('its log reports no error', gateway.complaints());
   const end = await gateway.stop();
+  await heldBodies(checks, cleanUp, length);
   checks.check('SIGTERM ends it in order', end.code === 0 ? [] : [`exit code ${end.code ?? end.signal}: ${end.stderr}`]);
 });
 

@@ -161,7 +161,7 @@ export const SETTINGS = {
     'GW_PROXY_AUTH',
     type.choice(['optional', 'required']),
     'optional',
-    '`required`: 407 without a valid workload token or API key.',
+    '`required`: 407 without a valid workload token or API key; on the structured API 401, before its body is read.',
     '`optional`; no default when `GW_HOST` is not loopback',
   ),
   proxyBypass: required('GW_PROXY_BYPASS', type.hostPatterns, '', 'Hosts that are tunnelled and never intercepted.'),
@@ -215,7 +215,7 @@ export const SETTINGS = {
     'GW_MAX_BUFFERED_BYTES',
     type.integer(1_024, 1_099_511_627_776),
     '268435456',
-    'All buffered bodies together; above it: 503 with `Retry-After`.',
+    'All buffered bodies together, as they arrive; above it, and for one client above half of it: 503 with `Retry-After`.',
   ),
 
   ratelimitRefillRate: required(

@@ -48,7 +48,7 @@ export const ERROR_CODES = {
   upstream_tls: { status: 502, meaning: 'The upstream certificate or TLS handshake failed; the message says how.' },
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
-  overloaded: { status: 503, meaning: 'All buffers are in use; try again.' },
+  overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
   shutting_down: {
     status: 503,
     meaning: 'The gateway is stopping: it takes nothing new, and this had not ended within `GW_DRAIN_TIMEOUT`.',
