@@ -9,6 +9,7 @@ import { filterResponseHeaders, filterResponseTrailers } from '../outbound/net/h
 import type { UpstreamEvents, UpstreamHandle } from '../outbound/net/upstream.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import type { CapReached } from './cap-reached.ts';
+import { clientOf } from './client-of.ts';
 import { asksDeferred } from './deferred-call.ts';
 import type { Delivered, Exchange } from './exchange.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
@@ -71,7 +72,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#exchange = exchange;
     this.#pipeline = pipeline;
     this.#reply = reply;
-    this.#held = new HeldBytes(pipeline);
+    this.#held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(clientOf(exchange)));
     this.#sentAt = pipeline.clock.monotonic();
     this.over = new Promise((resolve) => {
       this.#settle = resolve;
@@ -303,10 +304,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */
   #sayStopped(record: ExecutionRecord, head: AnswerHead, stopped: CapReached): void {
-    if (head.contentEncoding !== undefined) {
-      this.#reply.reset();
-      return;
-    }
+    if (head.contentEncoding !== undefined) return this.#reply.reset();
     this.#writeHeld();
     for (const piece of stopEvent(this.#exchange, record, head.mediaType, stopped)) this.#reply.write(piece);
     this.#reply.end();

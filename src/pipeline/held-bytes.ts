@@ -1,16 +1,23 @@
 import { ByteCollector } from '../base/lib/byte-collector.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { BufferHold } from './buffer-budget.ts';
 import { HOLD_BYTES } from './held-answer.ts';
-import type { Pipeline } from './stage.ts';
 
-/** Bytes of one answer that its client is not given yet. Those beyond the usual are counted against the budget that all bodies share. */
+/** Bytes of one answer that its client is not given yet. Those beyond the usual are counted against the budget that all bodies share, and the client's part of it. */
 export class HeldBytes {
   readonly #bytes = new ByteCollector();
-  readonly #pipeline: Pick<Pipeline, 'settings' | 'buffers'>;
+  readonly #maxBytes: number;
+  readonly #openHold: () => BufferHold;
+  #hold: BufferHold | undefined;
   #taken: Uint8Array | undefined;
-  #budgeted = 0;
 
-  constructor(pipeline: Pick<Pipeline, 'settings' | 'buffers'>) {
-    this.#pipeline = pipeline;
+  /**
+   * @param maxBytes that may be held, whatever the budget has
+   * @param openHold asked for when it is needed, which is seldom
+   */
+  constructor(maxBytes: number, openHold: () => BufferHold) {
+    this.#maxBytes = maxBytes;
+    this.#openHold = openHold;
   }
 
   get isLarge(): boolean {
@@ -23,12 +30,17 @@ export class HeldBytes {
 
   /** Pushes bytes. @returns false when there is no room for them */
   pushCounted(bytes: Uint8Array): boolean {
-    const { settings, buffers } = this.#pipeline;
     this.#bytes.push(bytes);
     if (!this.isLarge) return true;
-    if (this.#bytes.size > settings.maxBodyBytes || !buffers.tryTake(bytes.length)) return false;
-    this.#budgeted += bytes.length;
-    return true;
+    if (this.#bytes.size > this.#maxBytes) return false;
+    try {
+      this.#hold ??= this.#openHold();
+      this.#hold.take(bytes.length);
+      return true;
+    } catch (error) {
+      if (error instanceof GatewayError) return false;
+      throw error;
+    }
   }
 
   /** What was pushed since it was last taken. */
@@ -44,7 +56,6 @@ export class HeldBytes {
 
   /** Nothing is counted any more. */
   giveBack(): void {
-    this.#pipeline.buffers.give(this.#budgeted);
-    this.#budgeted = 0;
+    this.#hold?.keep(0);
   }
 }

@@ -23,6 +23,10 @@ const frames: FuzzTarget = {
     '\x82\x7f',
     '\x81\x81\x00\x00\x00\x00a',
     '\xc1',
+    '\x01\x00',
+    '\x00\x00'.repeat(2_000),
+    '\x00\x01a'.repeat(2_000),
+    '\x89\x00'.repeat(2_000),
   ],
   run(input) {
     const { head, rest } = splitHead(input, 1);
@@ -81,13 +85,17 @@ const events: FuzzTarget = {
     '"stream_id":"s"',
     '"max_output_tokens":"inf"',
     '\\u0065',
+    '['.repeat(2_000),
+    '"delta":{"a":'.repeat(100),
+    '1,'.repeat(20_000),
   ],
   run(input) {
     const { head, rest } = splitHead(input, 1);
     const dialect = catalogue.dialect(head[0] ?? '');
     const rule = dialect?.socket;
     if (!dialect || !rule) return 'no socket';
-    const server = readServerEvent(rest, rule, rule.call ?? dialect);
+    const server = outcomeOf(['upstream_protocol'], () => readServerEvent(rest, rule, rule.call ?? dialect)).value;
+    if (server !== undefined) JSON.stringify(server.data);
     for (const count of Object.values(server?.usage ?? {})) must(Number.isSafeInteger(count) && count >= 0, 'tokens are whole numbers');
     const { value: event, code } = outcomeOf(['ambiguous_body', 'body_too_deep'], () => readClientEvent(rest, rule));
     if (event === undefined) return `${dialect.id} ${code} ${server?.kind}`;

@@ -2,11 +2,15 @@ import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'n
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../src/base/catalogue/types.ts';
 import { createDecoder } from '../../src/base/lib/decoder.ts';
+import { isJson } from '../../src/base/lib/json-check.ts';
 import type { Usage } from '../../src/base/model/usage.ts';
 import { createAnswerReader } from '../../src/outbound/connectors/answer-reader.ts';
 import { AwsFrames } from '../../src/outbound/connectors/aws-frames.ts';
 import { createStreamTap } from '../../src/outbound/connectors/create-stream-tap.ts';
+import { EventReader } from '../../src/outbound/connectors/event-reader.ts';
+import { SeenUsage } from '../../src/outbound/connectors/seen-usage.ts';
 import { readUsage } from '../../src/outbound/connectors/usage.ts';
+import { UsageHider } from '../../src/outbound/connectors/usage-hider.ts';
 import { withChecksums } from '../support/aws-events.ts';
 import { type FuzzTarget, must, piecesOf, splitHead } from './target.ts';
 
@@ -41,7 +45,19 @@ const JSON_TOKENS = [
   '"__proto__":{}',
   '[[[[[[[[',
   '{"a":{"a":{"a":',
+  '['.repeat(8_000),
+  ']'.repeat(8_000),
+  '{"a":'.repeat(6_000),
+  '"usage":{"prompt_tokens":',
+  '"delta":{"content":',
+  '"choices":[{',
+  '1e308',
+  '-7',
+  '"7"',
 ];
+
+/** Names that no two are equal, as a report without an end has them. */
+const MANY_NAMES = Array.from({ length: 500 }, (_, at) => `"n${at}":${at}`).join();
 
 /** The event streams of every dialect. The first line names the dialect and the Content-Type. */
 const eventStream: FuzzTarget = {
@@ -65,6 +81,8 @@ const eventStream: FuzzTarget = {
     'data: [DONE]\n\n',
     'event: message_stop\n',
     '\xef\xbb\xbf',
+    MANY_NAMES,
+    'data\n'.repeat(1_000),
   ],
   run(input) {
     const { head, rest } = splitHead(input, 1);
@@ -158,7 +176,116 @@ function watch(dialect: Dialect | undefined, contentType: string, pieces: readon
   must(held || tap.outcome !== 'complete', 'a stream that says that it ends is held');
   tap.end();
   countsOnly(tap.usage);
+  follow(dialect, contentType, pieces, tap.outcome);
   return { facts: { outcome: tap.outcome, usage: tap.usage, model: tap.model }, held };
+}
+
+/** The same stream, when what it says is followed. */
+function follow(dialect: Dialect | undefined, contentType: string, pieces: readonly Buffer[], outcome: string): void {
+  const seen = seenOf(dialect);
+  const tap = createStreamTap(dialect, contentType, seen && { seen, passes: () => false });
+  for (const piece of pieces) tap.push(piece);
+  tap.end();
+  must(tap.outcome === outcome, 'a stream ends as it does, followed or not');
+  countsOnly(tap.usage);
+  countsOnly(seen?.usage);
+}
+
+function seenOf(dialect: Dialect | undefined): SeenUsage | undefined {
+  return dialect?.deltas && new SeenUsage(dialect.deltas, { tokensIn: 0, outStated: undefined });
+}
+
+/** The data of an event that is too large to keep. The first line names the dialect. */
+const largeEvent: FuzzTarget = {
+  name: 'large-event',
+  inputs: MILLION,
+  headLines: 1,
+  dictionary: [...JSON_TOKENS, MANY_NAMES],
+  run(input) {
+    const { head, rest } = splitHead(input, 1);
+    const dialect = catalogue.dialect(head[0] ?? '');
+    const whole = picked(dialect, [rest]);
+    must(whole === picked(dialect, piecesOf(rest)), 'an event says the same however it is cut');
+    return `${dialect?.id} ${whole.replace(/\d+/g, '0').slice(0, 60)}`;
+  },
+};
+
+function picked(dialect: Dialect | undefined, pieces: readonly Buffer[]): string {
+  if (!dialect?.streaming) return 'no stream';
+  const seen = seenOf(dialect);
+  const reader = new EventReader(dialect, dialect.streaming, seen);
+  const picker = reader.picker();
+  for (const piece of pieces) picker.push(piece.toString('latin1'));
+  picker.end();
+  reader.read('', '');
+  countsOnly(reader.usage);
+  countsOnly(seen?.usage);
+  return JSON.stringify([reader.done, reader.failed, reader.model === undefined, reader.usage, seen?.usage.tokens_out]);
+}
+
+/** Streams out of which what reports usage is taken. */
+const usageHider: FuzzTarget = {
+  name: 'usage-hider',
+  inputs: MILLION,
+  headLines: 0,
+  dictionary: [
+    ...JSON_TOKENS,
+    '\n',
+    '\r',
+    '\r\n',
+    '\n\n',
+    'data: ',
+    'data: {"choices":[],"usage":{}}\n\n',
+    ',"usage":null',
+    'data: [DONE]\n\n',
+  ],
+  run(input) {
+    const whole = shown([input]);
+    must(whole.equals(shown(piecesOf(input))), 'what is left is the same however it is cut');
+    must(whole.length <= input.length, 'nothing is added');
+    must(input.includes('"usage"') || whole.equals(input), 'nothing else is taken out');
+    return `${whole.length === input.length} ${whole.length === 0}`;
+  },
+};
+
+function shown(pieces: readonly Buffer[]): Buffer {
+  const hider = new UsageHider();
+  return Buffer.concat([...pieces.map((piece) => Buffer.from(hider.push(piece))), Buffer.from(hider.flush())]);
+}
+
+/** What may stand in an envelope as it came. */
+const jsonCheck: FuzzTarget = {
+  name: 'json-check',
+  inputs: MILLION,
+  headLines: 0,
+  dictionary: JSON_TOKENS,
+  run(input) {
+    const is = isJson(input);
+    let parses = true;
+    try {
+      JSON.parse(input.toString('latin1'));
+    } catch {
+      parses = false;
+    }
+    must(!is || parses, 'what is taken for JSON is JSON');
+    must(is || !parses || levelsOf(input) > 512, 'what is JSON is taken for it, unless it is deep');
+    return `${is} ${parses}`;
+  },
+};
+
+/** Of a JSON text. */
+function levelsOf(text: Buffer): number {
+  let level = 0;
+  let deepest = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const char = String.fromCharCode(text[at] ?? 0);
+    if (inString && char === '\\') at++;
+    else if (char === '"') inString = !inString;
+    else if (!inString && '[{'.includes(char)) deepest = Math.max(deepest, ++level);
+    else if (!inString && ']}'.includes(char)) level--;
+  }
+  return deepest;
 }
 
 function countsOnly(usage: Usage | undefined): void {
@@ -236,4 +363,4 @@ const encoded: FuzzTarget = {
   },
 };
 
-export const STREAM_TARGETS: readonly FuzzTarget[] = [eventStream, awsEventStream, answer, encoded];
+export const STREAM_TARGETS: readonly FuzzTarget[] = [eventStream, largeEvent, awsEventStream, usageHider, answer, jsonCheck, encoded];

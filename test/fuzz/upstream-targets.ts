@@ -1,6 +1,9 @@
 import { type IncomingMessage, request } from 'node:http';
 import { Duplex } from 'node:stream';
+import { http1Fields, http2Fields, http2Trailers } from '../../src/inbound/listener/reply-fields.ts';
+import { filterResponseHeaders } from '../../src/outbound/net/header-filter.ts';
 import { ResponseParser } from '../../src/outbound/net/response-parser.ts';
+import { MAX_STATUS } from '../../src/outbound/net/upstream-error.ts';
 import { type FuzzTarget, hashOf, must, piecesOf } from './target.ts';
 
 const MILLION = 1_000_000;
@@ -89,6 +92,14 @@ function judge(input: Buffer): Promise<Pick<Answer, 'status' | 'headers' | 'body
   });
 }
 
+/** Whatever the parser hands on can be written to a client of either protocol; each field that may stand there once does so on h2. */
+function writable({ status, headers, trailers }: Answer): void {
+  const { headers: passed } = filterResponseHeaders(headers);
+  http1Fields(passed, status, undefined, false, false);
+  const fields = { ...http2Fields(passed, status, undefined, false), ...http2Trailers(trailers) };
+  for (const name of ['user-agent', 'host', 'content-type', 'date']) must(!Array.isArray(fields[name]), 'one value');
+}
+
 const upstreamAnswer: FuzzTarget = {
   name: 'upstream-answer',
   inputs: MILLION,
@@ -113,6 +124,13 @@ const upstreamAnswer: FuzzTarget = {
     'Connection: close\r\n',
     'Keep-Alive: timeout=1\r\n',
     'X-A: b\r\n',
+    'User-Agent: a\r\nUser-Agent: b\r\n',
+    'Host: a\r\nhost: b\r\n',
+    'HTTP/1.1 103 Early Hints\r\n\r\n',
+    'HTTP/1.1 205 None\r\n',
+    'HTTP/1.1 599 x\r\n',
+    '__proto__: x\r\n',
+    '1\r\nx\r\n'.repeat(500),
     '0\r\n\r\n',
     '1\r\nx\r\n',
     '1;a=b\r\nx\r\n',
@@ -126,6 +144,7 @@ const upstreamAnswer: FuzzTarget = {
     const cut = readAnswer(piecesOf(input));
     if (whole.fault !== undefined || cut.fault !== undefined) must(whole.fault === cut.fault, 'a fault is one however the bytes are cut');
     else must(JSON.stringify(whole) === JSON.stringify(cut), 'an answer reads the same however it is cut');
+    if (whole.isEnded && whole.status <= MAX_STATUS) writable(whole);
     if (whole.isEnded && !whole.hasExcess && hashOf(input) % JUDGED === 0) {
       const judged = await judge(input);
       if (judged !== undefined) {

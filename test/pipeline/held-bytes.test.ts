@@ -2,17 +2,20 @@ import t from 'tap';
 import { AnswerCopy } from '../../src/pipeline/answer-copy.ts';
 import { BufferBudget } from '../../src/pipeline/buffer-budget.ts';
 import { HeldBytes } from '../../src/pipeline/held-bytes.ts';
-import type { Pipeline } from '../../src/pipeline/stage.ts';
 import { StreamEnd } from '../../src/pipeline/stream-end.ts';
 import { bytesInUse } from '../support/bytes-in-use.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 
-const SETTINGS = { maxBodyBytes: 1_000_000 } as Pipeline['settings'];
+const MAX_BYTES = 1_000_000;
 const PIECE = 100_000;
+
+function budget(bytes: number): BufferBudget {
+  return new BufferBudget(bytes, fakeClock());
+}
 
 t.test('what is held in pieces of one byte takes about as much as it says', async (t) => {
   const forms: Readonly<Record<string, { push(piece: Uint8Array): void }>> = {
-    'an answer': new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000, fakeClock()) }),
+    'an answer': new HeldBytes(MAX_BYTES, () => budget(10_000_000).hold('me')),
     'a copy': new AnswerCopy(),
   };
   for (const [name, form] of Object.entries(forms)) {
@@ -25,19 +28,21 @@ t.test('what is held in pieces of one byte takes about as much as it says', asyn
 });
 
 t.test('what is held beyond the usual is counted against the shared budget, and given back once', async (t) => {
-  const buffers = new BufferBudget(300_000, fakeClock());
-  const held = new HeldBytes({ settings: SETTINGS, buffers });
+  const buffers = budget(600_000);
+  const held = new HeldBytes(MAX_BYTES, () => buffers.hold('me'));
+  const others = new HeldBytes(MAX_BYTES, () => buffers.hold('me'));
+  others.pushCounted(Buffer.alloc(PIECE));
   t.ok(held.pushCounted(Buffer.alloc(60_000)), 'the usual is free');
-  t.equal(buffers.used, 0);
-  for (let at = 0; at < 3; at++) t.ok(held.pushCounted(Buffer.alloc(PIECE)));
+  t.equal(buffers.used, PIECE);
+  for (let at = 0; at < 2; at++) t.ok(held.pushCounted(Buffer.alloc(PIECE)));
   t.equal(buffers.used, 300_000);
-  t.notOk(held.pushCounted(Buffer.alloc(1)), 'and it may be used up');
-  t.equal(held.whole.length, 360_001);
-  t.equal(held.whole.length, 360_001, 'all of it may be asked for again');
+  t.notOk(held.pushCounted(Buffer.alloc(1)), 'one client has its share of it, and no more');
+  t.equal(held.whole.length, 260_001);
+  t.equal(held.whole.length, 260_001, 'all of it may be asked for again');
   held.giveBack();
   held.giveBack();
-  t.equal(buffers.used, 0);
-  const large = new HeldBytes({ settings: SETTINGS, buffers: new BufferBudget(10_000_000, fakeClock()) });
+  t.equal(buffers.used, PIECE);
+  const large = new HeldBytes(MAX_BYTES, () => budget(10_000_000).hold('me'));
   const pushed = Array.from({ length: 11 }, () => large.pushCounted(Buffer.alloc(PIECE)));
   t.same(pushed.lastIndexOf(true), 9, 'nor is one larger than any body');
 });

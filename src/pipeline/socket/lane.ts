@@ -1,13 +1,14 @@
 import { FrameReader, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import type { BufferBudget } from '../buffer-budget.ts';
+import type { BufferHold } from '../buffer-budget.ts';
 
 export interface LaneOptions {
   readonly from: ByteChannel;
   /** The sender is a client. */
   readonly masked: boolean;
   readonly maxBytes: number;
-  readonly buffers: BufferBudget;
+  /** Counts what is kept of an unfinished message. */
+  readonly hold: BufferHold;
   /** Takes one message; while a promise is pending the next ones wait, and so does the sender. */
   onMessage(message: WebSocketMessage): Promise<void> | undefined;
   /** The sender has said all, and all of it has been taken. */
@@ -24,7 +25,6 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #reader: FrameReader;
   #busy = false;
-  #held = 0;
   #stopped = false;
   #ended = false;
   /** The receiver of what this lane sends on is full. */
@@ -61,15 +61,7 @@ export class Lane {
   /** Takes nothing more. */
   stop(): void {
     this.#stopped = true;
-    this.#hold(0);
-  }
-
-  /** Counts the bytes of an unfinished message against the budget that all bodies share. */
-  #hold(bytes: number): void {
-    const { buffers } = this.#options;
-    if (bytes > this.#held) buffers.take(bytes - this.#held);
-    else buffers.give(this.#held - bytes);
-    this.#held = bytes;
+    this.#options.hold.resize(0);
   }
 
   #drain(): void {
@@ -80,7 +72,7 @@ export class Lane {
         const pending = this.#options.onMessage(message);
         if (pending) this.#wait(pending);
       }
-      if (!this.#stopped) this.#hold(this.#reader.held);
+      if (!this.#stopped) this.#options.hold.resize(this.#reader.held);
     } catch (error) {
       this.#options.onFault(error);
     }

@@ -6,6 +6,7 @@ import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
+import { clientOf } from '../client-of.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline } from '../stage.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
@@ -60,9 +61,11 @@ export class MeteredSocket {
     this.#host = opened.host;
     this.#onClosed = onClosed;
     this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect });
-    const shared = { maxBytes: pipeline.settings.maxBodyBytes, buffers: pipeline.buffers };
+    const { settings, buffers } = pipeline;
+    const owner = clientOf(opened);
     this.#up = new Lane({
-      ...shared,
+      maxBytes: settings.maxBodyBytes,
+      hold: buffers.hold(owner),
       from: client,
       masked: true,
       onMessage: (message) => this.#watched(this.#fromClient(message)),
@@ -70,7 +73,8 @@ export class MeteredSocket {
       onFault: (error) => this.#fault(error, { clientGone: true }),
     });
     this.#down = new Lane({
-      ...shared,
+      maxBytes: settings.maxBodyBytes,
+      hold: buffers.hold(owner),
       from: upstream,
       masked: false,
       onMessage: (message) => this.#watched(this.#fromUpstream(message)),
