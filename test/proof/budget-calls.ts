@@ -82,12 +82,15 @@ export function drawBudgetCall(random: Seeded, { exact, ...who }: Circumstances)
   const estimates = who.door === 'direct' && random.chance(0.2) ? drawEstimates(random, tokensIn, maxTokens * answers) : undefined;
   // A caller that knows its prompt better states more than is counted: what it states is the bound then.
   const boundIn = Math.max(tokensIn, estimates?.tokens_in ?? 0);
+  const events = !embeds && maxTokens >= STREAMED_TOKENS && random.chance(0.4) ? random.between(1, 6) : 0;
+  // A stream that says something and reports no output has reported nothing: that is charged as what was seen.
+  const leastOut = events > 0 ? 1 : 0;
   const charge: Charge = {
     fate: random.weighted(FATES),
     tokensIn: exact ? (random.chance(0.5) ? boundIn : random.between(0, boundIn)) : random.between(0, boundIn * 4 + 1_000),
-    tokensOut: embeds ? 0 : random.chance(0.7) ? maxTokens * answers : random.between(0, maxTokens * answers),
+    tokensOut: embeds ? 0 : random.chance(0.7) ? maxTokens * answers : random.between(leastOut, maxTokens * answers),
     delay: random.between(0, 25),
-    events: !embeds && maxTokens >= STREAMED_TOKENS && random.chance(0.4) ? random.between(1, 6) : 0,
+    events,
   };
   return { ...drawn, estimates, charge };
 }
