@@ -8,6 +8,9 @@ import { RequestBody } from './body-source.ts';
 import { type Arrivals, refuseArrival } from './http1.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
+import { watchWaitingPieces } from './waiting-pieces.ts';
+
+const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
 
 export interface Http2ConnectionOptions {
   readonly link: Link;
@@ -148,6 +151,10 @@ export class Http2Connection implements Activity {
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
     if (hasBody) {
+      watchWaitingPieces(stream, () => {
+        body.cut(PIECES_PILE_UP);
+        stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
       if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, body);
       stream.once('end', () => this.#arriving.delete(stream));

@@ -6,6 +6,7 @@ import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
+import { eventually } from '../../support/child.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { AGAIN, DEAR, DEAR_BYTES, END_HEADERS, END_STREAM, FRAME, type Frame, FrameReader, frame } from '../../support/h2-frames.ts';
 import { type Harness, type HasTeardown, h2Client, h2Request, openTunnel, startListener, tlsInside } from './harness.ts';
@@ -363,4 +364,45 @@ t.test('a client in order may have as many streams as are allowed, each with a h
   const cookie = 'c'.repeat(7_000);
   const answers = await Promise.all(Array.from({ length: 128 }, (_, at) => h2Request(session, { ':path': `/${at}`, cookie })));
   t.same(new Set(answers.map(({ headers }) => headers[':status'])), new Set([200]));
+});
+
+t.test('a body in frames of one byte is ended when it piles up unread, and comes whole when it is read', async (t) => {
+  const PIECES = 60_000;
+  const arrivals: Arrival[] = [];
+  const harness = await startListener(t, { onArrival: (arrival) => void arrivals.push(arrival) });
+  const socket = await rawH2(t, harness);
+  const resets = new Map<number, number>();
+  const reader = new FrameReader();
+  socket.on('data', (bytes: Buffer) => {
+    for (const { type, stream, payload } of reader.push(bytes)) if (type === FRAME.rstStream) resets.set(stream, payload.readUInt32BE(0));
+  });
+  const begin = async (stream: number): Promise<Arrival['body']> => {
+    socket.write(frame(FRAME.headers, END_HEADERS, stream, POST));
+    return eventually('the head', () => arrivals[(stream - 1) / 2]?.body);
+  };
+  const send = (stream: number): void => {
+    const piece = frame(FRAME.data, 0, stream, Buffer.from('x'));
+    socket.write(Buffer.concat(Array.from({ length: PIECES }, () => piece)));
+  };
+  const reset = async (stream: number): Promise<void> => {
+    t.equal(await eventually('the reset', () => resets.get(stream)), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  };
+
+  const unread = await begin(1);
+  send(1);
+  await reset(1);
+  await t.rejects(unread.readAll(PIECES), { code: 'client_gone' });
+
+  const halfRead = (await begin(3)).stream();
+  const first = halfRead.next();
+  send(3);
+  await first;
+  await reset(3);
+  await t.rejects(halfRead.next(), { code: 'bad_framing' });
+
+  const read = (await begin(5)).readAll(PIECES);
+  send(5);
+  socket.write(frame(FRAME.data, END_STREAM, 5));
+  t.equal((await read).length, PIECES);
+  t.equal(resets.has(5), false);
 });
