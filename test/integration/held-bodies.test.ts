@@ -1,9 +1,8 @@
 import { createServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import t from 'tap';
+import { settledBytesInUse } from '../support/bytes-in-use.ts';
 import { eventually } from '../support/child.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, CHAT } from '../support/governed.ts';
@@ -16,26 +15,9 @@ import { towards } from '../support/upstreams.ts';
  * What a call holds of its body while it is under way, judged by what the process has in use after a collection.
  */
 
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
 const OPENAI = 'api.openai.com';
 const MEGABYTE = 1_048_576;
-/** Less than a collection has to free to be called for again, bytes. */
-const NOTHING = 10_000;
 const PATHS = { redirect: '/proxy/openai/v1/chat/completions', direct: '/v1/actions:execute' } as const;
-
-/** Bytes in use when a collection frees nothing more: what a first one leaves may hang on callbacks that have not run yet. */
-async function inUse(): Promise<number> {
-  for (let least = Number.POSITIVE_INFINITY; ; ) {
-    collectGarbage();
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
-    const used = heapUsed + arrayBuffers;
-    if (used > least - NOTHING) return used;
-    least = used;
-    await new Promise((resolve) => void setImmediate(resolve));
-  }
-}
 
 const content = (bytes: number) => JSON.stringify({ ...CHAT, messages: [{ role: 'user', content: 'word '.repeat(bytes / 5) }] });
 /** Bodies that become several times as large when they are read. */
@@ -87,11 +69,16 @@ t.test('while the answer to a call is awaited nothing of its body is held', asyn
       // The first call of a kind makes what all others share.
       await call(t, gw.port, path, body);
       await eventually('the first call', () => taken === 1 || undefined);
-      const before = await inUse();
+      const before = await settledBytesInUse();
       for (let count = 0; count < CALLS; count += 1) await call(t, gw.port, path, body);
       await eventually('all calls', () => taken === CALLS + 1 || undefined);
       const half = (CALLS * body.length) / 2;
-      t.ok(await eventually(`${door}, ${what}: less than half of its bytes`, async () => (await inUse()) - before < half || undefined));
+      t.ok(
+        await eventually(
+          `${door}, ${what}: less than half of its bytes`,
+          async () => (await settledBytesInUse()) - before < half || undefined,
+        ),
+      );
       t.match((await gw.admin('GET', '/metrics')).text, /^gw_buffered_bytes 0$/m);
     }
   }
@@ -104,12 +91,12 @@ t.test('a form in pieces of one byte is held in few times its bytes', async (t) 
   t.teardown(() => socket.destroy());
   const opening = '--BB\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
   const fields = 'Host: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=BB\r\nTransfer-Encoding: chunked\r\n';
-  const before = await inUse();
+  const before = await settledBytesInUse();
   socket.write(`POST /proxy/openai/v1/audio/transcriptions HTTP/1.1\r\n${fields}\r\n${opening.length.toString(16)}\r\n${opening}\r\n`);
   socket.write('1\r\nx\r\n'.repeat(PIECES));
   const wanted = new RegExp(`^gw_buffered_bytes ${opening.length + PIECES}$`, 'm');
   await eventually('all pieces', async () => wanted.test((await gw.admin('GET', '/metrics')).text) || undefined);
-  t.ok(await eventually('less than 20 bytes for each', async () => ((await inUse()) - before) / PIECES < 20 || undefined));
+  t.ok(await eventually('less than 20 bytes for each', async () => ((await settledBytesInUse()) - before) / PIECES < 20 || undefined));
 });
 
 t.test('while an upstream does not take a body it is held once, and that is what counts', async (t) => {
@@ -130,10 +117,15 @@ t.test('while an upstream does not take a body it is held once, and that is what
   t.teardown(() => closeServer(upstream, sockets));
   const gw = await startTestGateway(t, { bundle: ALLOW_ALL, env: towards(t, { port, caPem }, [OPENAI]) });
   const body = bodyOf('redirect', content(16 * MEGABYTE));
-  const before = await inUse();
+  const before = await settledBytesInUse();
   for (let count = 0; count < CALLS; count += 1) await call(t, gw.port, PATHS.redirect, body);
   await eventually('all calls', () => heads === CALLS || undefined);
   const counted = Number(/^gw_buffered_bytes (\d+)$/m.exec((await gw.admin('GET', '/metrics')).text)?.[1]);
   t.equal(counted, CALLS * body.length);
-  t.ok(await eventually('less than 1.5 times what is counted', async () => ((await inUse()) - before) / counted < 1.5 || undefined));
+  t.ok(
+    await eventually(
+      'less than 1.5 times what is counted',
+      async () => ((await settledBytesInUse()) - before) / counted < 1.5 || undefined,
+    ),
+  );
 });
