@@ -1,5 +1,6 @@
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
-import type { Operation } from '../../src/base/catalogue/types.ts';
+import { spelledPath, spelledValue } from '../../src/base/catalogue/spelling.ts';
+import type { Dialect, Operation } from '../../src/base/catalogue/types.ts';
 import { withoutCollection } from '../../src/base/catalogue/usual-path.ts';
 import { parseSafeJson } from '../../src/base/lib/safe-json.ts';
 import { readAiBody } from '../../src/inbound/normalise/body.ts';
@@ -9,6 +10,7 @@ import { jsonMember, removeJsonMember, setJsonMember } from '../../src/inbound/n
 import { MultipartReader, parseMultipart } from '../../src/inbound/normalise/multipart.ts';
 import { applyMutations } from '../../src/inbound/normalise/mutate.ts';
 import { canonicalPath } from '../../src/inbound/normalise/path.ts';
+import { governedPaths } from '../../src/inbound/normalise/places.ts';
 import { type FuzzTarget, hashOf, must, outcomeOf, splitHead } from './target.ts';
 
 const MILLION = 1_000_000;
@@ -49,6 +51,22 @@ const JSON_TOKENS = [
   '"a":{"a":1}',
   '[[[[[[[[',
   '{"a":',
+];
+
+/** Of names that a maximum or a number of answers has, alone and inside of their object. */
+const SPELLINGS = [
+  '"generationConfig":{',
+  '"generation_config":{',
+  '"GenerationConfig":{',
+  '"maxOutputTokens":1,',
+  '"max_output_tokens":2,',
+  '"max_Output_tokens":3,',
+  '"candidateCount":4,',
+  '"candidate_count":5,',
+  '"max_completion_tokens":6,',
+  '"Max_Completion_Tokens":7,',
+  '"n":8,',
+  '"N":9,',
 ];
 
 /** JSON bodies: the scan, and the edits of what it lets pass. */
@@ -253,12 +271,31 @@ function rewritesHold(read: Form, bytes: Buffer, texts: readonly (string | undef
 
 const NEW_MODEL = 'small-model-1';
 
+/** What a lenient reader takes for a governed name is what policy and price take for it: of several that could be meant the body is refused. */
+function sameToLenientReaders(params: unknown, dialect: Dialect): void {
+  const folded = (name: string): string => name.toUpperCase().toLowerCase();
+  const compared = (name: string): string => (dialect.names === 'exact' ? folded(name) : folded(name).replaceAll('_', ''));
+  for (const path of governedPaths(dialect)) {
+    let at = params;
+    for (const part of path.split('.')) {
+      if (typeof at !== 'object' || at === null || Array.isArray(at)) {
+        at = undefined;
+        break;
+      }
+      const meant = Object.entries(at).filter(([name]) => compared(name) === compared(part));
+      must(meant.length <= 1, `${path} is given once, in whatever spelling`);
+      at = meant[0]?.[1];
+    }
+    if (typeof at !== 'object') must(at === spelledValue(params, spelledPath(path, dialect.names)), `${path} is what any reader finds`);
+  }
+}
+
 /** A body by its dialect, then with its model mutated. The first lines are dialect and Content-Type, and the path. */
 const aiBody: FuzzTarget = {
   name: 'ai-body',
   inputs: MILLION,
   headLines: 2,
-  dictionary: [...JSON_TOKENS, ...FORM_TOKENS],
+  dictionary: [...JSON_TOKENS, ...FORM_TOKENS, ...SPELLINGS],
   run(input) {
     const { head, rest } = splitHead(input, 2);
     const [id = '', ...type] = (head[0] ?? '').split(' ');
@@ -280,6 +317,7 @@ const aiBody: FuzzTarget = {
     );
     if (read.value === undefined) return `${read.code}`;
     const body = read.value;
+    if (dialect && body.kind === 'json') sameToLenientReaders(body.params, dialect);
     const headers = contentType === undefined ? [] : ['Content-Type', contentType];
     const before = { body, method: 'POST', host: 'api.openai.com', path, headers };
     const mutations = [
