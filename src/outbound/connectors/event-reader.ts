@@ -75,6 +75,7 @@ export class EventReader {
   #failed = false;
   #done = false;
   #broken = 0;
+  #brokenFollowed = 0;
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
   /** Set when the response may go on behind the stream. */
@@ -211,8 +212,16 @@ export class EventReader {
 
   /** Undefined when nothing in it matters, or it is none. */
   #valueOf(data: string, typeUnknown: boolean): unknown {
-    if (this.#seen !== undefined && data !== '') return this.#parsed(utf8Text(data));
-    return this.#worthParsing(data, typeUnknown) ? this.#parsed(data) : undefined;
+    if (this.#worthParsing(data, typeUnknown)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data));
+    return this.#seen === undefined || data === '' ? undefined : this.#followed(utf8Text(data));
+  }
+
+  /** Broken texts are counted by themselves here, or a stream that is followed would end otherwise than one that is not. */
+  #followed(data: string): unknown {
+    if (this.#brokenFollowed >= MAX_BROKEN) return undefined;
+    const value = parsed(data);
+    if (value === undefined) this.#brokenFollowed++;
+    return value;
   }
 
   #parsed(data: string): unknown {
