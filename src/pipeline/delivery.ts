@@ -304,7 +304,10 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */
   #sayStopped(record: ExecutionRecord, head: AnswerHead, stopped: CapReached): void {
-    if (head.contentEncoding !== undefined) return this.#reply.reset();
+    if (head.contentEncoding !== undefined) {
+      this.#reply.reset();
+      return;
+    }
     this.#writeHeld();
     for (const piece of stopEvent(this.#exchange, record, head.mediaType, stopped)) this.#reply.write(piece);
     this.#reply.end();
