@@ -30,6 +30,7 @@ const MEMBERS = [
   'answers',
   'prompts',
   'prompt_paths',
+  'output_paths',
   'per_item',
   'usage',
   'usage_on_request',
@@ -88,7 +89,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
 function readAmounts(
   row: Row,
   parent: Dialect | undefined,
-): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'perItem'> {
+): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'outputPaths' | 'perItem'> {
   const perItem = row.row('per_item', ['path', 'of']);
   const texts = (name: string, inherited: readonly string[] | undefined) => (row.has(name) ? row.texts(name) : (inherited ?? []));
   return {
@@ -97,6 +98,7 @@ function readAmounts(
     answers: texts('answers', parent?.answers),
     prompts: row.text('prompts') ?? parent?.prompts,
     promptPaths: texts('prompt_paths', parent?.promptPaths),
+    outputPaths: texts('output_paths', parent?.outputPaths),
     perItem: (perItem && { path: perItem.need('path'), of: perItem.need('of') }) ?? parent?.perItem,
   };
 }

@@ -153,6 +153,8 @@ export interface Dialect {
   readonly prompts: string | undefined;
   /** Dotted body paths of everything that counts as prompt. */
   readonly promptPaths: readonly string[];
+  /** Dotted body paths of texts that may be charged as output, whatever the maximum says: a prediction of the answer. */
+  readonly outputPaths: readonly string[];
   /** Of these the first is read once for each element of the second. */
   readonly perItem: { readonly path: string; readonly of: string } | undefined;
   readonly usage: UsageRule | undefined;
