@@ -12,6 +12,8 @@ const PARAMETERS = /(?:;|%(?:25)*3B)[^/]*/gi;
  */
 export function otherReading(path: string): string | undefined {
   if (!SEPARATOR.test(path)) return undefined;
-  const read = path.replace(CUT, '').replace(SLASHES, '/').replace(PARAMETERS, '').replace(/\/+$/, '');
-  return read === '' ? '/' : read;
+  const read = path.replace(CUT, '').replace(SLASHES, '/').replace(PARAMETERS, '');
+  let end = read.length;
+  while (end > 1 && read.endsWith('/', end)) end--;
+  return read.slice(0, end);
 }
