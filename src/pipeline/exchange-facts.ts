@@ -54,7 +54,7 @@ export class ExchangeFacts implements Facts {
     this.action_type = exchange.actionType;
     this.action_method = exchange.method;
     this.target_host = exchange.host;
-    this.reading = readingOf(exchange.provider, exchange.operation, exchange.params['model'] !== undefined);
+    this.reading = readingOf(exchange.provider, exchange.operation, exchange.params['model'] !== undefined, exchange.params);
     this.target_path = this.reading.foldsPath ? exchange.path.toLowerCase() : exchange.path;
     this.params = exchange.params;
     this.stream = exchange.stream;

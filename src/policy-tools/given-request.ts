@@ -80,8 +80,8 @@ export function readCall(facts: Facts, pathGiven: boolean, catalogue: Catalogue)
   const operation = catalogue.operation(provider, pathGiven ? facts.action_method : 'POST', path);
   const inPath = pathGiven ? modelInPath(operation, path) : undefined;
   const hasModel = inPath !== undefined || (operation.known && facts.params['model'] !== undefined);
-  const reading = readingOf(provider, operation, hasModel);
-  return { reading: pathGiven ? reading : { ...reading, hidesModel: false, hidesBody: false }, modelInPath: inPath };
+  const reading = readingOf(provider, operation, hasModel, facts.params);
+  return { reading: pathGiven ? reading : { ...reading, hidesModel: reading.hidesPrice, hidesBody: false }, modelInPath: inPath };
 }
 
 /** As the structured API routes: by hint, by action type, by host (specification, "Connector routing precedence"). */

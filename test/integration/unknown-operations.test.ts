@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
-import { REALTIME, scene } from '../support/metered-sockets.ts';
+import { REALTIME, RESPONSES, scene } from '../support/metered-sockets.ts';
 
 const NOT_UNDERSTOOD = ['operation_not_understood'];
 const ALLOW = '  connectors:\n    - {id: all, effect: {decision: allow}}\n';
@@ -11,6 +11,8 @@ const APPROVED = `${ALLOW}  targets:\n${preset('approved-models')}`;
 const AZURE = 'res.openai.azure.com:443';
 const GEMINI = 'generativelanguage.googleapis.com:443';
 const GOOD = { model: 'gpt-4o-mini', messages: [] };
+const NO_EVIL = `${ALLOW}  targets:\n    - {id: evil, when: {field: context.action.params.model, equals: evil}, effect: {decision: deny}}\n`;
+const CAPPED = `${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.50"}}}\n`;
 
 function preset(name: string): string {
   const text = readFileSync(`policies/presets/${name}.yaml`, 'utf8');
@@ -57,6 +59,62 @@ t.test('a model in the body says nothing where the path names another, or may', 
   }
   const known = await governed.through(AZURE, chat([], '/openai/deployments/gpt-4o-mini/extensions/chat/completions'));
   t.equal(known.status, 200, 'a deployment that is approved');
+});
+
+t.test('a path that some servers take for that of another operation is none of both', async (t) => {
+  const governed = await startGoverned(t, { bundle: bundleOf(NO_EVIL) });
+  for (const [authority, path] of [
+    ['api.openai.com:443', '/v1/threads/t%2Fruns'],
+    ['api.openai.com:443', '/v1/threads/t%252Fruns'],
+    ['api.openai.com:443', '/v1/threads/t%5Cruns'],
+    ['api.openai.com:443', '/v1/threads/t/runs;x'],
+    ['api.openai.com:443', '/v1/threads;x/t/runs'],
+    ['api.openai.com:443', '/v1/threads/t/runs%3Fx'],
+    ['api.openai.com:443', '/v1/threads/t/runs%23x'],
+    ['api.mistral.ai:443', '/v1/agents/completions%2F'],
+    ['api.mistral.ai:443', '/v1/agents/completions%3Bx'],
+    [GEMINI, '/v1beta/models/evil:generateContent%3Fx:countTokens'],
+    [AZURE, '/openai/deployments/evil%2Fchat%2Fcompletions'],
+  ] as const) {
+    t.same(await refusedAs(t, governed, authority, path, { model: 'evil', messages: [] }), NOT_UNDERSTOOD, path);
+  }
+  for (const [authority, path] of [
+    ['api.openai.com:443', '/v1/threads/t%2Fmessages'],
+    ['api.openai.com:443', '/v1/files/a%2Fb;c'],
+    [GEMINI, '/v1beta/models/x%2Fy:countTokens'],
+  ] as const) {
+    t.equal((await governed.through(authority, chat([], path, {}))).status, 200, `${path} is read in one way`);
+  }
+});
+
+t.test('a model that the provider keeps is known to no rule', async (t) => {
+  const governed = await startGoverned(t, { bundle: bundleOf(NO_EVIL) });
+  const { through } = governed;
+  const openai = 'api.openai.com:443';
+  t.same(await refusedAs(t, governed, openai, '/v1/responses', { prompt: { id: 'pmpt_1' } }), NOT_UNDERSTOOD, 'a stored prompt');
+  t.same(await refusedAs(t, governed, GEMINI, '/v1beta/interactions', { agent: 'deep-research', input: 'x' }), NOT_UNDERSTOOD, 'an agent');
+  t.equal((await through(openai, chat([], '/v1/responses', { prompt: { id: 'pmpt_1' }, model: 'good' }))).status, 200, 'one that is named');
+  t.equal((await through(openai, { path: '/v1/responses/resp_1' })).status, 200, 'to ask for a response runs no model');
+});
+
+t.test('a body that names models beside its own hides which of them answers, and its price', async (t) => {
+  const hosts = ['openrouter.ai'];
+  const governed = await startGoverned(t, { hosts, bundle: bundleOf(NO_EVIL) });
+  const capped = await startGoverned(t, { hosts, bundle: bundleOf(CAPPED) });
+  for (const more of [{ models: ['evil'] }, { fallbacks: ['evil'] }, { preset: 'mine' }]) {
+    for (const path of ['/api/v1/chat/completions', '/api/v1/responses', '/api/v1/messages']) {
+      const name = `${path} ${JSON.stringify(more)}`;
+      t.same(await refusedAs(t, governed, 'openrouter.ai:443', path, { ...GOOD, ...more }), NOT_UNDERSTOOD, name);
+      t.same(await refusedAs(t, capped, 'openrouter.ai:443', path, { ...GOOD, max_tokens: 5, ...more }), NOT_UNDERSTOOD, `a cap, ${name}`);
+    }
+  }
+  const free = await startGoverned(t, { hosts });
+  const passes = await free.through('openrouter.ai:443', chat([], '/api/v1/chat/completions', { ...GOOD, models: ['evil'] }));
+  t.equal(passes.status, 200, 'where nothing needs to know');
+  const rules = `${ALLOW}  transforms:\n    - {id: small, effect: {mutations: [{key: action.params.model, value: small}]}}\n`;
+  const mutated = await startGoverned(t, { hosts, bundle: bundleOf(rules) });
+  const body = { ...GOOD, models: ['evil'] };
+  t.same(await refusedAs(t, mutated, 'openrouter.ai:443', '/api/v1/chat/completions', body), ['mutation_not_applicable']);
 });
 
 t.test('the refusal says which rule needs what, and how the path may pass', async (t) => {
@@ -167,6 +225,9 @@ t.test('every event of a realtime session that names a model is judged, and one 
   t.match(await client.say({ type: 'brand.new', session: { model: 'gpt-4o-mini' } }, 'error'), told('operation_not_understood'));
   const twice = '{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"good","model":"evil-transcribe"}}}}}';
   t.match(await client.say(twice, 'error'), { status: 400, reason_codes: ['ambiguous_body'] });
+  const flat = await open(RESPONSES);
+  const two = { type: 'response.create', model: 'good', response: { model: 'evil-realtime' } };
+  t.match(await flat.say(two, 'error'), { status: 400, reason_codes: ['ambiguous_body'] }, 'a call in two places');
   const other = { type: 'response.create', response: { model: 'another-model' } };
   t.match(await client.say(other, 'error'), { status: 400, reason_codes: ['ambiguous_body'] }, 'a call cannot name another model');
   t.same(seen, [], 'none of them was sent on');

@@ -1,3 +1,5 @@
+import { otherReading } from './other-reading.ts';
+import { modelInPath } from './reading.ts';
 import type { Row } from './row-reader.ts';
 import type { Dialect, ErrorShape, Operation } from './types.ts';
 
@@ -89,7 +91,10 @@ export class OperationTable {
     }
   }
 
-  /** @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for */
+  /**
+   * @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for. One that some servers take for the path of
+   * another row (`/v1/threads/x%2Fruns`) is what nobody understands.
+   */
   find(method: string, path: string, upgrade: boolean): Operation {
     const upper = method.toUpperCase();
     const plain = this.#plain(path);
@@ -97,10 +102,24 @@ export class OperationTable {
       const socket = this.#sockets.get(plain) ?? firstMatch(this.#socketPatterns, '*', plain);
       if (socket !== undefined) return socket;
     }
-    const found = this.#literals.get(upper)?.get(plain) ?? firstMatch(this.#patterns, upper, plain);
-    if (found !== undefined) return found;
+    const found = this.#described(upper, plain);
+    const isDoubtful = this.#meansAnother(upper, plain, found);
+    if (found !== undefined && !isDoubtful) return found;
     if (upper === 'POST') return this.#unknownPost;
-    return BODILESS.has(upper) ? this.#plainRequest : this.#unknownRequest;
+    return BODILESS.has(upper) && !isDoubtful ? this.#plainRequest : this.#unknownRequest;
+  }
+
+  /** Whether the other way to read the path is that of a row, and no row that says the same. */
+  #meansAnother(method: string, plain: string, found: Operation | undefined): boolean {
+    const other = otherReading(plain);
+    const described = other === undefined ? undefined : this.#described(method, other);
+    if (other === undefined || described === found || described?.known !== true) return false;
+    // Of a row that is not understood only the model is believed.
+    return found === undefined || found.known || modelInPath(found, plain) !== modelInPath(described, other);
+  }
+
+  #described(method: string, plain: string): Operation | undefined {
+    return this.#literals.get(method)?.get(plain) ?? firstMatch(this.#patterns, method, plain);
   }
 
   /** The first path that a POST of this type goes to, of those that hold no parameter; undefined when there is none in the family of wire formats. */

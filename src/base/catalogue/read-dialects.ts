@@ -23,12 +23,14 @@ const MEMBERS = [
   'names',
   'model',
   'model_stored',
+  'models_beside',
   'stream',
   'max_tokens',
   'maxima_uncertain',
   'answers',
   'prompts',
   'prompt_paths',
+  'output_paths',
   'per_item',
   'usage',
   'usage_on_request',
@@ -68,6 +70,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
     names: oneOf(row, 'names', NAME_RULES) ?? parent?.names ?? 'exact',
     modelStored: row.flag('model_stored', parent?.modelStored ?? false),
+    modelsBeside: row.has('models_beside') ? row.texts('models_beside') : (parent?.modelsBeside ?? []),
     stream: readStreamPlace(row) ?? parent?.stream,
     ...readAmounts(row, parent),
     usage: readUsageRule(row) ?? parent?.usage,
@@ -86,7 +89,7 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
 function readAmounts(
   row: Row,
   parent: Dialect | undefined,
-): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'perItem'> {
+): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'outputPaths' | 'perItem'> {
   const perItem = row.row('per_item', ['path', 'of']);
   const texts = (name: string, inherited: readonly string[] | undefined) => (row.has(name) ? row.texts(name) : (inherited ?? []));
   return {
@@ -95,6 +98,7 @@ function readAmounts(
     answers: texts('answers', parent?.answers),
     prompts: row.text('prompts') ?? parent?.prompts,
     promptPaths: texts('prompt_paths', parent?.promptPaths),
+    outputPaths: texts('output_paths', parent?.outputPaths),
     perItem: (perItem && { path: perItem.need('path'), of: perItem.need('of') }) ?? parent?.perItem,
   };
 }

@@ -9,6 +9,8 @@ export interface Reading {
   readonly foldsModel: boolean;
   /** The model that the provider will take cannot be known. */
   readonly hidesModel: boolean;
+  /** Another model than the one that is named may answer, at a price of its own. */
+  readonly hidesPrice: boolean;
   /** What the body means is not known, so neither its stream switch nor its other params nor what it may cost. */
   readonly hidesBody: boolean;
 }
@@ -19,6 +21,7 @@ export const PLAIN_READING: Reading = Object.freeze({
   foldsPath: false,
   foldsModel: false,
   hidesModel: false,
+  hidesPrice: false,
   hidesBody: false,
 });
 
@@ -41,18 +44,34 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** @param hasModel the model was found where the provider reads it */
-export function readingOf(provider: Provider | undefined, operation: Operation | undefined, hasModel: boolean): Reading {
+/** Whether a body names models beside its own, of which the provider may take one. */
+export function namesModelsBeside({ known, dialect }: Operation, params: Readonly<Record<string, unknown>>): boolean {
+  return known && dialect?.modelsBeside.some((name) => Object.hasOwn(params, name) && params[name] !== null) === true;
+}
+
+/**
+ * @param hasModel the model was found where the provider reads it
+ * @param params the body's; of an operation that is not known they say nothing
+ */
+export function readingOf(
+  provider: Provider | undefined,
+  operation: Operation | undefined,
+  hasModel: boolean,
+  params: Readonly<Record<string, unknown>>,
+): Reading {
   if (provider === undefined || operation === undefined) return PLAIN_READING;
   const { known, dialect, modelsIgnoreCase } = operation;
   const names = dialect?.names ?? 'exact';
-  const stored = dialect?.modelStored === true;
-  if (known && !stored && !modelsIgnoreCase && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
+  // A handshake, and a question about a call, run no model.
+  const stored = dialect?.modelStored === true && operation.actionType !== 'http.request' && !operation.websocket;
+  const beside = namesModelsBeside(operation, params);
+  if (known && !stored && !beside && !modelsIgnoreCase && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
   return {
     names,
     foldsPath: provider.pathsIgnoreCase,
     foldsModel: modelsIgnoreCase,
-    hidesModel: !hasModel && (!known || stored),
+    hidesModel: beside || (!hasModel && (!known || stored)),
+    hidesPrice: beside,
     hidesBody: !known,
   };
 }

@@ -141,6 +141,8 @@ export interface Dialect {
   readonly names: NameRule;
   /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */
   readonly modelStored: boolean;
+  /** Body members that lead to further models, one of which may answer in place of the one that is named: lists of models to fall back on, stored presets. */
+  readonly modelsBeside: readonly string[];
   /** Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may honour that (decision 6.5). */
   readonly maxTokens: readonly string[];
   /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */
@@ -151,6 +153,8 @@ export interface Dialect {
   readonly prompts: string | undefined;
   /** Dotted body paths of everything that counts as prompt. */
   readonly promptPaths: readonly string[];
+  /** Dotted body paths of texts that may be charged as output, whatever the maximum says: a prediction of the answer. */
+  readonly outputPaths: readonly string[];
   /** Of these the first is read once for each element of the second. */
   readonly perItem: { readonly path: string; readonly of: string } | undefined;
   readonly usage: UsageRule | undefined;

@@ -76,7 +76,10 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'The caller signed the call (AWS Signature Version 4), and the gateway would have to change what the signature covers.',
   },
-  mutation_not_applicable: { decision: 'deny', meaning: 'A mutation of the params does not fit a call whose body is not parsed.' },
+  mutation_not_applicable: {
+    decision: 'deny',
+    meaning: 'A mutation has no place in a call where it is certain to hold: its body is not parsed, or it names models beside its own.',
+  },
   ambiguous_body: {
     decision: 'deny',
     meaning: 'The body could be read in two ways, so policy and provider might not see the same request.',

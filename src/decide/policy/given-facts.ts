@@ -123,7 +123,7 @@ export function costOfCall(
   const sent = { ...facts };
   for (const { key, value } of mutations) if (!key.startsWith('action.headers.')) giveFacts(sent, { [key]: value });
   const { cost_pico: estimatePico, reserve_pico: reservePico } = meaning.estimateFor(sent, stated);
-  return { estimatePico, reservePico, hidden: sent.reading.hidesBody };
+  return { estimatePico, reservePico, hidden: sent.reading.hidesBody || sent.reading.hidesPrice };
 }
 
 /** Puts the described call into the form in which the gateway would see it. */

@@ -11,6 +11,7 @@ import type { Verdict } from './verdict.ts';
  */
 
 const MODEL = 'action.params.model';
+const COST = 'estimates.cost_usd';
 const IN_BODY = /^(?:stream$|action\.params\.|estimates\.)/;
 
 /** Whether something of the request is hidden, so that a verdict about it has to be looked at once more. */
@@ -21,6 +22,7 @@ export function hidesSomething({ reading }: Facts): boolean {
 /** Whether this request shows a field; missing counts as shown. */
 export function showsField({ reading }: Facts, { name }: Field): boolean {
   if (name === MODEL) return !reading.hidesModel;
+  if (name === COST && reading.hidesPrice) return false;
   return !reading.hidesBody || !IN_BODY.test(name);
 }
 

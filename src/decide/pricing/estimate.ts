@@ -41,7 +41,7 @@ type Params = Readonly<Record<string, unknown>>;
 /**
  * What a call may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
  * approximated (see `countTokens`); the output is the largest maximum that the call sets in any spelling that the dialect takes, else what decision 6.5 assumes,
- * times the answers asked for, times the prompts. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
+ * times the answers asked for, times the prompts, and what the call predicts of it. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
  * @param cachedRates `GW_PRICING_CACHED`
  * @throws GatewayError `invalid_request` for a maximum, or a number of answers, that is no non-negative integer (decision 6.2)
  */
@@ -52,12 +52,13 @@ export function estimate(
   price: Price,
   cachedRates = false,
 ): Estimate {
-  const prompt = promptOf(params, dialect);
+  const prompt = valuesAt(params, dialect, dialect?.promptPaths ?? COMMON_PROMPTS);
   const ownIn = countTokens(prompt) + repeatedTokens(params, dialect);
   const maximum = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
   const answers = answersOf(params, dialect);
   const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
-  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum, answers });
+  const predicted = countTokens(valuesAt(params, dialect, dialect?.outputPaths ?? []));
+  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum, answers }) + predicted;
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const costPico = plainCost(tokensIn, tokensOutMax, price);
@@ -67,8 +68,7 @@ export function estimate(
   return { tokensIn, tokensOutMax, costPico, reservePico, reservedIn, reservedOut, statedOut };
 }
 
-function promptOf(params: Params, dialect: Dialect | undefined): readonly unknown[] {
-  const paths = dialect?.promptPaths ?? COMMON_PROMPTS;
+function valuesAt(params: Params, dialect: Dialect | undefined, paths: readonly string[]): readonly unknown[] {
   return paths.map((path) => valueAt(params, path, dialect)).filter((value) => value !== undefined);
 }
 
@@ -107,10 +107,10 @@ function answersOf(params: Params, dialect: Dialect | undefined): number {
   return times(each, promptsOf(params, dialect));
 }
 
-/** A list of token numbers is one prompt, any other list one for each element. */
+/** A list of nothing but token numbers is one prompt, any other list one for each element. */
 function promptsOf(params: Params, dialect: Dialect | undefined): number {
   const prompts = dialect?.prompts === undefined ? undefined : valueAt(params, dialect.prompts, dialect);
-  return Array.isArray(prompts) && typeof prompts[0] !== 'number' ? Math.max(1, prompts.length) : 1;
+  return Array.isArray(prompts) && prompts.some((prompt) => typeof prompt !== 'number') ? prompts.length : 1;
 }
 
 /** The largest of the numbers that are given, since the provider may honour any of them. */

@@ -128,8 +128,12 @@ export function refuseSeveralTypes(rawHeaders: readonly string[]): void {
   if (found > 1) throw ambiguous('The request has more than one Content-Type field.');
 }
 
-/** The boundary that a multipart Content-Type names. @throws GatewayError `ambiguous_body` for a malformed one */
+/**
+ * The boundary that a multipart Content-Type names. Some parsers read names and values of the parts in the charset that it declares.
+ * @throws GatewayError `ambiguous_body` for a malformed one, and for another charset than UTF-8
+ */
 export function boundaryOf(contentType: string | undefined): string | undefined {
+  refuseForeignCharset(contentType, false);
   return parseMediaType(contentType ?? '').parameters.get('boundary');
 }
 

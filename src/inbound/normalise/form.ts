@@ -29,7 +29,7 @@ export const MAX_FIELDS = 1000;
 
 const PARAMETER = /^;[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"([^"\r\n]*)"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*/;
 
-const ODD_NAME = /[\\%"'`\u0000-\u001f\u007f]/;
+const ODD_NAME = /[\\%"'`\u0000-\u001f\u007f]|=\?/;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -97,7 +97,7 @@ function urlencodedField(bytes: Uint8Array, start: number, end: number): FormFie
 }
 
 /**
- * Refuses a name that parsers read differently: they cut it at a NUL, strip blanks and quotes around it, or decode an escape.
+ * Refuses a name that parsers read differently: they cut it at a NUL, strip blanks and quotes around it, or decode an escape or an encoded word (RFC 2047, `=?…?=`).
  * @throws GatewayError `ambiguous_body`
  */
 export function refuseOddName(name: string): void {

@@ -1,3 +1,4 @@
+import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { writtenPath } from '../../base/catalogue/spelling.ts';
 import type { Operation, Place } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -135,8 +136,11 @@ class Draft {
       this.#unapplied.push(key);
       return;
     }
-    // Of a body that nobody understands only a model in the path has a place.
-    if (!body.operation.known && (name !== 'model' || body.model === undefined)) {
+    // Of a body that nobody understands only a model in the path has a place; one that has others beside it need not be the one that is taken.
+    const isHidden = body.operation.known
+      ? name === 'model' && namesModelsBeside(body.operation, body.params)
+      : name !== 'model' || body.model === undefined;
+    if (isHidden) {
       this.#unapplied.push(key);
       return;
     }

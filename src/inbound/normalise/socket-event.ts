@@ -47,6 +47,8 @@ export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEven
     if (!GOVERNED.includes(name) && GOVERNED.includes(name.toLowerCase()))
       throw ambiguous(`The name "${shorten(name)}" differs from another only in case.`);
   }
+  if (type === rule.create && rule.createIn === '' && Object.hasOwn(value, 'response'))
+    throw ambiguous('The event holds the members of its call and a "response" besides.');
   if (rule.updates.includes(type)) refuseOddSettings(bytes, value['session'], rule);
   return { type, bytes, text, value };
 }

@@ -60,7 +60,7 @@ export class MeteredSocket {
     this.#dialect = rule.call ?? operation.dialect;
     this.#host = opened.host;
     this.#onClosed = onClosed;
-    this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect });
+    this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
     const { settings, buffers } = pipeline;
     const owner = clientOf(opened);
     this.#up = new Lane({

@@ -1,3 +1,4 @@
+import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Pipeline, Stage } from '../stage.ts';
@@ -11,9 +12,10 @@ export const estimate: Stage = {
   },
 };
 
-/** Whether nobody can say what the call may cost, because its operation is not understood. */
-export function hidesCost({ provider, operation }: Exchange): boolean {
-  return provider !== undefined && operation?.known === false;
+/** Whether nobody can say what the call may cost, because its operation is not understood or another model than the one that it names may answer. */
+export function hidesCost({ provider, operation, params }: Exchange): boolean {
+  if (provider === undefined || operation === undefined) return false;
+  return !operation.known || namesModelsBeside(operation, params);
 }
 
 export function estimateCall(exchange: Exchange, { settings }: Pipeline): Exchange['estimate'] {

@@ -29,7 +29,10 @@ export const mutate: Stage = {
       },
     );
     if (mutated.unapplied.length > 0) {
-      return deny('mutation_not_applicable', `Policy changes ${mutated.unapplied.join(', ')}, but the body of this call is not parsed.`);
+      return deny(
+        'mutation_not_applicable',
+        `Policy changes ${mutated.unapplied.join(', ')}, but this call has no place where that is certain to hold.`,
+      );
     }
     if (mutated.changed.length === 0) {
       if (exchange.decision === 'downgrade') exchange.decision = 'allow';

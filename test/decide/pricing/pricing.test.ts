@@ -179,6 +179,7 @@ t.test('each prompt of a list has answers of its own, and each document its quer
     ['a list of lists of tokens', { prompt: [[1], [2]] }, 20],
     ['n of each', { prompt: ['a', 'b'], n: 3 }, 60],
     ['best_of of each', { prompt: ['a', 'b'], n: 2, best_of: 4 }, 80],
+    ['tokens beside texts', { prompt: [1, 'a', 'b'] }, 30],
     ['an empty list', { prompt: [] }, 10],
   ];
   for (const [name, params, want] of table)
@@ -215,6 +216,19 @@ t.test('the estimate prices prompt and maximum at the rates of the model', async
 });
 
 t.test('all prompt paths of the dialect count', async (t) => {
+  const text = 'words '.repeat(5000);
+  for (const [dialect, params] of [
+    ['openai_chat', { response_format: { type: 'json_schema', json_schema: { schema: { description: text } } } }],
+    ['openai_responses', { text: { format: { type: 'json_schema', schema: { description: text } } } }],
+    ['openai_responses', { prompt: { id: 'p', variables: { about: text } } }],
+  ] as const) {
+    t.ok(estimate(params, catalogue.dialect(dialect), undefined, unlisted).tokensIn > 4000, Object.keys(params).join());
+  }
+  const predicting = { max_tokens: 1, prediction: { type: 'content', content: text } };
+  t.ok(
+    estimate(predicting, catalogue.dialect('openai_chat'), undefined, unlisted).tokensOutMax > 4000,
+    'a prediction is charged as output',
+  );
   const params = { system: 'abcd', messages: [], tools: [{ name: 'abcd' }], metadata: { user_id: 'x'.repeat(1000) } };
   t.equal(estimate(params, catalogue.dialect('anthropic_messages'), undefined, unlisted).tokensIn, 4);
 });

@@ -211,6 +211,8 @@ t.test('a form that some parsers read differently is ambiguous', async (t) => {
     ['urlencoded name in quotes', '%22model%22=x', 'application/x-www-form-urlencoded'],
     ['JSON that is a form too', '{"model":"m","x":"&model=evil&"}', 'application/x-www-form-urlencoded'],
     ['a charset in pieces', 'model=m', "application/x-www-form-urlencoded; charset*=utf-8''utf-7"],
+    ['a charset of all parts', good, `${FORM}; charset=utf-7`],
+    ['name in an encoded word', form(['name="=?utf-8?q?model?="', 'v'])],
     ['escaped name', form(['name="mod\\"el"', 'v'])],
     ['percent name', form(['name="mod%65l"', 'v'])],
     ['escape in a file name', form(['filename="a\\"; name="model"', 'v'])],

@@ -1,0 +1,19 @@
+/** What ends a segment or a path in some servers, however often its escape was escaped itself: a slash, a backslash, the beginning of a query, of a fragment or of a path parameter. */
+const SEPARATOR = /;|%(?:25)*(?:2F|5C|3F|23|3B)/i;
+const SLASHES = /%(?:25)*(?:2F|5C)/gi;
+/** From where on a server may take no notice of a path. */
+const CUT = /%(?:25)*(?:3F|23).*$/is;
+const PARAMETERS = /(?:;|%(?:25)*3B)[^/]*/gi;
+
+/**
+ * The path that a server sees which decodes before it routes, or leaves path parameters out: `/v1/threads/x%2Fruns` is then `/v1/threads/x/runs`. Undefined where
+ * there is only one way to read it.
+ * @param path without its query
+ */
+export function otherReading(path: string): string | undefined {
+  if (!SEPARATOR.test(path)) return undefined;
+  const read = path.replace(CUT, '').replace(SLASHES, '/').replace(PARAMETERS, '');
+  let end = read.length;
+  while (end > 1 && read.endsWith('/', end)) end--;
+  return read.slice(0, end);
+}
