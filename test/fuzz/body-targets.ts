@@ -310,7 +310,7 @@ const aiBody: FuzzTarget = {
       multipart,
       websocket: false,
       known: dialect !== undefined,
-      modelsIgnoreCase: false,
+      modelNames: 'exact',
     };
     const read = outcomeOf(['body_too_deep', 'ambiguous_body', 'invalid_request'], () =>
       readAiBody({ operation, contentType, bytes: rest, path }),

@@ -186,6 +186,20 @@ t.test('the case of an Azure deployment, of its path and of a query changes noth
   t.equal(governed.upstream.requests.at(-1)?.url, '/openai/deployments/Good-Model/chat/completions', 'what is sent stays');
 });
 
+t.test('a model under another of the names that its provider takes changes nothing for a rule', async (t) => {
+  const governed = await startGoverned(t, { hosts: [GEMINI.split(':')[0] ?? '', 'ollama.com'], bundle: bundleOf(NO_EVIL) });
+  for (const [authority, path, model] of [
+    [GEMINI, '/v1beta/openai/chat/completions', 'models/evil'],
+    ['ollama.com:443', '/api/chat', 'evil:latest'],
+    ['ollama.com:443', '/v1/chat/completions', 'EVIL:Latest'],
+  ] as const) {
+    t.same(await refusedAs(t, governed, authority, path, { model, messages: [] }), ['target_not_allowed'], `${authority}${path} ${model}`);
+    const answer = await governed.through(authority, chat([], path, { model: model.replace(/evil/i, 'good'), messages: [] }));
+    t.equal(answer.status, 200);
+    t.match(governed.upstream.requests.at(-1)?.body.toString(), /models\/good|good:[lL]atest/, 'what is sent stays');
+  }
+});
+
 t.test('a second Content-Type is no way to have a form read otherwise', async (t) => {
   const governed = await startGoverned(t);
   const part = (boundary: string, model: string) =>

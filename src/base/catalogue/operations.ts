@@ -1,7 +1,7 @@
 import { otherReading } from './other-reading.ts';
 import { modelInPath } from './reading.ts';
 import type { Row } from './row-reader.ts';
-import type { Dialect, ErrorShape, Operation } from './types.ts';
+import type { Dialect, ErrorShape, ModelNames, Operation } from './types.ts';
 
 const METHODS = ['any', 'get', 'post', 'put', 'patch', 'delete'];
 const ACTION_TYPES = ['ai.infer', 'ai.embed', 'ai.moderate', 'http.request'];
@@ -16,7 +16,7 @@ export const HTTP_REQUEST: Operation = Object.freeze({
   multipart: false,
   websocket: false,
   known: true,
-  modelsIgnoreCase: false,
+  modelNames: 'exact',
 });
 
 /** Methods whose requests have no body that a provider reads. */
@@ -57,7 +57,7 @@ export function readOperation(row: Row, dialects: ReadonlyMap<string, Dialect>):
     multipart: row.flag('multipart', false),
     websocket: row.flag('websocket', false),
     known: row.flag('understood', true),
-    modelsIgnoreCase: false,
+    modelNames: 'exact',
   });
   return { method: method === 'any' ? '*' : (method ?? '').toUpperCase(), path, operation };
 }
@@ -78,13 +78,13 @@ export class OperationTable {
   readonly #unknownRequest: Operation;
   readonly #unknownPost: Operation;
 
-  constructor(given: readonly OperationRow[], bases: readonly string[], ignoreCase: { readonly paths: boolean; readonly models: boolean }) {
-    this.#ignoreCase = ignoreCase.paths;
-    const own = { modelsIgnoreCase: ignoreCase.models };
+  constructor(given: readonly OperationRow[], bases: readonly string[], { ignoreCase, modelNames }: { readonly ignoreCase: boolean; readonly modelNames: ModelNames }) {
+    this.#ignoreCase = ignoreCase;
+    const own = { modelNames };
     this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });
     this.#unknownRequest = Object.freeze({ ...this.#plainRequest, known: false });
     this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer' });
-    const rows = ignoreCase.models ? given.map((row) => ({ ...row, operation: Object.freeze({ ...row.operation, ...own }) })) : given;
+    const rows = modelNames === 'exact' ? given : given.map((row) => ({ ...row, operation: Object.freeze({ ...row.operation, ...own }) }));
     for (const row of rows) {
       const paths = row.path.startsWith('{base}') ? bases.map((base) => base + row.path.slice('{base}'.length)) : [row.path];
       for (const path of paths) this.#add(row, path);

@@ -4,7 +4,7 @@ import { isReservedConnectorId } from './connector-id.ts';
 import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
 import { ERROR_SHAPES, oneOf } from './read-dialects.ts';
 import { type Problems, Row } from './row-reader.ts';
-import type { AuthScheme, Dialect, Provider } from './types.ts';
+import type { ModelNames, AuthScheme, Dialect, Provider } from './types.ts';
 
 const MEMBERS = [
   'id',
@@ -16,7 +16,7 @@ const MEMBERS = [
   'hosts',
   'host_patterns',
   'paths_ignore_case',
-  'models_ignore_case',
+  'model_names',
   'bases',
   'default_path',
   'auth',
@@ -129,6 +129,8 @@ function readAuth(row: Row): readonly AuthScheme[] {
   return schemes;
 }
 
+const MODEL_NAMES: readonly ModelNames[] = ['exact', 'caseless', 'collection', 'tagged'];
+
 function readOperations(row: Row, context: ProviderContext, sets: Row | undefined): OperationTable {
   const own = row.rows('operations', OPERATION_MEMBERS);
   const used = row.texts('use').flatMap((name) => {
@@ -138,5 +140,8 @@ function readOperations(row: Row, context: ProviderContext, sets: Row | undefine
   const rows = [...own, ...used].flatMap((operation) => readOperation(operation, context.dialects) ?? []);
   const bases = row.texts('bases');
   if (bases.length === 0 && rows.some(({ path }) => path.startsWith('{base}'))) row.problem('bases', 'is needed by a path with {base}');
-  return new OperationTable(rows, bases, { paths: row.flag('paths_ignore_case', false), models: row.flag('models_ignore_case', false) });
+  return new OperationTable(rows, bases, {
+    ignoreCase: row.flag('paths_ignore_case', false),
+    modelNames: oneOf(row, 'model_names', MODEL_NAMES) ?? 'exact',
+  });
 }

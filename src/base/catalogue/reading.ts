@@ -1,3 +1,4 @@
+import { modelAsSeen } from './model-names.ts';
 import type { NameRule, Operation, Provider } from './types.ts';
 
 /** How much of a request is understood, and in which form policy sees it. */
@@ -26,12 +27,12 @@ export const PLAIN_READING: Reading = Object.freeze({
 });
 
 /** The model that a path names, as policy sees it; undefined when it names none, or none that can be read. */
-export function modelInPath({ dialect, modelsIgnoreCase }: Operation, path: string): string | undefined {
+export function modelInPath({ dialect, modelNames }: Operation, path: string): string | undefined {
   const [route = ''] = path.split('?', 1);
   for (const place of dialect?.model ?? []) {
     const found = place.in === 'path' ? place.pattern.exec(route)?.[1] : undefined;
     const model = found === undefined ? undefined : decoded(found);
-    if (model !== undefined) return modelsIgnoreCase ? model.toLowerCase() : model;
+    if (model !== undefined) return modelAsSeen(model, modelNames);
   }
   return undefined;
 }
@@ -60,16 +61,17 @@ export function readingOf(
   params: Readonly<Record<string, unknown>>,
 ): Reading {
   if (provider === undefined || operation === undefined) return PLAIN_READING;
-  const { known, dialect, modelsIgnoreCase } = operation;
+  const { known, dialect } = operation;
+  const foldsModel = operation.modelNames === 'caseless' || operation.modelNames === 'tagged';
   const names = dialect?.names ?? 'exact';
   // A handshake, and a question about a call, run no model.
   const stored = dialect?.modelStored === true && operation.actionType !== 'http.request' && !operation.websocket;
   const beside = namesModelsBeside(operation, params);
-  if (known && !stored && !beside && !modelsIgnoreCase && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
+  if (known && !stored && !beside && !foldsModel && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
   return {
     names,
     foldsPath: provider.pathsIgnoreCase,
-    foldsModel: modelsIgnoreCase,
+    foldsModel,
     hidesModel: beside || (!hasModel && (!known || stored)),
     hidesPrice: beside,
     hidesBody: !known,

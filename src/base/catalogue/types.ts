@@ -202,9 +202,14 @@ export interface Operation {
    * names is `ai.infer` (fail towards inspection). The model is known all the same where the path names it.
    */
   readonly known: boolean;
-  /** The provider takes names of models without regard to case: policy sees them in lower case. */
-  readonly modelsIgnoreCase: boolean;
+  readonly modelNames: ModelNames;
 }
+
+/**
+ * Under which names a provider takes a model beside the one that policy sees. `caseless`: in any case, seen in lower case. `collection`: with Google's collection before it
+ * (`models/x`), seen without. `tagged`: in any case, and with the tag of the newest (`x:latest`), seen in lower case and without.
+ */
+export type ModelNames = 'exact' | 'caseless' | 'collection' | 'tagged';
 
 /** One registry row (decision 8.7: each is its own connector id). */
 export interface Provider {

@@ -1,3 +1,4 @@
+import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { writtenPath } from '../../base/catalogue/spelling.ts';
 import type { Operation, Place } from '../../base/catalogue/types.ts';
@@ -149,7 +150,7 @@ class Draft {
       return;
     }
     const before = dottedValue(body.params, name);
-    const asSeen = name === 'model' && body.operation.modelsIgnoreCase ? String(value).toLowerCase() : value;
+    const asSeen = name === 'model' ? modelAsSeen(String(value), body.operation.modelNames) : value;
     if (isAlready(before, asSeen, body)) return;
     if (name === 'model') this.#setModel(key, value, body);
     else this.#setStream(key, value, body);

@@ -1,3 +1,4 @@
+import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
@@ -125,9 +126,9 @@ export function fillPlaces(params: Record<string, unknown>, path: string, operat
  * A model in the one form that policy sees. No name begins or ends with a blank, and a provider might leave it out.
  * @throws GatewayError `ambiguous_body`
  */
-function asRead(model: string, { modelsIgnoreCase }: Operation): string {
+function asRead(model: string, { modelNames }: Operation): string {
   if (model.trim() !== model) throw ambiguous('The name of the model begins or ends with a blank.');
-  return modelsIgnoreCase ? model.toLowerCase() : model;
+  return modelAsSeen(model, modelNames);
 }
 
 function readModel(params: Readonly<Record<string, unknown>>, path: string, dialect: Dialect): string | undefined {

@@ -23,7 +23,7 @@ function operationOf(dialect: string): Operation {
     multipart: true,
     websocket: false,
     known: true,
-    modelsIgnoreCase: false,
+    modelNames: 'exact',
   };
 }
 
