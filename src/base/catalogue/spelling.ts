@@ -1,17 +1,47 @@
 import type { NameRule } from './types.ts';
 
-/** From the first one of them on: begun at each of a hundred thousand, which a stranger may send, it would cost the square of their number. */
-const UNDERSCORES = /(?<!_)_+([a-z0-9])/g;
+/** No format has a field of a longer name. What is longer has one spelling: it is a stranger's, and to write it in others could cost more than to read it. */
+const LONGEST_FIELD = 256;
+const UNDERSCORE = 0x5f;
+/** Between a capital letter and its small one. */
+const CASE = 0x20;
+/** Where spellings are written, UTF-16: a name of capitals alone has twice as many characters in the other one. */
+const scratch = new Uint16Array(2 * LONGEST_FIELD);
+const scratchBytes = Buffer.from(scratch.buffer);
 
 /**
  * The names under which a parser takes a member, the one that was asked for first. JSON of protocol buffers has two: that of the field (`max_output_tokens`)
  * and its lower camel case (`maxOutputTokens`).
  */
 export function spellingsOf(name: string, rule: NameRule): readonly string[] {
-  if (rule === 'exact') return [name];
-  const camel = name.replace(UNDERSCORES, (_, next: string) => next.toUpperCase());
-  const snake = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return [...new Set([name, camel, snake])];
+  if (rule === 'exact' || name.length > LONGEST_FIELD) return [name];
+  return [...new Set([name, camelCase(name), snakeCase(name)])];
+}
+
+/** Written by hand, as {@link snakeCase} is: a replacement is a call for each letter, and a body may have millions of them. */
+function camelCase(name: string): string {
+  let length = 0;
+  let underscores = 0;
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    const isSmall = code >= 0x61 && code <= 0x7a;
+    const isDigit = code >= 0x30 && code <= 0x39;
+    if (isSmall || isDigit) length -= underscores;
+    scratch[length++] = isSmall && underscores > 0 ? code - CASE : code;
+    underscores = code === UNDERSCORE ? underscores + 1 : 0;
+  }
+  return scratchBytes.toString('utf16le', 0, 2 * length);
+}
+
+function snakeCase(name: string): string {
+  let length = 0;
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    const isCapital = code >= 0x41 && code <= 0x5a;
+    if (isCapital) scratch[length++] = UNDERSCORE;
+    scratch[length++] = isCapital ? code + CASE : code;
+  }
+  return scratchBytes.toString('utf16le', 0, 2 * length);
 }
 
 /** The parts of a path, each in all of its spellings. */

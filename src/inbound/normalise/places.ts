@@ -19,6 +19,11 @@ const ALWAYS_GOVERNED = ['model', 'stream'];
 /** Azure: the deployment in the path is the model, the body's is ignored (decision 3.19). */
 const DEPLOYMENT = /\/deployments\/[^/]+/i;
 
+/** Of a governed name, underscores not counted. Folding makes no text of fewer characters. */
+const MOST_LETTERS = 64;
+const UNDERSCORE = 0x5f;
+/** A run at a time: a stranger may send millions of them. */
+const UNDERSCORES = /_+/g;
 const UNSAFE_IN_PATH = /[;%\\\u0000-\u001f\u007f]/;
 const NO_PARAMS = {};
 const governedByDialect = new WeakMap<Dialect, GovernedNames>();
@@ -54,7 +59,7 @@ function governedFrom(names: readonly string[]): GovernedNames {
   return {
     exact: new Set(names),
     folded: new Map(names.map((name) => [fold(name), name])),
-    loose: new Map(names.map((name) => [loosen(name), name])),
+    loose: new Map(names.map((name) => [loosen(name) ?? name, name])),
   };
 }
 
@@ -68,8 +73,13 @@ export function fold(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
-export function loosen(name: string): string {
-  return fold(name).replaceAll('_', '');
+/** As {@link fold}, underscores left out; undefined for a name with more letters than any that is governed, which is like none of them. */
+export function loosen(name: string): string | undefined {
+  let letters = 0;
+  for (let at = 0; at < name.length; at++) {
+    if (name.charCodeAt(at) !== UNDERSCORE && ++letters > MOST_LETTERS) return undefined;
+  }
+  return fold(name.replace(UNDERSCORES, ''));
 }
 
 /**
@@ -80,9 +90,11 @@ export function loosen(name: string): string {
 export function refuseLookalikes(names: readonly string[], governed: GovernedNames, isGiven = isAmong(names)): void {
   for (const name of names) {
     if (governed.exact.has(name)) continue;
+    const loose = loosen(name);
+    if (loose === undefined) continue;
     const meant = governed.folded.get(fold(name));
     if (meant !== undefined) throw ambiguous(`The name "${shorten(name)}" differs from "${meant}" only in case.`);
-    const alias = governed.loose.get(loosen(name));
+    const alias = governed.loose.get(loose);
     if (alias !== undefined && isGiven(alias)) throw ambiguous(`Both "${shorten(name)}" and "${alias}" are given.`);
   }
 }

@@ -69,20 +69,21 @@ function objectsOf(dialect: Dialect): readonly GovernedObject[] {
     return {
       path: parent === '' ? [] : spelledPath(parent, dialect.names),
       exact: new Set(exact),
-      meant: new Map(exact.map((name) => [compared(name, dialect.names), name])),
+      meant: new Map(exact.map((name) => [compared(name, dialect.names) ?? name, name])),
     };
   });
   governedObjects.set(dialect, objects);
   return objects;
 }
 
-function compared(name: string, rule: NameRule): string {
+function compared(name: string, rule: NameRule): string | undefined {
   return rule === 'exact' ? fold(name) : loosen(name);
 }
 
 function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObject, rule: NameRule): void {
   for (const name of names) {
-    const other = exact.has(name) ? undefined : meant.get(compared(name, rule));
+    const alike = exact.has(name) ? undefined : compared(name, rule);
+    const other = alike === undefined ? undefined : meant.get(alike);
     if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
   }
 }

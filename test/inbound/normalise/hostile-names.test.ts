@@ -74,6 +74,16 @@ const HOSTILE: Readonly<Record<string, () => unknown>> = {
     const bytes = Buffer.from(JSON.stringify({ contents: [{ ['_'.repeat(300_000)]: { [`a${'_'.repeat(300_000)}`]: 1 } }] }));
     return () => readAiBody({ operation, contentType: 'application/json', bytes, path: '/v1beta/models/gemini-2.0-flash:generateContent' });
   },
+  'a name of millions of underscores and letters in turn': () => {
+    const operation = operationOf('gemini_generate');
+    const bytes = Buffer.from(JSON.stringify({ contents: [{ ['_m'.repeat(8_000_000)]: 1, [`${'_'.repeat(8_000_000)}m`]: 1 }] }));
+    return () => readAiBody({ operation, contentType: 'application/json', bytes, path: '/v1beta/models/gemini-2.0-flash:generateContent' });
+  },
+  'fifty thousand names of underscores and letters in turn': () => {
+    const operation = operationOf('gemini_generate');
+    const bytes = membersOf(Array.from({ length: 50_000 }, (_, n) => `${'_a'.repeat(120)}_${n}`));
+    return () => readAiBody({ operation, contentType: 'application/json', bytes, path: '/v1beta/models/gemini-2.0-flash:generateContent' });
+  },
   'ninety thousand names that have another spelling': () => {
     const operation = operationOf('gemini_generate');
     const bytes = membersOf(Array.from({ length: 90_000 }, (_, n) => `max_output_tokens_${n}_x`));
