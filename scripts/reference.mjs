@@ -174,7 +174,7 @@ function policyLanguagePage(
   ]);
   return `# Policy language
 
-The words of the language. What they mean together is told by example in the [guide](../guides/policy.md).
+The words of the language. What they mean together is told by example in the [guide](../guides/policy.md), and rule by rule in [what a policy means](../interface/policy.md).
 
 ## Decisions
 

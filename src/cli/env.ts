@@ -49,7 +49,7 @@ export const env: Command = {
   name: 'env',
   usage: '[--shell sh|fish|powershell] [--ambient] [--port PORT]',
   summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)".',
-  run: (args, io) => Promise.resolve(printVariables(args, io)),
+  run: printVariables,
 };
 
 interface EnvOptions {
@@ -58,7 +58,7 @@ interface EnvOptions {
   readonly ambient: boolean;
 }
 
-function printVariables(args: readonly string[], io: CliIo): number {
+async function printVariables(args: readonly string[], io: CliIo): Promise<number> {
   const options = readOptions(args);
   if (typeof options === 'string') {
     io.stderr(`gw env: ${options}\nusage: gw env ${env.usage}\n`);
@@ -85,15 +85,29 @@ function printVariables(args: readonly string[], io: CliIo): number {
     );
     return EXIT_NO;
   }
-  const said = new Set<string>();
-  const lines = VARIABLES.flatMap(([name, source]) => {
-    const { value, problem } = keeping(name, source, values, config, io.env);
-    if (problem !== undefined) said.add(problem);
-    return value === undefined ? [] : [`${options.assign(name, value)}\n`];
-  });
+  let lines: readonly string[];
+  try {
+    lines = await assignments(options, values, config, io);
+  } catch (error) {
+    // Of half of the variables a shell would be worse off than of none.
+    io.stderr(`gw env: ${messageOf(error)}\n`);
+    return EXIT_NO;
+  }
   for (const line of lines) io.stdout(line);
-  for (const problem of said) io.stderr(`gw env: ${problem}\n`);
   return EXIT_OK;
+}
+
+/** One line for each variable. What of the shell could not be kept is said. @throws Error when certificates cannot be kept beside ours */
+async function assignments({ assign }: EnvOptions, values: Values, config: Config, io: CliIo): Promise<string[]> {
+  const said = new Set<string>();
+  const lines: string[] = [];
+  for (const [name, source] of VARIABLES) {
+    const { value, problem } = await keeping(name, source, values, config, io.env);
+    if (problem !== undefined) said.add(problem);
+    if (value !== undefined) lines.push(`${assign(name, value)}\n`);
+  }
+  for (const problem of said) io.stderr(`gw env: ${problem}\n`);
+  return lines;
 }
 
 const ANOTHER_PROXY =
@@ -107,7 +121,7 @@ interface Kept {
 }
 
 /** What a variable is set to, so that what the shell has in it is not lost, unless that is another proxy. */
-function keeping(name: string, source: VariableSource, values: Values, config: Config, env?: Environment): Kept {
+async function keeping(name: string, source: VariableSource, values: Values, config: Config, env?: Environment): Promise<Kept> {
   const value = values[source];
   const existing = shellVariable(name, env) ?? '';
   if (value === undefined || existing === '') return { value };
@@ -139,9 +153,9 @@ function mergeNoProxy(existing: string, own: string): string {
   return [...new Set([...entries.filter((entry) => entry !== '' && entry !== '*'), ...own.split(',')])].join(',');
 }
 
-function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Kept {
+async function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Promise<Kept> {
   const cache = shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache');
-  const { file, problem } = mergeCertificates(existing, own, rootFile, join(cache, 'ai-request-gateway'));
+  const { file, problem } = await mergeCertificates(existing, own, rootFile, join(cache, 'ai-request-gateway'));
   return problem === undefined ? { value: file } : { value: file, problem: `${name}: ${problem}, so that it is not kept` };
 }
 

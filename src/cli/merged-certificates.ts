@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { inFolder, makeFolder } from '../base/lib/folder.ts';
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;
 /** First line of a file that was made here: what it was made from besides the root. */
@@ -20,9 +21,9 @@ export interface MergedCertificates {
  * @param own the file that is named where nothing is to be kept
  * @param rootFile PEM of the gateway's root, or of a company's intermediate with its issuers behind it
  * @param folder where merged files are kept; made when needed
- * @throws Error of the file system when the merged file cannot be written
+ * @throws Error when the merged file cannot be written
  */
-export function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): MergedCertificates {
+export async function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): Promise<MergedCertificates> {
   const path = resolve(existing);
   if (existing === '' || path === resolve(own) || path === resolve(rootFile)) return { file: own };
   // A company's chain may stand there, and even a key, which must not come along.
@@ -40,7 +41,7 @@ export function mergeCertificates(existing: string, own: string, rootFile: strin
   const certificates = text.match(CERTIFICATE);
   if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
   if (madeFrom === undefined && certificates.some((one) => same(one, anchor))) return { file: path };
-  return { file: written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
+  return { file: await written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
 }
 
 function same(one: string, other: string): boolean {
@@ -58,12 +59,14 @@ function textOf(path: string): string | undefined {
 }
 
 /** Named after its content, so that one that a program reads at the moment never changes. */
-function written(folder: string, text: string): string {
+async function written(folder: string, text: string): Promise<string> {
   const file = join(folder, `trust-${createHash('sha256').update(text).digest('hex').slice(0, 16)}.pem`);
   if (existsSync(file)) return file;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const temporary = `${file}.${process.pid}`;
-  writeFileSync(temporary, text, { mode: 0o600 });
-  renameSync(temporary, file);
+  await inFolder('XDG_CACHE_HOME', folder, async () => {
+    await makeFolder(folder, 0o700);
+    const temporary = `${file}.${process.pid}`;
+    writeFileSync(temporary, text, { mode: 0o600 });
+    renameSync(temporary, file);
+  });
   return file;
 }

@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import { launch } from '../support/child.ts';
+import { MAIN } from '../support/gateway-process.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -151,6 +153,26 @@ t.test('what the shell trusts already is kept beside the gateway’s root, for e
     t.match(err, /^gw env: SSL_CERT_FILE: /);
   }
 });
+
+// A process of its own: what asks for such a folder for ever asks without a pause.
+t.test(
+  'where nothing can be kept, that is said at once, and nothing is set by halves',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const dir = tempDir(t);
+    writeFileSync(join(dir, 'root-ca.pem'), pem('OUR+ROOT'));
+    writeFileSync(join(dir, 'ca-bundle.pem'), pem('OUR+ROOT'));
+    writeFileSync(join(dir, 'company.pem'), pem('COMPANY1'));
+    const env = { GW_CA_DIR: dir, XDG_CACHE_HOME: '/proc/x', SSL_CERT_FILE: join(dir, 'company.pem') };
+    const { code, stdout, stderr } = await launch(t, process.execPath, [MAIN, 'env'], { env, timeoutMs: 60_000 }).ended;
+    t.equal(code, 1);
+    t.equal(stdout, '');
+    t.match(
+      stderr,
+      /^gw env: XDG_CACHE_HOME: the folder \/proc\/x\/ai-request-gateway cannot be used: nothing can be made there \(ENOENT: .+\)\n$/,
+    );
+  },
+);
 
 t.test('what the shell says of proxies and of Node is kept where it does no harm', async (t) => {
   const settings = { GW_PROXY_MITM_ENABLED: 'false' };

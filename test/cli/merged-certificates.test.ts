@@ -5,23 +5,22 @@ import { mergeCertificates } from '../../src/cli/merged-certificates.ts';
 import { testCa } from '../support/certificates.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
-t.test('of a root file with a chain all certificates are merged, and a key that stands there never is', (t) => {
+t.test('of a root file with a chain all certificates are merged, and a key that stands there never is', async (t) => {
   const dir = tempDir(t);
   const [gateway, company, theirs] = [testCa('Gateway'), testCa('Company'), testCa('Theirs')];
   const rootFile = join(dir, 'root-ca.pem');
   writeFileSync(rootFile, `${gateway.certPem}${company.certPem}${gateway.keyPem}`);
   const existing = join(dir, 'existing.pem');
   writeFileSync(existing, theirs.certPem);
-  const { file, problem } = mergeCertificates(existing, rootFile, rootFile, join(dir, 'cache'));
+  const { file, problem } = await mergeCertificates(existing, rootFile, rootFile, join(dir, 'cache'));
   t.equal(problem, undefined);
   const text = readFileSync(file, 'utf8');
   for (const { certPem } of [gateway, company, theirs]) t.ok(text.includes(certPem.trim()));
   t.notMatch(text, /PRIVATE/);
   writeFileSync(existing, `${theirs.certPem}${company.certPem}`);
   t.equal(
-    mergeCertificates(existing, rootFile, rootFile, join(dir, 'cache')).file,
+    (await mergeCertificates(existing, rootFile, rootFile, join(dir, 'cache'))).file,
     existing,
     'what trusts the root of the chain already stays as it is',
   );
-  t.end();
 });

@@ -100,6 +100,26 @@ t.test('a request that is refused without a record is one line that says who, wh
   t.same(await counted(gw, 'gw_unrecorded_requests_total'), expected);
 });
 
+t.test('of a refused target no user and no password is told, whatever its form and length', async (t) => {
+  const { gw, lines, texts } = await start(t, {});
+  const token = `hidden${'0'.repeat(600)}`;
+  const table: readonly (readonly [string, string])[] = [
+    ['CONNECT u:hidden@a.example:443', 'CONNECT a.example:443'],
+    [`CONNECT u:${token}@a.example:443`, 'CONNECT a.example:443'],
+    ['CONNECT https://u:hid/hidden@a.example:443', 'CONNECT a.example:443'],
+    ['GET ftp://u:hidden@a.example/@b?hidden', 'GET ftp://a.example/@b'],
+    [`GET http://u:${token}@a.example/c`, 'GET http://a.example/c'],
+    ['GET http://a@hidden@a.example', 'GET http://a.example'],
+    ['GET ftp://a.example/@b', 'GET ftp://a.example/@b'],
+    ['GET ftp://a.example?u@hidden', 'GET ftp://a.example'],
+  ];
+  for (const [first, request] of table) {
+    t.match(await say(t, gw.port, `${first} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 400 /, first.slice(0, 60));
+    t.match(lines(), [{ msg: UNRECORDED, code: 'invalid_target', request }], first.slice(0, 60));
+  }
+  t.notMatch(texts.join(''), /hidden/);
+});
+
 t.test('a failed authentication names its caller, what was asked for, and the workload, never a token', async (t) => {
   const { gw, lines, texts } = await start(t, { GW_METRICS_TOKEN: 'metrics-token-0123456789', GW_PROXY_AUTH: 'required' });
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'team-a' });

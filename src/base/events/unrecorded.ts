@@ -18,14 +18,18 @@ const SHOWN = 200;
 /** Method and target of a request as they may stand in a log: without user, query and fragment, printable, cut at 200 characters. */
 export function requestLine({ method, rawTarget, tunnel }: Pick<ArrivalHead, 'method' | 'rawTarget' | 'tunnel'>): string {
   const inside = tunnel && method !== 'CONNECT' ? ` in a tunnel to ${tunnel.authority.host}:${tunnel.authority.port}` : '';
-  return (
-    shown(
-      `${method} ${rawTarget
-        .slice(0, 2 * SHOWN)
-        .replace(/[?#].*$/s, '')
-        .replace(/^([a-z]+:\/\/)[^/]*@/i, '$1')}`,
-    ) + inside
-  );
+  const told = method === 'CONNECT' ? rawTarget.slice(rawTarget.lastIndexOf('@') + 1) : withoutUser(rawTarget);
+  return shown(`${method} ${told.slice(0, 2 * SHOWN).replace(/[?#].*$/s, '')}`) + inside;
+}
+
+/** A URL without its user, who may be longer than what is shown and have the password of a proxy or a site. */
+function withoutUser(target: string): string {
+  const start = /^(?:[a-z][a-z0-9+.-]*:)?\/\//i.exec(target)?.[0].length;
+  if (start === undefined) return target;
+  const length = target.slice(start).search(/[/?#]/);
+  const end = length === -1 ? target.length : start + length;
+  const user = target.lastIndexOf('@', end);
+  return user < start ? target : target.slice(0, start) + target.slice(user + 1);
 }
 
 /** A text that a stranger chose, as it may stand in a log. */

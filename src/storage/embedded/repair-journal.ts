@@ -1,6 +1,7 @@
-import { copyFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
+import { makeFolder } from '../../base/lib/folder.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { StoreError } from '../contract/store.ts';
 import { claimFolder } from './folder-claim.ts';
@@ -199,7 +200,7 @@ function reportOf(
 /** Copies the files aside first, all of them, so that a full disk stops it before anything was changed. */
 async function applyPlans({ dir, clock }: RepairOptions, plans: readonly SegmentPlan[]): Promise<string> {
   const aside = join(dir, 'set-aside', new Date(clock.now()).toISOString().replace(/[:.]/g, '-'));
-  await mkdir(aside, { recursive: true, mode: 0o700 });
+  await makeFolder(aside, 0o700);
   for (const { path, header } of plans) if (header !== 'missing') await copyFile(path, join(aside, basename(path)));
   for (const plan of plans) await applyPlan(plan);
   return aside;
