@@ -60,6 +60,8 @@ export class Http1Connection implements Activity, Http1Owner {
   #arriving: RequestBody | undefined;
   /** A request was refused for its framing, or is not read to its end: nobody can say where the next one begins. */
   #lost = false;
+  /** What waits for the last of the answers that are complete. */
+  #onAnswered: (() => void) | undefined;
 
   constructor(options: Http1ConnectionOptions) {
     this.#options = options;
@@ -84,6 +86,18 @@ export class Http1Connection implements Activity, Http1Owner {
   /** Requests whose answers are not complete. */
   get unanswered(): number {
     return this.#open.size;
+  }
+
+  /**
+   * Calls back when the answers that are complete have left; at once when there are none, or when what comes is thrown away. False: some are still to be given. A
+   * client may have read an answer, and go on, before TLS says here that it was written.
+   */
+  onceAnswered(listener: () => void): boolean {
+    const replies = [...this.#open];
+    if (!this.#lingers && !replies.every((reply) => reply.ended)) return false;
+    if (this.#lingers || replies.length === 0) listener();
+    else this.#onAnswered = listener;
+    return true;
   }
 
   /** Takes one request. */
@@ -190,7 +204,11 @@ export class Http1Connection implements Activity, Http1Owner {
 
   done(reply: Http1Reply): void {
     this.#open.delete(reply);
-    if (this.#closing && this.#open.size === 0) this.#hangUp();
+    if (this.#open.size > 0) return;
+    const listener = this.#onAnswered;
+    this.#onAnswered = undefined;
+    if (this.#closing) this.#hangUp();
+    else listener?.();
   }
 
   linger(request: IncomingMessage): void {

@@ -54,19 +54,24 @@ export class InnerServers {
 
   /** Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once its `Upgrade` is left out. */
   acceptUpgrade(connection: Http1Connection, request: IncomingMessage, head: Buffer): void {
+    const { link, transport } = connection.options;
+    const answered = connection.onceAnswered(() => {
+      if (!transport.destroyed) this.#upgrade(connection, request, head);
+    });
+    // Requests that were sent before their answers came. One that is still on its way would end up inside the other protocol.
+    if (!answered) link.reset();
+  }
+
+  #upgrade(connection: Http1Connection, request: IncomingMessage, head: Buffer): void {
     if (connection.lingers || isWebSocketHandshake(request)) {
       connection.acceptUpgrade(request, head);
       return;
     }
-    const { link, transport } = connection.options;
+    const { transport } = connection.options;
     const refusal = tooManyFields(request, this.#arrivals.limits);
     if (refusal !== undefined) {
       // Read once more it would be another request: those fields that were left out would not be missed.
       connection.refuse(refusal);
-      return;
-    }
-    if (connection.unanswered > 0) {
-      link.reset();
       return;
     }
     transport.unshift(Buffer.concat([headWithoutUpgrade(request), head]));

@@ -10,6 +10,7 @@ import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { type Front, type FrontOptions, openFront } from '../../../src/inbound/listener/front.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
+import { connectPlain, readResponse } from '../../support/raw-clients.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 import { errorCode, exchange, type HasTeardown, openTunnel, rawClient, startListener } from './harness.ts';
 
@@ -175,6 +176,18 @@ t.test('a connection that asks for another protocol again and again holds no mor
   t.match(before, [/./], 'the socket is known');
   await ask(200);
   t.same(listeners(), before);
+});
+
+t.test('a client that asks for another protocol while its last answer is still on its way is answered behind it', async (t) => {
+  const { listener, arrivals } = await startListener(t, { onArrival: ({ reply }) => reply.sendWhole(200, [], Buffer.alloc(16_000_000)) });
+  const socket = await connectPlain(listener.port);
+  t.teardown(() => socket.destroy());
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  while (arrivals.length === 0) await new Promise(setImmediate);
+  socket.write(UPGRADE);
+  t.equal((await readResponse(socket)).body.length, 16_000_000);
+  t.equal((await readResponse(socket)).body.length, 16_000_000);
+  t.equal(arrivals[1]?.head.headers['upgrade'], undefined);
 });
 
 t.test('a request that asks for another protocol may have no more fields than others', async (t) => {
