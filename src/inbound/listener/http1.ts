@@ -214,9 +214,10 @@ export class Http1Connection implements Activity, Http1Owner {
   drain(): void {
     this.#closing = true;
     this.#draining = true;
-    const { clock, limits } = this.#options.arrivals;
+    const { transport, arrivals } = this.#options;
+    const { clock, limits } = arrivals;
     // A request that was sent before its client could know is answered: one that is here already, and the first one of who has just connected.
-    if (this.#used) setImmediate(() => setImmediate(() => this.#endIdle()));
+    if (this.#used || transport.readableEnded) setImmediate(() => setImmediate(() => this.#endIdle()));
     else clock.after(limits.firstRequestMs, () => this.#endIdle());
   }
 
