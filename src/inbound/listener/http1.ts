@@ -52,6 +52,8 @@ export class Http1Connection implements Activity, Http1Owner {
   readonly #open = new Set<Http1Reply>();
   #closing = false;
   #draining = false;
+  /** A request has come. */
+  #used = false;
   /** The last answer is given while the client may still be writing. */
   #lingers = false;
   /** Monotonic milliseconds until which such a client, and one whose WebSocket was refused, may take to read why. */
@@ -104,6 +106,7 @@ export class Http1Connection implements Activity, Http1Owner {
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
+    this.#used = true;
     if (this.#lost) {
       request.resume();
       return;
@@ -229,17 +232,27 @@ export class Http1Connection implements Activity, Http1Owner {
   drain(): void {
     this.#closing = true;
     this.#draining = true;
-    if (this.#open.size === 0) this.#options.transport.end();
+    const { transport, arrivals } = this.#options;
+    const { clock, limits } = arrivals;
+    // A request that was sent before its client could know is answered: one that is here already, and the first one of who has just connected.
+    if (this.#used || transport.readableEnded) setImmediate(() => setImmediate(() => this.#endIdle()));
+    else clock.after(limits.firstRequestMs, () => this.#endIdle());
   }
 
   cut(): void {
     this.#arriving?.cut(stopping());
+    this.#endIdle();
   }
 
   sweep(now: number): void {
     const { link, transport, arrivals } = this.#options;
     const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
     if (over || (isUnread(transport) && isBroken(link.socket))) transport.destroy();
+  }
+
+  #endIdle(): void {
+    const { link, transport } = this.#options;
+    if (this.#open.size === 0 && link.activity === this) transport.end();
   }
 
   /**

@@ -35,6 +35,8 @@ export interface ListenerLimits {
   readonly lingerMs: number;
   /** A tunnel of which one direction has ended is closed when the other stays silent for this long. */
   readonly halfOpenMs: number;
+  /** When draining begins: how long a connection without any request may still bring one. */
+  readonly firstRequestMs: number;
   /** While draining, a tunnel without traffic for this long counts as idle. */
   readonly idleTunnelMs: number;
   /** How often deadlines, and connections that nobody reads, are looked at. */
@@ -60,6 +62,7 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   maxLingerBytes: 33_554_432,
   lingerMs: 2_000,
   halfOpenMs: 120_000,
+  firstRequestMs: 250,
   idleTunnelMs: 2_000,
   sweepMs: 250,
 };

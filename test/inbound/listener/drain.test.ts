@@ -22,6 +22,31 @@ t.test('draining refuses new connections, ends idle ones at once, and waits for 
   await t.rejects(rawClient(t, listener.port), { code: 'ECONNREFUSED' });
 });
 
+t.test('what was sent before its client could know of the drain is answered, as the last request of its connection', async (t) => {
+  const harness = await startListener(t, { limits: { firstRequestMs: 60_000 } });
+  const { listener } = harness;
+  const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  const [fresh, half, asksForTunnel, used] = await Promise.all([1, 2, 3, 4].map(() => rawClient(t, listener.port)));
+  const inside = watch(await tlsInside(t, harness, await openTunnel(t, listener.ambientPort)));
+  for (const client of [used, inside]) {
+    client?.socket.write(get);
+    await client?.until(/200 OK.*\r\n\r\n/s);
+  }
+  half?.socket.write(get.slice(0, 20));
+  while (listener.openConnections < 5) await new Promise(setImmediate);
+  used?.socket.write(get);
+  const drained = listener.drain(60_000);
+  for (let i = 0; i < 20; i++) await new Promise(setImmediate);
+  fresh?.socket.write(get);
+  half?.socket.write(get.slice(20));
+  asksForTunnel?.socket.write('CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n');
+  const texts = (await Promise.all([fresh?.closed, half?.closed, used?.closed, asksForTunnel?.closed])).map((closed) => closed?.text ?? '');
+  t.equal(await drained, true);
+  for (const text of texts.slice(0, 3)) t.match(text, /HTTP\/1\.1 200 OK\r\n(?:[^\r]+\r\n)*Connection: close\r\n/);
+  t.match(texts[3], /^HTTP\/1\.1 503 /);
+  await inside.closed;
+});
+
 t.test('draining lets running streams finish on both protocols and closes their connections then', async (t) => {
   const running: Arrival[] = [];
   const harness = await startListener(t, {
