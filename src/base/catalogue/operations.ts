@@ -78,7 +78,11 @@ export class OperationTable {
   readonly #unknownRequest: Operation;
   readonly #unknownPost: Operation;
 
-  constructor(given: readonly OperationRow[], bases: readonly string[], { ignoreCase, modelNames }: { readonly ignoreCase: boolean; readonly modelNames: ModelNames }) {
+  constructor(
+    given: readonly OperationRow[],
+    bases: readonly string[],
+    { ignoreCase, modelNames }: { readonly ignoreCase: boolean; readonly modelNames: ModelNames },
+  ) {
     this.#ignoreCase = ignoreCase;
     const own = { modelNames };
     this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });

@@ -67,10 +67,8 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
   return {
     id,
-    model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
     names: oneOf(row, 'names', NAME_RULES) ?? parent?.names ?? 'exact',
-    modelStored: row.flag('model_stored', parent?.modelStored ?? false),
-    modelsBeside: row.has('models_beside') ? row.texts('models_beside') : (parent?.modelsBeside ?? []),
+    ...readModelPlaces(row, parent),
     stream: readStreamPlace(row) ?? parent?.stream,
     ...readAmounts(row, parent),
     usage: readUsageRule(row) ?? parent?.usage,
@@ -82,6 +80,15 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     socket: readSocketRule(row, earlier) ?? parent?.socket,
     errorShape: oneOf(row, 'error_shape', ERROR_SHAPES) ?? parent?.errorShape ?? missing(row, 'error_shape', 'openai'),
     ...(versionHeader === undefined ? {} : { versionHeader }),
+  };
+}
+
+/** Where a call names its model. */
+function readModelPlaces(row: Row, parent: Dialect | undefined): Pick<Dialect, 'model' | 'modelStored' | 'modelsBeside'> {
+  return {
+    model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
+    modelStored: row.flag('model_stored', parent?.modelStored ?? false),
+    modelsBeside: row.has('models_beside') ? row.texts('models_beside') : (parent?.modelsBeside ?? []),
   };
 }
 

@@ -4,7 +4,7 @@ import { isReservedConnectorId } from './connector-id.ts';
 import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
 import { ERROR_SHAPES, oneOf } from './read-dialects.ts';
 import { type Problems, Row } from './row-reader.ts';
-import type { ModelNames, AuthScheme, Dialect, Provider } from './types.ts';
+import type { AuthScheme, Dialect, ModelNames, Provider } from './types.ts';
 
 const MEMBERS = [
   'id',
