@@ -20,8 +20,11 @@ const ANNOUNCED = 33_554_432;
 const HEADS = 64;
 /** Bodies in pieces, how many of them and of how many bytes; each byte is six on its way. */
 const PIECES = { bodies: 8, bytes: { tenth: 500_000, full: 2_000_000, long: 2_000_000 } };
-/** Resident memory beyond what was there before: some times the bytes, where objects of their own take more than a hundred times. */
-const PIECES_LIMIT_MB = 120;
+/**
+ * Resident memory beyond what was there before, what the collector has not come to yet included: for each byte some tens, where objects of their own take more than a
+ * hundred, and more the longer they are held.
+ */
+const PIECES_LIMIT_MB = 350;
 /** Calls under way, each with a body of so many megabytes. */
 const CALLS = { tenth: 20, full: 60, long: 60 };
 const BODY_MB = 4;
