@@ -62,7 +62,8 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, record: Execut
 
 function refusalHeaders(exchange: Exchange, { errorCode, retryAfterSeconds }: Refusal): readonly string[] {
   if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
-  if (errorCode === 'shutting_down') return [...JSON_TYPE, ...(ERROR_HEADERS[errorCode] ?? [])];
+  const ofCode = errorCode && ERROR_HEADERS[errorCode];
+  if (ofCode) return [...JSON_TYPE, ...ofCode];
   if (retryAfterSeconds === undefined || exchange.door !== 'direct') return JSON_TYPE;
   return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
 }
