@@ -74,8 +74,8 @@ export class EventReader {
   #model: string | undefined;
   #failed = false;
   #done = false;
-  #broken = 0;
-  #brokenFollowed = 0;
+  /** Broken texts, of those that matter and of those that are read only to follow the stream: that must not make it end otherwise. */
+  readonly #broken = { mattering: 0, followed: 0 };
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
   /** Set when the response may go on behind the stream. */
@@ -213,21 +213,13 @@ export class EventReader {
   /** Undefined when nothing in it matters, or it is none. */
   #valueOf(data: string, typeUnknown: boolean): unknown {
     if (this.#worthParsing(data, typeUnknown)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data));
-    return this.#seen === undefined || data === '' ? undefined : this.#followed(utf8Text(data));
+    return this.#seen === undefined || data === '' ? undefined : this.#parsed(utf8Text(data), 'followed');
   }
 
-  /** Broken texts are counted by themselves here, or a stream that is followed would end otherwise than one that is not. */
-  #followed(data: string): unknown {
-    if (this.#brokenFollowed >= MAX_BROKEN) return undefined;
+  #parsed(data: string, as: 'mattering' | 'followed' = 'mattering'): unknown {
+    if (this.#broken[as] >= MAX_BROKEN) return undefined;
     const value = parsed(data);
-    if (value === undefined) this.#brokenFollowed++;
-    return value;
-  }
-
-  #parsed(data: string): unknown {
-    if (this.#broken >= MAX_BROKEN) return undefined;
-    const value = parsed(data);
-    if (value === undefined) this.#broken++;
+    if (value === undefined) this.#broken[as]++;
     return value;
   }
 

@@ -2,7 +2,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
 import type { JsonPicker } from './json-picker.ts';
-import { firstOf } from './line-ends.ts';
+import { LineEnds } from './line-ends.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 import { TextPieces } from './text-pieces.ts';
@@ -92,21 +92,14 @@ export class LineTap implements StreamTap {
   #wholeLines(text: string, base: number): number {
     let at = this.#afterCr && text.charCodeAt(0) === 0x0a ? 1 : 0;
     if (text.length > 0) this.#afterCr = false;
-    // The next line ends at or behind `at`, each searched for again only when it was passed.
-    let lf = text.indexOf('\n', at);
-    let cr = text.indexOf('\r', at);
-    while (lf !== -1 || cr !== -1) {
-      const end = firstOf(lf, cr);
+    for (const lines = new LineEnds(text, at); lines.advance(); ) {
+      const { end, next } = lines;
       this.#beginLine(base + at);
       this.#endLine(text.slice(at, end));
-      at = end + 1;
-      if (end === cr) {
-        this.#afterCr = at === text.length;
-        if (lf === at) at++;
-        cr = text.indexOf('\r', at);
-      }
+      at = next;
+      // Its LF may come with the next chunk.
+      this.#afterCr = next === text.length && text.charCodeAt(next - 1) === 0x0d;
       if (this.#stops) break;
-      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
     }
     return at;
   }

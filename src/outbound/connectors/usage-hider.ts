@@ -1,7 +1,7 @@
 import { jsonMembers, type MemberRange } from '../../base/lib/json-members.ts';
 import { latin1 } from './answer-reader.ts';
 import { parsed } from './json-picker.ts';
-import { lineEnds } from './line-ends.ts';
+import { LineEnds } from './line-ends.ts';
 import { TextPieces } from './text-pieces.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
@@ -34,7 +34,8 @@ export class UsageHider {
     let at = this.#crKept !== undefined && text.charCodeAt(0) === LF ? 1 : 0;
     let out = this.#crKept === true ? text.slice(0, at) : '';
     this.#crKept = undefined;
-    for (const { end, next } of lineEnds(text, at)) {
+    for (const lines = new LineEnds(text, at); lines.advance(); ) {
+      const { end, next } = lines;
       const kept = this.#take(this.#line.take() + text.slice(at, end));
       if (kept !== undefined) out += kept + text.slice(end, next);
       if (next === text.length && text.charCodeAt(next - 1) === CR) this.#crKept = kept !== undefined;
