@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { waitedForCoreMs } from '../proof/process-state.ts';
@@ -8,6 +7,7 @@ import { type Child, eventually, launch, run } from '../support/child.ts';
 import { type GatewayProcess, gatewayEnvironment, MAIN, startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../support/openai-stream.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
+import { canConnect } from '../support/raw-clients.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { callSdk } from './sdk-calls.ts';
@@ -164,17 +164,6 @@ t.test('a command whose reader has gone ends without a word', async (t) => {
   const ended = await run(t, 'sh', ['-c', '"$0" "$1" help | true', process.execPath, MAIN]);
   t.match(ended, { code: 0, stderr: '' });
 });
-
-function canConnect(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
-}
 
 t.test('bad settings stop the start, every one of them named', async (t) => {
   const bad = { GW_PORT: 'seven', GW_MAX_BODY_BYTES: 'much', GW_UPSTREAM_IDLE_TIMEOUT: '-5s', GW_PROXY_NON_AI: 'perhaps' };

@@ -1,23 +1,13 @@
 // A signal that comes before all is there, and the one that a closed terminal sends.
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import t from 'tap';
 import { eventually, launch, run } from '../support/child.ts';
 import { gatewayEnvironment, MAIN, startGatewayProcess } from '../support/gateway-process.ts';
+import { canConnect } from '../support/raw-clients.ts';
 import { listenOnFreePort } from '../support/tls-upstream.ts';
 
 /** Sends the process a SIGTERM as soon as it listens for one. */
 const EARLY_SIGNAL = `data:text/javascript,process.on('newListener', (name) => name === 'SIGTERM' && setImmediate(() => process.kill(process.pid, name)))`;
-
-function canConnect(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
-}
 
 t.test('a SIGTERM that comes as soon as a port is open, or long before, ends the gateway in order', async (t) => {
   const probe = createServer();

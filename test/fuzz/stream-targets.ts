@@ -56,6 +56,9 @@ const JSON_TOKENS = [
   '"7"',
 ];
 
+/** Line ends, and the beginning of nearly every line. */
+const LINE_TOKENS = ['\n', '\r', '\r\n', '\n\n', 'data: '];
+
 /** Names that no two are equal, as a report without an end has them. */
 const MANY_NAMES = Array.from({ length: 500 }, (_, at) => `"n${at}":${at}`).join();
 
@@ -66,11 +69,7 @@ const eventStream: FuzzTarget = {
   headLines: 1,
   dictionary: [
     ...JSON_TOKENS,
-    '\n',
-    '\r',
-    '\r\n',
-    '\n\n',
-    'data: ',
+    ...LINE_TOKENS,
     'data:',
     'data',
     'event: ',
@@ -228,17 +227,7 @@ const usageHider: FuzzTarget = {
   name: 'usage-hider',
   inputs: MILLION,
   headLines: 0,
-  dictionary: [
-    ...JSON_TOKENS,
-    '\n',
-    '\r',
-    '\r\n',
-    '\n\n',
-    'data: ',
-    'data: {"choices":[],"usage":{}}\n\n',
-    ',"usage":null',
-    'data: [DONE]\n\n',
-  ],
+  dictionary: [...JSON_TOKENS, ...LINE_TOKENS, 'data: {"choices":[],"usage":{}}\n\n', ',"usage":null', 'data: [DONE]\n\n'],
   run(input) {
     const whole = shown([input]);
     must(whole.equals(shown(piecesOf(input))), 'what is left is the same however it is cut');

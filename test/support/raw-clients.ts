@@ -276,3 +276,15 @@ function take<T>(socket: Socket, find: (held: Buffer) => { value: T; used: numbe
     look();
   });
 }
+
+/** Whether anybody listens on a port of this machine. */
+export function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectTcp({ port, host: '127.0.0.1' });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
