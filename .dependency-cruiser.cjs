@@ -2,7 +2,7 @@
  * The rule of imports, generated from scripts/floors.json: an import goes down the floors, rooms on one floor do not know each other, nothing
  * goes round in a circle, pure rooms touch no I/O, adapters are picked in one place, and each package is imported from one room.
  */
-const { floors, pure, adapters, packages, testPackages } = require('./scripts/floors.json');
+const { floors, pure, strangers, adapters, packages, testPackages } = require('./scripts/floors.json');
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
@@ -62,6 +62,12 @@ module.exports = {
       'They take what they need as arguments.',
       { path: anyOf(pure.rooms) },
       { dependencyTypes: ['core'], pathNot: `^(node:)?(${pure.builtins.map(escaped).join('|')})$` },
+    ),
+    error(
+      'strangers',
+      'What several of these files need is a function in a room below.',
+      { path: anyOf(strangers) },
+      { path: anyOf(strangers) },
     ),
     error(
       'adapters-only-from-app',

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Catalogue } from '../base/catalogue/types.ts';
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import { folderError, inFolder } from '../base/lib/folder.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
@@ -118,9 +118,9 @@ function plain(node: YamlNode): unknown {
 }
 
 /** What a credential is checked against: a connector of the registry, and its hosts. */
-export function credentialContext(catalogue: Catalogue): CredentialBodyContext {
+export function credentialContext(catalogues: CurrentCatalogue): CredentialBodyContext {
   return {
-    keyedConnector: (text) => catalogue.provider(text)?.id,
-    coversHost: (connectorId, host) => canonicalHost(host) === host && catalogue.providerForHost(host)?.id === connectorId,
+    keyedConnector: (text) => catalogues.current().provider(text)?.id,
+    coversHost: (connectorId, host) => canonicalHost(host) === host && catalogues.current().providerForHost(host)?.id === connectorId,
   };
 }

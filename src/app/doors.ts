@@ -10,10 +10,10 @@ import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
-import { passOn } from '../pipeline/pass.ts';
-import { refuseLoop } from '../pipeline/refusals.ts';
-import type { RunResult } from '../pipeline/run.ts';
-import type { Pipeline } from '../pipeline/stage.ts';
+import type { RunResult } from '../pipeline/line/run.ts';
+import { refuseLoop } from '../pipeline/parts/refusal.ts';
+import type { Pipeline } from '../pipeline/parts/services.ts';
+import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
@@ -60,7 +60,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   }
   const ambient = head.trafficClass === 'ambient';
   const ownsPath = (path: string) => router.owns(path, ambient);
-  if (classifyOrigin(head, { catalogue: pipeline.catalogue, ownsPath }) !== 'transparent') void router.handle(arrival);
+  if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
 }
@@ -101,7 +101,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   pipeline.events.connected(host);
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
-    const dialFirst = pipeline.catalogue.providerForHost(host) === undefined;
+    const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;
     return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
   }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
@@ -131,7 +131,7 @@ async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): P
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
 function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tunnel, pipeline: Pipeline): Promise<unknown> | undefined {
   const named = canonicalHost(serverName);
-  if (named === undefined || named === request.authority.host || !pipeline.catalogue.providerForHost(named)) return undefined;
+  if (named === undefined || named === request.authority.host || !pipeline.catalogues.current().providerForHost(named)) return undefined;
   return denyServerName(connectHead(request, tunnel, pipeline), named, pipeline);
 }
 

@@ -2,6 +2,7 @@
  * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
  */
 import { join } from 'node:path';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
@@ -28,6 +29,8 @@ export interface Gateway {
   readonly port: number;
   readonly ambientPort: number;
   readonly adminToken: AdminToken;
+  /** What is replaced here counts from the next call on. */
+  readonly catalogues: CatalogueInForce;
   readonly bundle: { readonly bundle_id: string; readonly version: string };
   /** PEM of the root; undefined when interception is off. */
   readonly caFile: string | undefined;
@@ -61,12 +64,12 @@ async function open(
   const resources = await openResources(config, start, closers);
   let listener: Listener | undefined;
   const line = createLine(config, resources, () => listener?.openTunnels ?? 0);
-  await line.pipeline.shadow?.load('start');
+  await line.shadow?.load('start');
   start.signal?.throwIfAborted();
   const ports = await openPorts(config, line, resources, start.inherited);
   listener = ports;
   closers.push(() => ports.close());
-  if (config.policiesWatch) closers.push(followPolicies(resources, line.pipeline.shadow));
+  if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
   const { clock, log, store, clockWatch } = resources;
   const stopRetention = keepRetention(store, config.recordRetention, clock, clockWatch, log);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
@@ -89,6 +92,7 @@ async function open(
     port: ports.port,
     ambientPort: ports.ambientPort,
     adminToken: resources.adminToken,
+    catalogues: resources.catalogues,
     bundle: resources.policies.current(),
     caFile: resources.ca && join(config.caDir, 'root-ca.pem'),
     stop: () => {

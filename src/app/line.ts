@@ -2,11 +2,11 @@ import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } fro
 import type { Config } from '../base/config/config.ts';
 import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
-import { BufferBudget } from '../pipeline/buffer-budget.ts';
+import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
-import { LateRecords } from '../pipeline/late-records.ts';
-import type { Pipeline, PipelineSettings } from '../pipeline/stage.ts';
+import type { Pipeline, PipelineSettings } from '../pipeline/parts/services.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
+import { LateRecords } from '../services/late-records.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
@@ -23,14 +23,16 @@ import { gatewayRoutes, type RouteParts } from './routes.ts';
 export interface Line {
   readonly pipeline: Pipeline;
   readonly router: Router;
+  /** The second bundle; undefined when there is none. */
+  readonly shadow: ShadowPolicy | undefined;
 }
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogue, policies, workloads, budgets, deferred, store, discovery } = resources;
+  const { clock, log, catalogues, policies, workloads, budgets, deferred, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, openTunnels);
-  const health = new ConnectorHealth(catalogue);
+  const health = new ConnectorHealth(catalogues);
   const pinned = new PinnedHosts({ clock, log });
   const events = fanOut([
     executionLog(log),
@@ -49,7 +51,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     settings: settingsOf(config, resources),
     clock,
     log,
-    catalogue,
+    catalogues,
     policies,
     shadow,
     workloads,
@@ -59,7 +61,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     budgets,
     idempotency: resources.idempotency,
     store,
-    lateRecords: new LateRecords({ store, clock, budgets, events, log }),
+    intents: resources.intents,
+    lateRecords: new LateRecords({ store, clock, budgets, intents: resources.intents, events, log }),
     deferred,
     upstream: resources.upstream,
     buffers,
@@ -81,19 +84,19 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       connectors: () => health.list(),
       bundle: () => policies.current(),
     },
-    trust: { ca: resources.ca, providers: catalogue.providers, domains: catalogue.domains },
+    trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
     discovery,
   });
-  return { pipeline, router: routerOf(config, resources, routes, events) };
+  return { pipeline, shadow, router: routerOf(config, resources, routes, events) };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogue, workloads, deferred, discovery, clockWatch, retention } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
-    knownProvider: (id) => catalogue.provider(id) !== undefined,
+    knownProvider: (id) => catalogues.current().provider(id) !== undefined,
     openTunnels,
     bufferedBytes: () => buffers.used,
     discoveredDomains: () => discovery?.size ?? 0,
@@ -118,16 +121,16 @@ function routerOf(config: Config, { adminToken, log }: Resources, routes: readon
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogue, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogue);
+  const context = credentialContext(catalogues);
   return {
     budgets: {
       service: budgets,
       clock,
       defaultOrg: config.orgId ?? 'default',
-      canonicalProvider: (text) => canonicalConnectorId(catalogue, text),
+      canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
     },
     credentials: {
       ...context,
@@ -135,15 +138,16 @@ function moneyRoutes(
       reload: () => loadCredentialFiles(config.credentialsDir, credentials, context, log),
     },
     connectors: {
-      catalogue,
-      actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),
+      catalogues,
+      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
   };
 }
 
-function settingsOf(config: Config, { adminToken, catalogue }: Resources): PipelineSettings {
+function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
+  const catalogue = catalogues.current();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,

@@ -14,20 +14,20 @@ export async function openPorts(
   resources: Resources,
   inherited: InheritedSockets = {},
 ): Promise<Listener> {
-  const { ca, clock, log, catalogue, upstream, ownAddresses } = resources;
+  const { ca, clock, log, catalogues, upstream, ownAddresses } = resources;
   const ports = new Set<number>();
   const guard = {
     allowedOrigins: config.allowedOrigins,
     publicNames: config.publicNames,
     loopbackBind: isLoopbackHost(config.host),
     ports,
-    catalogue,
+    catalogues,
   };
   const doors = createDoors({
     pipeline,
     router,
     proxyEnabled: config.proxyEnabled,
-    rules: { proxyBypass: config.proxyBypass, proxyNonAi: config.proxyNonAi, catalogue, intercept: ca !== undefined },
+    rules: { proxyBypass: config.proxyBypass, proxyNonAi: config.proxyNonAi, catalogues, intercept: ca !== undefined },
     guard: () => guard,
   });
   const onBound = (places: readonly BoundPort[]): void => {

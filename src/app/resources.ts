@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogue.ts';
-import type { Catalogue } from '../base/catalogue/types.ts';
+import { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
@@ -37,7 +37,7 @@ export interface Resources extends Services {
   readonly retention: { readonly unremoved: number };
   /** Undefined when interception is off. */
   readonly ca: CertificateAuthority | undefined;
-  readonly catalogue: Catalogue;
+  readonly catalogues: CatalogueInForce;
   readonly upstream: Upstream;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
@@ -48,7 +48,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
-  const catalogue = loadCatalogue({ ...pricing, ...replacements.catalogue });
+  const catalogues = new CatalogueInForce(loadCatalogue({ ...pricing, ...replacements.catalogue }));
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
@@ -70,7 +70,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const services = await openServices(config, { clock, log, store, catalogue, box, clockWatch }, closers);
+  const services = await openServices(config, { clock, log, store, catalogues, box, clockWatch }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -83,8 +83,8 @@ export async function openResources(config: Config, replacements: Replacements, 
     headersTimeoutMs: config.upstreamHeadersTimeout,
     idleTimeoutMs: config.upstreamIdleTimeout,
     ownAddresses: () => ownAddresses,
-    isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
+    isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, clockWatch, retention, ca, catalogue, ...services, upstream, ownAddresses };
+  return { clock, log, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses };
 }

@@ -1,19 +1,18 @@
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
-import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { BudgetAlert } from '../base/model/budget-limit.ts';
-import { DeferredUsage } from '../pipeline/deferred-usage.ts';
-import { recoverIntents } from '../pipeline/intent.ts';
-import type { CallServices } from '../pipeline/stage.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
+import { DeferredUsage } from '../services/deferred-usage.ts';
 import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
+import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { MonthlyRequests } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
@@ -28,14 +27,23 @@ export interface Ground {
   readonly clock: Clock;
   readonly log: Logger;
   readonly store: Store;
-  readonly catalogue: Catalogue;
+  readonly catalogues: CurrentCatalogue;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
-export interface Services extends CallServices {
+export interface Services {
+  readonly policies: PolicyService;
+  readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
+  readonly monthlyRequests: MonthlyRequests;
+  readonly credentials: CredentialService;
+  readonly budgets: BudgetService;
+  readonly deferred: DeferredUsage;
+  readonly idempotency: IdempotencyService;
+  readonly intents: Intents;
   /** What every bundle of this gateway is compiled with. */
   readonly language: LanguageOptions;
   /** Called for each budget that reaches a threshold. */
@@ -46,9 +54,9 @@ export interface Services extends CallServices {
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, store, catalogue, box, clockWatch } = ground;
+  const { clock, log, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
-  const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogue, text) };
+  const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   await countAgain(store, log);
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
@@ -56,11 +64,13 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogue), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequests.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
-  await recoverIntents(store, clock, log);
+  // The embedded store is open in one process at a time.
+  const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
+  closers.push(() => intents.close());
   const budgetAlerts: Services['budgetAlerts'] = [];
   const alert = (reached: BudgetAlert) => {
     for (const listener of budgetAlerts) listener(reached);
@@ -68,7 +78,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const budgets = await BudgetService.open({ store, clock, alert, moments: clockWatch.moments });
   const deferred = await DeferredUsage.open({ store, clock, budgets, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
-  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogue }) : undefined;
+  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
@@ -83,6 +93,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     deferred,
     budgetAlerts,
     idempotency,
+    intents,
     discovery,
   };
 }

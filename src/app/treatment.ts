@@ -1,4 +1,4 @@
-import type { Catalogue } from '../base/catalogue/types.ts';
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 
 /**
@@ -8,14 +8,15 @@ import type { Config } from '../base/config/config.ts';
 export type Treatment = 'govern' | 'by-host' | 'inspect' | 'pass';
 
 export interface TreatmentRules extends Pick<Config, 'proxyBypass' | 'proxyNonAi'> {
-  readonly catalogue: Catalogue;
+  readonly catalogues: CurrentCatalogue;
   /** `GW_PROXY_MITM_ENABLED`; without it nothing is opened, and what is governed is decided by its host. */
   readonly intercept: boolean;
 }
 
 /** Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first. @param host canonical */
-export function treatmentOf(host: string, { catalogue, intercept, proxyBypass, proxyNonAi }: TreatmentRules): Treatment {
+export function treatmentOf(host: string, { catalogues, intercept, proxyBypass, proxyNonAi }: TreatmentRules): Treatment {
   if (proxyBypass.has(host)) return 'pass';
+  const catalogue = catalogues.current();
   if (catalogue.providerForHost(host) !== undefined || proxyNonAi === 'govern') return intercept ? 'govern' : 'by-host';
   if (proxyNonAi === 'govern-ai' && catalogue.domain(host) !== undefined) return 'by-host';
   return proxyNonAi === 'inspect' && intercept ? 'inspect' : 'pass';

@@ -1,35 +1,36 @@
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
-import { begin } from './begin.ts';
-import type { Exchange } from './exchange.ts';
-import { deny } from './refusals.ts';
-import { type RunResult, runExchange } from './run.ts';
+import { begin } from './line/begin.ts';
+import type { Call } from './line/call.ts';
+import { type RunResult, runCall } from './line/run.ts';
+import { deny } from './parts/refusal.ts';
+import type { Pipeline } from './parts/services.ts';
 import { serveSocket } from './socket/serve.ts';
-import type { Pipeline } from './stage.ts';
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */
 export function runProxied(arrival: Arrival, pipeline: Pipeline): Promise<RunResult> {
   const connectionType = arrival.head.door === 'origin' ? 'sdk_redirect' : 'connect_proxy';
-  const exchange = begin('proxied', arrival, connectionType, pipeline);
-  return arrival.reply.switchProtocols ? runHandshake(exchange, pipeline) : runExchange(exchange, pipeline);
+  const call = begin(arrival, { line: 'proxied', connectionType }, pipeline);
+  return arrival.reply.switchProtocols ? runHandshake(call, pipeline) : runCall(call, pipeline);
 }
 
 /** A request for a WebSocket, which begins when both sides have accepted it. */
-async function runHandshake(exchange: Exchange, pipeline: Pipeline): Promise<RunResult> {
-  const result = await runExchange(exchange, pipeline);
-  if (exchange.accepted) serveSocket(exchange, exchange.accepted, pipeline);
+async function runHandshake(call: Call, pipeline: Pipeline): Promise<RunResult> {
+  const result = await runCall(call, pipeline);
+  const accepted = call.parts.acceptance?.accepted;
+  if (accepted) serveSocket(call.parts, accepted, pipeline);
   return result;
 }
 
 /** `POST /v1/actions:execute`. */
 export function runDirect(arrival: Arrival, pipeline: Pipeline): Promise<RunResult> {
-  return runExchange(begin('direct', arrival, 'direct_api', pipeline), pipeline);
+  return runCall(begin(arrival, { line: 'direct', connectionType: 'direct_api' }, pipeline), pipeline);
 }
 
 /** A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3). */
 export function runTunnel(head: ArrivalHead, pipeline: Pipeline): Promise<RunResult> {
-  return runExchange(begin('tunnel', { head }, 'connect_proxy', pipeline), pipeline);
+  return runCall(begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline), pipeline);
 }
 
 /**
@@ -37,12 +38,11 @@ export function runTunnel(head: ArrivalHead, pipeline: Pipeline): Promise<RunRes
  * @param serverName folded (decision 3.17)
  */
 export function denyServerName(head: ArrivalHead, serverName: string, pipeline: Pipeline): Promise<RunResult> {
-  const exchange = begin('tunnel', { head: legible(head) }, 'connect_proxy', pipeline);
-  exchange.imposed = deny(
+  const imposed = deny(
     'sni_mismatch',
     `The ClientHello names ${serverName}, the CONNECT ${head.tunnel?.authority.host ?? head.rawTarget}.`,
   );
-  return runExchange(exchange, pipeline);
+  return runCall(begin({ head: legible(head) }, { line: 'tunnel', connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 
 /**
@@ -54,10 +54,9 @@ export function denyEgress(
   error: GatewayError,
   pipeline: Pipeline,
 ): Promise<RunResult> {
-  const door = from.reply ? 'proxied' : 'tunnel';
-  const exchange = begin(door, { head: legible(head), ...from }, 'connect_proxy', pipeline);
-  exchange.imposed = { ...deny('egress_denied', error.message, error.status), errorCode: 'egress_denied' };
-  return runExchange(exchange, pipeline);
+  const line = from.reply ? 'proxied' : 'tunnel';
+  const imposed = { ...deny('egress_denied', error.message, error.status), errorCode: 'egress_denied' } as const;
+  return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 
 /** A CONNECT that passes is not asked who sent it, so its identity may be malformed. It must be left out then, or the denial had no record. */

@@ -1,5 +1,5 @@
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
-import type { Catalogue } from '../base/catalogue/types.ts';
 import type { GatewayEvents } from '../base/events/execution-event.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 
@@ -16,11 +16,11 @@ export interface ConnectorError {
  * as it should takes the error away.
  */
 export class ConnectorHealth {
-  readonly #catalogue: Catalogue;
+  readonly #catalogues: CurrentCatalogue;
   readonly #errors = new Map<string, ConnectorError>();
 
-  constructor(catalogue: Catalogue) {
-    this.#catalogue = catalogue;
+  constructor(catalogues: CurrentCatalogue) {
+    this.#catalogues = catalogues;
   }
 
   /** Feeds this from the recorded requests. */
@@ -39,7 +39,7 @@ export class ConnectorHealth {
   }
 
   list(): readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[] {
-    const all = [...this.#catalogue.providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
+    const all = [...this.#catalogues.current().providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
     return all.map(({ id, version }) => ({ id, version, healthy: !this.#errors.has(id) }));
   }
 }

@@ -1,4 +1,4 @@
-import type { Catalogue } from '../base/catalogue/types.ts';
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { GatewayEvents } from '../base/events/execution-event.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -55,7 +55,7 @@ export interface DiscoveryOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly catalogue: Catalogue;
+  readonly catalogues: CurrentCatalogue;
   /** Default 5,000. */
   readonly maxDomains?: number;
 }
@@ -166,7 +166,7 @@ export class Discovery {
   }
 
   #shown(entry: Entry): DiscoveredDomain {
-    const { catalogue } = this.#options;
+    const catalogue = this.#options.catalogues.current();
     const provider = catalogue.providerForHost(entry.domain);
     const label = catalogue.domain(entry.domain);
     return {

@@ -5,6 +5,13 @@ import type { Effect, Store } from '../storage/contract/store.ts';
 const SPACE = 'org_month';
 const KEPT_MONTHS = 3;
 
+/** A request that counts, for which nothing is stored yet. */
+export interface CountedRequest {
+  readonly month: string;
+  /** The org, as its counter names it. */
+  readonly key: string;
+}
+
 /** The plan of an org when no control plane sets it. */
 export interface MonthlyPlan {
   /** Requests per org and UTC calendar month; undefined: no limit, and nothing is counted. */
@@ -41,17 +48,29 @@ export class MonthlyRequests {
     return service;
   }
 
-  /** Counts one request of an org: what is to be committed with its record, or `over` when the limit is reached and overage is off. */
-  count(orgId: string): readonly Effect[] | 'over' {
+  /** Counts one request of an org; `over` when the limit is reached and overage is off, undefined when there is none. */
+  count(orgId: string): CountedRequest | 'over' | undefined {
     const { limit, overage } = this.#plan;
-    if (limit === undefined) return [];
+    if (limit === undefined) return undefined;
     const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);
     const key = encodeURIComponent(orgId);
     const before = counts.get(key) ?? 0;
     if (before >= limit && !overage) return 'over';
     counts.set(key, before + 1);
-    return [{ op: 'add', space: SPACE, key: `${month}|${key}`, amounts: { requests: 1n } }];
+    return { month, key };
+  }
+
+  /** What is to be committed with the record of a counted request. */
+  effect({ month, key }: CountedRequest): Effect {
+    return { op: 'add', space: SPACE, key: `${month}|${key}`, amounts: { requests: 1n } };
+  }
+
+  /** A counted request has left no record. */
+  uncount({ month, key }: CountedRequest): void {
+    const counts = this.#months.get(month);
+    const count = counts?.get(key);
+    if (counts && count !== undefined) counts.set(key, count - 1);
   }
 
   #countsOf(month: string): Map<string, number> {

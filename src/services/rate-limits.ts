@@ -26,6 +26,12 @@ export interface RateRefusal {
   readonly retryAfterSeconds: number;
 }
 
+/** Who takes tokens. */
+interface Caller {
+  readonly orgId: string;
+  readonly workloadId: string;
+}
+
 const SPACE = 'rate_limit';
 const CONFIG = 'config';
 const MINUTE_MS = 60_000;
@@ -81,26 +87,26 @@ export class RateLimitService {
   keys(): readonly string[] {
     const now = this.#clock.monotonic();
     const active = [...this.#workloads].filter(([, bucket]) => tokensAt(bucket, this.#shape, now) < this.#shape.capacity);
-    return active.map(([key]) => key).sort();
+    return [...new Set(active.map(([key]) => key.slice(key.indexOf('\n') + 1)))].sort();
   }
 
   /** True when the rule's bucket has no token for this workload. Takes none. */
-  exhausted(workloadId: string, rule: RuleLimit): boolean {
-    const bucket = this.#rules.get(ruleKey(workloadId, rule));
+  exhausted(orgId: string, workloadId: string, rule: RuleLimit): boolean {
+    const bucket = this.#rules.get(ruleKey(orgId, workloadId, rule));
     return tokensAt(bucket, ruleShape(rule), this.#clock.monotonic()) < 1;
   }
 
   /** Until all of these rules have a token again; undefined when all of them have one. */
-  refusalBy(workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
-    return this.#refusal(workloadId, rules, 0, this.#clock.monotonic());
+  refusalBy(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    return this.#refusal({ orgId, workloadId }, rules, 0, this.#clock.monotonic());
   }
 
-  #refusal(workloadId: string, rules: readonly RuleLimit[], ownWait: number, now: number): RateRefusal | undefined {
+  #refusal({ orgId, workloadId }: Caller, rules: readonly RuleLimit[], ownWait: number, now: number): RateRefusal | undefined {
     let wait = ownWait;
     let inTheWay: RuleLimit | undefined;
     for (const rule of rules) {
       const shape = ruleShape(rule);
-      const needed = waitForOne(tokensAt(this.#rules.get(ruleKey(workloadId, rule)), shape, now), shape);
+      const needed = waitForOne(tokensAt(this.#rules.get(ruleKey(orgId, workloadId, rule)), shape, now), shape);
       if (needed <= wait) continue;
       wait = needed;
       inTheWay = rule;
@@ -114,14 +120,14 @@ export class RateLimitService {
    * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes none (policy.md, "Merging effects").
    * @returns what stands in the way longest, or undefined
    */
-  take(workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+  take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const now = this.#clock.monotonic();
-    const own = tokensAt(this.#workloads.get(workloadId), this.#shape, now);
-    const refusal = this.#refusal(workloadId, rules, waitForOne(own, this.#shape), now);
+    const own = tokensAt(this.#workloads.get(ownKey(orgId, workloadId)), this.#shape, now);
+    const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, this.#shape), now);
     if (refusal) return refusal;
-    spend(this.#workloads, workloadId, own - 1, now);
+    spend(this.#workloads, ownKey(orgId, workloadId), own - 1, now);
     for (const rule of rules) {
-      const key = ruleKey(workloadId, rule);
+      const key = ruleKey(orgId, workloadId, rule);
       spend(this.#rules, key, tokensAt(this.#rules.get(key), ruleShape(rule), now) - 1, now);
     }
     if (this.#rules.size > this.#sweepAt) this.#sweep(now);
@@ -129,10 +135,10 @@ export class RateLimitService {
   }
 
   /** Gives back what {@link take} took for a call that was refused all the same. */
-  giveBack(workloadId: string, rules: readonly RuleLimit[]): void {
+  giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void {
     const now = this.#clock.monotonic();
-    refill(this.#workloads.get(workloadId), this.#shape, now);
-    for (const rule of rules) refill(this.#rules.get(ruleKey(workloadId, rule)), ruleShape(rule), now);
+    refill(this.#workloads.get(ownKey(orgId, workloadId)), this.#shape, now);
+    for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);
   }
 
   /** A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are in use. */
@@ -158,8 +164,13 @@ function refill(bucket: Bucket | undefined, shape: BucketShape, now: number): vo
   bucket.at = now;
 }
 
-function ruleKey(workloadId: string, rule: RuleLimit): string {
-  return `${rule.layer}\n${rule.rule_id}\n${workloadId}`;
+/** Ids hold no line ends (decision 4.7). */
+function ownKey(orgId: string, workloadId: string): string {
+  return `${orgId}\n${workloadId}`;
+}
+
+function ruleKey(orgId: string, workloadId: string, rule: RuleLimit): string {
+  return `${rule.layer}\n${rule.rule_id}\n${ownKey(orgId, workloadId)}`;
 }
 
 function ruleShape(rule: RuleLimit): BucketShape {

@@ -12,6 +12,7 @@ const WORKLOADS = 'workload';
 const TOKENS = 'workload_token';
 const DEFAULTS = 'org_defaults';
 const SEEDED = 'seeded';
+const ANY_ORG = '*';
 
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
@@ -25,7 +26,8 @@ export class WorkloadService {
   readonly #tokens = new Map<string, string>();
   /** The other way round. */
   readonly #holders = new Map<string, string>();
-  #defaultWorkload = DEFAULT_WORKLOAD_ID;
+  /** By org; `*` stands for all that have none of their own. */
+  readonly #defaults = new Map<string, string>();
 
   private constructor(store: Store) {
     this.#store = store;
@@ -37,8 +39,7 @@ export class WorkloadService {
     if ((await store.get(SEEDED, WORKLOADS)) === undefined) await service.#seed();
     for (const { key, value } of await store.list(WORKLOADS)) service.#workloads.set(key, value as Workload);
     for (const { key, value } of await store.list(TOKENS)) if (typeof value === 'string') service.#setToken(key, value);
-    const defaults = await store.get(DEFAULTS, '*');
-    if (isDefaults(defaults)) service.#defaultWorkload = defaults.workload_id;
+    for (const { key, value } of await store.list(DEFAULTS)) if (isDefaults(value)) service.#defaults.set(key, value.workload_id);
     return service;
   }
 
@@ -46,18 +47,20 @@ export class WorkloadService {
     const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
     await this.#store.commit(undefined, [
       { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
-      { op: 'put', space: DEFAULTS, key: '*', value: { workload_id: DEFAULT_WORKLOAD_ID } },
+      { op: 'put', space: DEFAULTS, key: ANY_ORG, value: { workload_id: DEFAULT_WORKLOAD_ID } },
       { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
     ]);
   }
 
   /** The workload of proxied traffic that names none. */
-  get defaultWorkloadId(): string {
-    return this.#defaultWorkload;
+  defaultWorkloadId(orgId: string): string {
+    return this.#defaults.get(orgId) ?? this.#defaults.get(ANY_ORG) ?? DEFAULT_WORKLOAD_ID;
   }
 
-  get(workloadId: string): Workload | undefined {
-    return this.#workloads.get(workloadId);
+  /** A workload that this org may use; undefined when there is none. */
+  get(orgId: string, workloadId: string): Workload | undefined {
+    const found = this.#workloads.get(workloadId);
+    return found?.org_id === undefined || found.org_id === orgId ? found : undefined;
   }
 
   /** True when some workload belongs to this org alone. */

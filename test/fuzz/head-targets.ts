@@ -183,7 +183,7 @@ const OPEN_DOOR = {
   publicNames: new Set(['gw.example']),
   loopbackBind: true,
   ports: new Set([7080, 7081]),
-  catalogue,
+  catalogues: { current: () => catalogue },
 };
 const DOORS = ['connect', 'absolute', 'origin'] as const;
 const TRUSTED = IpSet.parse(['127.0.0.0/8', '::1/128']);

@@ -7,9 +7,9 @@ import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
-import { DeferredUsage } from '../../src/pipeline/deferred-usage.ts';
-import type { Exchange } from '../../src/pipeline/exchange.ts';
+import { estimatedMetering } from '../../src/record/metering.ts';
 import { BudgetService } from '../../src/services/budgets.ts';
+import { DeferredUsage } from '../../src/services/deferred-usage.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { backgroundUpstream } from '../support/background-upstream.ts';
@@ -461,15 +461,14 @@ async function service(t: Test) {
     decision: 'allow',
     created_at: day,
   } as ExecutionRecord;
-  const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined };
+  const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined } as const;
   const begin = (id: string) => {
     const reservation = budgets.hold(spender, 1_000n);
     const now = clock.now();
-    const estimate = { tokensIn: 0, tokensOutMax: 1 };
-    const exchange = { host: 'api.openai.com', createdAt: now, completedAt: now, price, reservation, estimate } as Exchange;
-    const call = deferred.begin(exchange, id);
+    const call = deferred.begin('api.openai.com', id, now);
     if (call === undefined) throw new Error('a new response');
-    return { exchange, call, reservation };
+    const assumed = estimatedMetering({ tokensIn: 0, tokensOutMax: 1, pico: reservation.pico, price, model: undefined });
+    return { deferral: { call, price, assumed, completedAt: now }, call, reservation };
   };
   return { clock, store, deferred, settled, record, begin };
 }
@@ -477,8 +476,8 @@ async function service(t: Test) {
 t.test('no more than ten thousand are waited for: the oldest is charged what was set aside', async (t) => {
   const { clock, store, deferred, settled, record, begin } = await service(t);
   for (let n = 0; n <= 10_000; n++) {
-    const { exchange, call, reservation } = begin(`resp_${n}`);
-    if (n === 0) await store.commit(undefined, [deferred.effect(exchange, record, call)]);
+    const { deferral, call, reservation } = begin(`resp_${n}`);
+    if (n === 0) await store.commit(undefined, [deferred.effect(record, deferral)]);
     deferred.hold(call, reservation, clock.now());
   }
   while (settled.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -488,7 +487,7 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
 
   // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.
   const last = begin('last');
-  await store.commit(undefined, [deferred.effect(last.exchange, { ...record, record_id: 'last' }, last.call)]);
+  await store.commit(undefined, [deferred.effect({ ...record, record_id: 'last' }, last.deferral)]);
   deferred.hold(last.call, last.reservation, clock.now());
   clock.set(clock.now() + DAY + 1);
   await deferred.sweep();
@@ -501,8 +500,8 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
 t.test('two calls that are answered with one response: it is charged once, whatever comes first', async (t) => {
   const { clock, store, deferred, settled, record, begin } = await service(t);
   const two = [begin('resp'), begin('resp')];
-  for (const { exchange, call, reservation } of two) {
-    await store.commit(undefined, [deferred.effect(exchange, record, call)]);
+  for (const { deferral, call, reservation } of two) {
+    await store.commit(undefined, [deferred.effect(record, deferral)]);
     deferred.hold(call, reservation, clock.now());
     await deferred.end({ host: 'api.openai.com', responseId: 'resp', usage: { tokens_in: 1, tokens_out: 1 }, model: undefined });
   }

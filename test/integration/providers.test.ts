@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 
@@ -168,8 +169,8 @@ t.test('a call whose body was not parsed does not become an AI call', async (t) 
   t.equal(upstream.requests.length, 0);
 });
 
-t.test('a provider that speaks the OpenAI format is one row', async (t) => {
-  const row = `
+/** A provider that is not shipped. */
+const ACME = `
   - id: acme
     aliases: [acme-ai]
     kind: openai_compatible
@@ -179,10 +180,15 @@ t.test('a provider that speaks the OpenAI format is one row', async (t) => {
     auth: [{ header: authorization, format: 'Bearer {key}' }]
     use: [compatible]
 `;
-  const providers = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8') + row;
+
+function withAcme(): string {
+  return readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8') + ACME;
+}
+
+t.test('a provider that speaks the OpenAI format is one row', async (t) => {
   const { through, execute, recordOf, gw, upstream } = await startGoverned(t, {
     bundle: ALLOW_ALL,
-    catalogue: { sources: { providers } },
+    catalogue: { sources: { providers: withAcme() } },
     env: { GW_METER_INJECT_USAGE: 'true' },
   });
   const want = { connector_id: 'acme', provider: 'acme', action_type: 'ai.infer', metering: { tokens_in: 11, tokens_out: 7 } };
@@ -192,4 +198,20 @@ t.test('a provider that speaks the OpenAI format is one row', async (t) => {
   t.equal(direct.status, 200);
   t.match(upstream.requests.at(-1), { url: '/llm/v1/chat/completions', headers: { authorization: 'Bearer sk-caller' } });
   t.match(await gw.record(String(direct.body['record_id'])), want);
+});
+
+t.test('a catalogue that is replaced counts from the next call on, on every door', async (t) => {
+  const { send, through, recordOf, gw, upstream } = await startGoverned(t, { bundle: ALLOW_ALL });
+  const path = '/proxy/acme/llm/v1/chat/completions';
+  const connectors = async () => (await gw.admin('GET', '/v1/admin/connectors')).text;
+  await send(chat([], path));
+  t.equal(upstream.requests.length, 0, 'nobody knows it yet');
+  t.notMatch(await connectors(), 'acme');
+  t.notMatch((await gw.admin('GET', '/proxy.pac')).text, 'www.example.com');
+  gw.gateway.catalogues.replace(loadCatalogue({ sources: { providers: withAcme() } }));
+  const want = { connector_id: 'acme', action_type: 'ai.infer', metering: { tokens_in: 11, tokens_out: 7 } };
+  t.match(await recordOf(await send(chat([], path))), want);
+  t.match(await recordOf(await through('www.example.com:443', chat([], '/llm/v1/chat/completions'))), want, 'its CONNECT is intercepted');
+  t.match(await connectors(), 'acme');
+  t.match((await gw.admin('GET', '/proxy.pac')).text, 'www.example.com');
 });

@@ -8,7 +8,6 @@ import { LATER_SETTINGS } from '../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../src/base/config/settings.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { compilePolicy } from '../../src/decide/policy/compile.ts';
-import { STAGES } from '../../src/pipeline/stages.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 
 const root = packageRoot();
@@ -69,16 +68,6 @@ t.test('every npm script that a document names exists', async (t) => {
     matches(text, /\bnpm run ([\w:-]+)/g).flatMap((name) => (name in scripts ? [] : [`${file}: ${name}`])),
   );
   t.strictSame(unknown, []);
-});
-
-t.test('every stage of the line stands in ARCHITECTURE.md', async (t) => {
-  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
-  const names = new Set(Object.values(STAGES).flatMap((stages) => stages.map(({ name }) => name)));
-  t.ok(names.size > 20);
-  t.strictSame(
-    [...names].filter((name) => !new RegExp(`\\b${name}\\b`).test(text)),
-    [],
-  );
 });
 
 t.test('every bundle that a document shows compiles', async (t) => {

@@ -23,6 +23,7 @@ t.test('a page that somebody changed by hand, or that is missing, is found and w
   mkdirSync(join(copy, 'docs'));
   cpSync(join(root, 'scripts', 'reference.mjs'), join(copy, 'scripts', 'reference.mjs'));
   cpSync(join(root, 'docs', 'reference'), join(copy, 'docs', 'reference'), { recursive: true });
+  cpSync(join(root, 'ARCHITECTURE.md'), join(copy, 'ARCHITECTURE.md'));
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   const page = join(copy, 'docs', 'reference', 'settings.md');
   const before = readFileSync(page, 'utf8');
@@ -31,6 +32,12 @@ t.test('a page that somebody changed by hand, or that is missing, is found and w
   t.match(readFileSync(page, 'utf8'), '`8080`', 'a check writes nothing');
   t.match(reference(copy), { status: 0, output: 'wrote docs/reference/settings.md\n' });
   t.equal(readFileSync(page, 'utf8'), before);
+  const architecture = join(copy, 'ARCHITECTURE.md');
+  const table = readFileSync(architecture, 'utf8');
+  writeFileSync(architecture, table.replace('| decide |', '| judge |'));
+  t.match(reference(copy, '--check'), { status: 1, output: /ARCHITECTURE\.md is not what the tables say/ });
+  t.match(reference(copy), { status: 0 });
+  t.equal(readFileSync(architecture, 'utf8'), table);
   writeFileSync(join(copy, 'docs', 'reference', 'by-hand.md'), '');
   t.match(reference(copy, '--check'), { status: 1, output: /by-hand\.md is not a generated page/ });
 });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
-import { BufferBudget, type BufferHold } from '../../src/pipeline/buffer-budget.ts';
+import { BufferBudget, type BufferHold } from '../../src/pipeline/body/buffer-budget.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 
 const refusal = (take: () => void): string | undefined => {

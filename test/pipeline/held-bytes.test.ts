@@ -1,8 +1,8 @@
 import t from 'tap';
-import { AnswerCopy } from '../../src/pipeline/answer-copy.ts';
-import { BufferBudget } from '../../src/pipeline/buffer-budget.ts';
-import { HeldBytes } from '../../src/pipeline/held-bytes.ts';
-import { StreamEnd } from '../../src/pipeline/stream-end.ts';
+import { HeldBytes } from '../../src/pipeline/answer/held-bytes.ts';
+import { StreamEnd } from '../../src/pipeline/answer/stream-end.ts';
+import { BufferBudget } from '../../src/pipeline/body/buffer-budget.ts';
+import { AnswerCopy } from '../../src/pipeline/parts/answer-copy.ts';
 import { bytesInUse } from '../support/bytes-in-use.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 

@@ -28,7 +28,13 @@ function committing(store: Store, commit: Store['commit']): Store {
 }
 
 function open(store: Store, clock: FakeClock, maxDomains?: number): Promise<Discovery> {
-  return Discovery.open({ store, clock, log: silentLogger, catalogue, ...(maxDomains === undefined ? {} : { maxDomains }) });
+  return Discovery.open({
+    store,
+    clock,
+    log: silentLogger,
+    catalogues: { current: () => catalogue },
+    ...(maxDomains === undefined ? {} : { maxDomains }),
+  });
 }
 
 t.test('a domain is counted, labelled and told apart by its connector', async (t) => {

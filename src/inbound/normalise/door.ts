@@ -1,3 +1,4 @@
+import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
@@ -34,7 +35,7 @@ export interface OriginGuard {
   readonly loopbackBind: boolean;
   /** The gateway's own ports. */
   readonly ports: ReadonlySet<number>;
-  readonly catalogue: Catalogue;
+  readonly catalogues: CurrentCatalogue;
 }
 
 /**
@@ -53,7 +54,10 @@ export function guardOrigin(head: ArrivalHead, guard: OriginGuard): GatewayError
   }
   if (!guard.loopbackBind) return undefined;
   const host = hostOf(head);
-  if (host !== undefined && (isLoopbackHost(host) || guard.publicNames.has(host) || guard.catalogue.providerForHost(host) !== undefined)) {
+  if (
+    host !== undefined &&
+    (isLoopbackHost(host) || guard.publicNames.has(host) || guard.catalogues.current().providerForHost(host) !== undefined)
+  ) {
     return undefined;
   }
   return new GatewayError('misdirected_request', 'Host is not a name of this gateway; list it in GW_PUBLIC_NAMES if it is.');

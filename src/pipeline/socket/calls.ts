@@ -7,22 +7,26 @@ import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
 import { endsHere } from '../../outbound/connectors/seen-usage.ts';
 import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connectors/socket-events.ts';
-import { beginSocketCall } from '../begin.ts';
-import type { CapReached } from '../cap-reached.ts';
-import type { Exchange } from '../exchange.ts';
-import { type FollowedStream, followStream } from '../followed-stream.ts';
-import { intendAnswer } from '../intent.ts';
-import { closeExchange, type RunResult, walkLine } from '../run.ts';
-import { errorShape } from '../send.ts';
-import { ANSWERED, type Pipeline } from '../stage.ts';
-import { stopMembers, stopText } from '../stop-event.ts';
-import { takeSeen, takeUnreported } from '../unreported-usage.ts';
-import { SocketAnswer } from './socket-answer.ts';
+import { type FollowedCall, type FollowedStream, followStream } from '../answer/followed-stream.ts';
+import { intendAnswer } from '../answer/intent.ts';
+import { errorShape } from '../answer/send.ts';
+import { stopMembers, stopText } from '../answer/stop-event.ts';
+import { orSeen, orUnreported } from '../answer/used.ts';
+import { beginSocketCall } from '../line/begin.ts';
+import type { Call } from '../line/call.ts';
+import { closeCall, type RunResult, walkLine } from '../line/run.ts';
+import type { CapReached } from '../parts/cap-reached.ts';
+import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { SocketAnswer } from '../parts/socket-answer.ts';
+import { ANSWERED } from '../parts/stage.ts';
 import { UnconfirmedSettings } from './unconfirmed-settings.ts';
 
 /** One call on the socket, from its judgement to its record. */
 export interface OpenCall {
-  readonly exchange: Exchange;
+  readonly call: Call;
+  /** The client's event as it is sent, where that is another one by now. */
+  readonly sendBytes: Uint8Array | undefined;
   readonly answer: SocketAnswer;
   /** The client's names for it, when it gave any. */
   readonly eventId: string | undefined;
@@ -49,7 +53,7 @@ const MAX_SETTINGS = 1_048_576;
 
 /** Judges the calls of one metered WebSocket, finds the events that belong to them, and leaves a record of each. */
 export class SocketCalls {
-  readonly #opened: Exchange;
+  readonly #opened: OpenedSocket;
   readonly #pipeline: Pipeline;
   readonly #rule: SocketRule;
   readonly #operation: Operation;
@@ -63,13 +67,13 @@ export class SocketCalls {
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
-  constructor(opened: Exchange, pipeline: Pipeline, rule: SocketRule, operation: Operation) {
+  constructor(opened: OpenedSocket, pipeline: Pipeline, rule: SocketRule, operation: Operation) {
     this.#opened = opened;
     this.#pipeline = pipeline;
     this.#rule = rule;
     this.#unconfirmed = new UnconfirmedSettings(pipeline.buffers, MAX_SETTINGS);
     this.#operation = operation;
-    this.#model = opened.sendModel;
+    this.#model = opened.route.model;
   }
 
   get size(): number {
@@ -115,10 +119,10 @@ export class SocketCalls {
     }
     const judged = await this.#judge(own ?? this.#paramsOf(this.#unconfirmed.over(this.#settings), said), call);
     if (!judged.allowed) return judged;
-    this.#asked.push(judged);
-    if (named !== event) judged.exchange.sendBytes ??= Buffer.from(named.text);
-    if (!this.#hasSession) this.#model = judged.exchange.sendModel ?? this.#model;
-    return judged;
+    const asked = named === event ? judged : { ...judged, sendBytes: judged.sendBytes ?? Buffer.from(named.text) };
+    this.#asked.push(asked);
+    if (!this.#hasSession) this.#model = asked.call.parts.route?.model ?? this.#model;
+    return asked;
   }
 
   /** The event under a name, where errors tell which event they are about: formats with other events than calls do. */
@@ -199,7 +203,8 @@ export class SocketCalls {
   }
 
   #intended(call: OpenCall): OpenCall | Promise<OpenCall> {
-    return (call.allowed && intendAnswer(call.exchange, this.#pipeline)?.then(() => call)) || call;
+    const intended = call.allowed ? judgedCall(call.call) : undefined;
+    return (intended && intendAnswer(intended, this.#pipeline.settings)?.then(() => call)) || call;
   }
 
   /** What the server reports of a model beside the calls is a call that is over. */
@@ -219,21 +224,23 @@ export class SocketCalls {
 
   /** Records a call that is over, with what it used. */
   finish(call: OpenCall, end: Pick<ServerEvent, 'usage' | 'model' | 'outcome'>): Promise<RunResult> {
-    const { exchange, answer } = call;
-    exchange.usage = end.usage;
-    exchange.answeredModel = end.model;
+    const { answer } = call;
     answer.streamOutcome = answer.stopped ? 'aborted' : end.outcome;
     call.followed?.seen.report(end.usage);
-    return this.close(call);
+    return this.close(call, { usage: end.usage, approximated: false, model: end.model });
   }
 
   /** Ends the call, whatever became of it. */
-  close(call: OpenCall): Promise<RunResult> {
-    takeSeen(call.exchange, call.followed?.seen);
-    takeUnreported(call.exchange, call.followed?.seen);
-    for (const [id, other] of this.#begun) if (other === call) this.#begun.delete(id);
-    this.#pipeline.buffers.give(call.held);
-    return closeExchange(call.exchange, this.#pipeline, call.failure);
+  close(open: OpenCall, reported: Used = NOTHING_USED): Promise<RunResult> {
+    const { call, answer } = open;
+    const seen = open.followed?.seen;
+    const judged = judgedCall(call);
+    const used = orSeen(reported, seen, answer);
+    const isAnswered = judged !== undefined && call.parts.onSocket !== undefined;
+    call.take({ used: isAnswered ? orUnreported(used, { ...judged, deferring: false }, answer, seen) : used }, ['used']);
+    for (const [id, other] of this.#begun) if (other === open) this.#begun.delete(id);
+    this.#pipeline.buffers.give(open.held);
+    return closeCall(call, this.#pipeline, open.failure);
   }
 
   /** The socket is gone: every call that is not over ends as aborted (decision 6.4). */
@@ -260,17 +267,17 @@ export class SocketCalls {
   }
 
   /** The event that tells the client that a call was ended at its cap. */
-  toldStopped({ exchange, eventId, lane }: OpenCall, record: ExecutionRecord, reached: CapReached): Buffer {
+  toldStopped({ call, eventId, lane }: OpenCall, record: ExecutionRecord, reached: CapReached): Buffer {
     const text = stopText(reached);
-    const body = { ...refusalBody(errorShape(exchange), text), ...stopMembers(record) };
+    const body = { ...refusalBody(errorShape(call.parts), text), ...stopMembers(record) };
     return Buffer.from(errorEvent(body, text.status, aboutCall(eventId, lane)));
   }
 
   /** The event that tells the client of a refusal. */
-  told({ exchange, eventId, lane }: OpenCall, result: RunResult): Buffer {
+  told({ call, eventId, lane }: OpenCall, result: RunResult): Buffer {
     const about = aboutCall(eventId, lane);
     if (result.kind === 'recorded' && result.refusal) {
-      const body = proxiedRefusal(result.record, result.refusal, errorShape(exchange), refusalBody);
+      const body = proxiedRefusal(result.record, result.refusal, errorShape(call.parts), refusalBody);
       return Buffer.from(errorEvent(body as Readonly<Record<string, unknown>>, result.refusal.status, about));
     }
     const error = result.kind === 'failed' ? result.error : new GatewayError('internal', 'The gateway could not complete this call.');
@@ -291,7 +298,7 @@ export class SocketCalls {
   #began(call: OpenCall, event: ServerEvent): OpenCall {
     call.answer.headLatencyMs = this.#pipeline.clock.monotonic() - call.startedAt;
     // Also of a call that is refused at its beginning the provider may report what it used.
-    call.exchange.delivery = call.answer;
+    call.call.take({ onSocket: { answer: call.answer } }, ['onSocket']);
     this.#begun.set(keyOf(event), call);
     return call;
   }
@@ -309,16 +316,17 @@ export class SocketCalls {
     const full = room
       ? undefined
       : new GatewayError('overloaded', 'Too many calls of this WebSocket are under way; try again in a moment.');
-    const call = { opened: this.#opened, operation, body: full ?? body, event, settingsOnly };
-    const exchange = beginSocketCall(call, this.#pipeline);
-    const end = await walkLine(exchange, this.#pipeline);
+    const call = beginSocketCall({ opened: this.#opened, operation, body: full ?? body, event, settingsOnly }, this.#pipeline);
+    const end = await walkLine(call, this.#pipeline);
     // No event has an idempotency key, so nothing is answered again.
     const failure = end === ANSWERED ? undefined : end;
-    const allowed = failure === undefined && exchange.refusal === undefined;
+    const allowed = failure === undefined && call.refusal === undefined;
     const answer = new SocketAnswer();
-    if (allowed) exchange.delivery = answer;
+    if (allowed) call.take({ onSocket: { answer } }, ['onSocket']);
+    const judged = allowed ? judgedCall(call) : undefined;
     return {
-      exchange,
+      call,
+      sendBytes: call.parts.outgoing?.bytes,
       answer,
       eventId: stringAt(event?.value, 'event_id'),
       lane: stringAt(event?.value, 'stream_id'),
@@ -326,7 +334,7 @@ export class SocketCalls {
       held: room ? held : 0,
       allowed,
       failure,
-      followed: allowed ? followStream(exchange, this.#pipeline) : undefined,
+      followed: judged && followStream(judged, this.#pipeline),
     };
   }
 
@@ -337,6 +345,14 @@ export class SocketCalls {
     this.#pipeline.buffers.give(judged.held);
     return { ...judged, held: 0 };
   }
+}
+
+const NOTHING_USED: Used = { usage: undefined, approximated: false, model: undefined };
+
+/** What follows a call that policy has let through; undefined for one that did not come so far. */
+function judgedCall(call: Call): (FollowedCall & IntendedCall) | undefined {
+  const { arrival, claims, judgement, route, hold } = call.parts;
+  return claims && judgement && route && hold && { arrival, claims, judgement, route, hold, draft: () => call.draft() };
 }
 
 /** What a call that has begun is known by. */

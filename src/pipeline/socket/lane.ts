@@ -1,6 +1,6 @@
 import { FrameReader, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import type { BufferHold } from '../buffer-budget.ts';
+import type { BufferHold } from '../body/buffer-budget.ts';
 
 export interface LaneOptions {
   readonly from: ByteChannel;

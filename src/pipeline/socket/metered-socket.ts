@@ -1,4 +1,4 @@
-import type { SocketRule } from '../../base/catalogue/types.ts';
+import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
@@ -6,9 +6,9 @@ import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
-import { clientOf } from '../client-of.ts';
-import type { Exchange } from '../exchange.ts';
-import type { Pipeline } from '../stage.ts';
+import { clientOf } from '../body/client-of.ts';
+import type { Known } from '../parts/parts.ts';
+import type { Pipeline } from '../parts/services.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
 import { Lane } from './lane.ts';
 
@@ -31,7 +31,7 @@ export class MeteredSocket {
   readonly #upstream: ByteChannel;
   readonly #pipeline: Pipeline;
   readonly #rule: SocketRule;
-  readonly #dialect: NonNullable<NonNullable<Exchange['operation']>['dialect']>;
+  readonly #dialect: Dialect;
   readonly #calls: SocketCalls;
   readonly #up: Lane;
   readonly #down: Lane;
@@ -48,21 +48,23 @@ export class MeteredSocket {
   /** Called when the client takes more, and when nothing more is sent to it. */
   #onClientFree: () => void = () => undefined;
 
-  constructor(opened: Exchange, pipeline: Pipeline, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
-    const { operation } = opened;
+  constructor(handshake: Known, pipeline: Pipeline, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
+    const { arrival, route, dressed } = handshake;
+    const operation = route?.operation;
     const rule = operation?.dialect?.socket;
-    if (operation?.dialect === undefined || rule === undefined)
+    if (operation?.dialect === undefined || rule === undefined || route === undefined || dressed === undefined)
       throw new GatewayError('internal', 'A WebSocket without a rule for its calls.');
     this.#client = client;
     this.#upstream = upstream;
     this.#pipeline = pipeline;
     this.#rule = rule;
     this.#dialect = rule.call ?? operation.dialect;
-    this.#host = opened.host;
+    this.#host = route.host;
     this.#onClosed = onClosed;
+    const opened = { arrival, route: { ...route, path: dressed.path }, headers: dressed.headers };
     this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
     const { settings, buffers } = pipeline;
-    const owner = clientOf(opened);
+    const owner = clientOf(arrival.callerIp, handshake.proof?.workload);
     this.#up = new Lane({
       maxBytes: settings.maxBodyBytes,
       hold: buffers.hold(owner),
@@ -155,7 +157,7 @@ export class MeteredSocket {
 
   async #goOn(call: OpenCall | undefined, opcode: number, payload: Buffer): Promise<void> {
     if (call && !call.allowed) await this.#refuse(call);
-    else if (!this.#why) this.#toUpstream(opcode, call?.exchange.sendBytes ?? payload);
+    else if (!this.#why) this.#toUpstream(opcode, call?.sendBytes ?? payload);
   }
 
   /** Tells the client, once that is on record, why its event was not sent on. */

@@ -1,4 +1,4 @@
-import type { BufferBudget } from '../buffer-budget.ts';
+import type { BufferBudget } from '../body/buffer-budget.ts';
 
 type Settings = Readonly<Record<string, unknown>>;
 

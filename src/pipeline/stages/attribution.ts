@@ -1,30 +1,30 @@
 import { mergeAttribution, settleAttribution } from '../../decide/attribution/attribution.ts';
-import type { Stage } from '../stage.ts';
+import { defineStage, EndedWith } from '../parts/stage.ts';
 
 /** What the caller left out comes from its workload (specification, "ActionRequest"; decision 6.11). */
-export const defaultAttribution: Stage = {
+export const defaultAttribution = defineStage({
   name: 'default attribution',
-  run(exchange) {
-    exchange.attribution = mergeAttribution(exchange.attribution, exchange.workload?.default_attribution);
-    return undefined;
-  },
-};
+  reads: ['claims', 'caller'],
+  makes: ['attributed'],
+  run: ({ claims, caller }) => ({ attributed: mergeAttribution(claims.attribution, caller.workload.default_attribution) }),
+});
 
 /** What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults filled in, what is required looked at again. */
-export const attributionEffects: Stage = {
+export const attributionEffects = defineStage({
   name: 'attribution effects',
-  run(exchange) {
-    const { verdict, request, identity } = exchange;
-    if (!verdict) return undefined;
-    const caller = request?.attribution ?? identity?.attribution ?? {};
-    const settled = settleAttribution({ caller, workload: exchange.workload?.default_attribution, effects: verdict.effects });
-    exchange.attribution = settled.attribution;
-    if (settled.missing.length === 0) return undefined;
-    return {
+  reads: ['claims', 'caller', 'judgement'],
+  makes: ['attribution'],
+  run({ claims, caller, judgement }) {
+    const { effects } = judgement.verdict;
+    const settled = settleAttribution({ caller: claims.attribution, workload: caller.workload.default_attribution, effects });
+    const made = { attribution: settled.attribution };
+    if (settled.missing.length === 0) return made;
+    const refusal = {
       decision: 'require_attribution',
       status: 403,
       reason: `require_attribution: ${settled.missing.join(', ')} required`,
       reasonCodes: settled.missing.map((name) => `missing:${name}`),
-    };
+    } as const;
+    return new EndedWith(refusal, made);
   },
-};
+});

@@ -1,69 +1,85 @@
 import { requestLine, shown } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../services/workloads.ts';
-import type { Exchange } from '../exchange.ts';
-import { deny } from '../refusals.ts';
-import type { Pipeline, Stage } from '../stage.ts';
+import type { Arrived, Claims } from '../parts/parts.ts';
+import { deny, type Refusal } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { defineStage } from '../parts/stage.ts';
 
 const API_KEY_PREFIX = 'gwk_';
+const NOBODY = { proof: { workload: undefined } };
 
 /**
  * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but with `GW_PROXY_AUTH=required` some workload's token
  * must be shown, so that no body is held for a stranger.
  */
-export const knock: Stage = {
+export const knock = defineStage({
   name: 'knock',
-  run(exchange, pipeline) {
-    const presented = bearer(exchange.head.headers['authorization']);
-    refuseApiKey(exchange, pipeline, presented?.startsWith(API_KEY_PREFIX) ? presented : undefined);
+  reads: ['arrival'],
+  makes: ['proof'],
+  run({ arrival }, pipeline) {
     const { workloads, settings } = pipeline;
-    exchange.provenWorkload = presented?.startsWith(WORKLOAD_TOKEN_PREFIX) ? workloads.holderOf(presented) : undefined;
-    if (settings.proxyAuth !== 'required' || exchange.provenWorkload !== undefined) return undefined;
-    tellOfFailure(exchange, pipeline, presented);
+    const presented = bearer(arrival.head.headers['authorization']);
+    refuseApiKey({ arrival }, pipeline, presented?.startsWith(API_KEY_PREFIX) ? presented : undefined);
+    const workload = presented?.startsWith(WORKLOAD_TOKEN_PREFIX) ? workloads.holderOf(presented) : undefined;
+    if (settings.proxyAuth !== 'required' || workload !== undefined) return { proof: { workload } };
+    tellOfFailure({ arrival }, pipeline, presented);
     throw new GatewayError(
       'unauthorized',
       `A structured call needs a workload's token (Authorization: Bearer)${presented === undefined ? '' : '; the one that was sent is not valid'}.`,
     );
   },
-};
+});
+
+/** A structured call for a workload that has a token must present that one (decision 4.5). */
+export const authenticateEnvelope = defineStage({
+  name: 'authenticate',
+  reads: ['arrival', 'claims'],
+  run({ arrival, claims }, pipeline) {
+    const { workloadId } = claims;
+    if (!pipeline.workloads.hasToken(workloadId)) return undefined;
+    const presented = bearer(arrival.head.headers['authorization']);
+    if (presented !== undefined && pipeline.workloads.tokenMatches(workloadId, presented)) return undefined;
+    return challenge({ arrival, claims }, pipeline, presented);
+  },
+});
 
 /**
  * A workload that has a token must present it (decision 4.5); with `GW_PROXY_AUTH=required` every proxied caller must. How a missing token is
  * answered depends on the door: a proxy asks with 407, the gateway's own port with 401, and inside a tunnel the answer is a recorded denial.
  */
-export const authenticate: Stage = {
+export const authenticate = defineStage({
   name: 'authenticate',
-  run(exchange, pipeline) {
+  reads: ['arrival', 'claims'],
+  makes: ['proof'],
+  run({ arrival, claims }, pipeline) {
     const { workloads, settings } = pipeline;
-    if (exchange.door !== 'direct') refuseApiKey(exchange, pipeline, exchange.identity?.apiKey);
-    const fixed = exchange.head.tunnel?.fixedWorkload;
+    const { workloadId, identity } = claims;
+    refuseApiKey({ arrival, claims }, pipeline, identity?.apiKey);
+    const fixed = arrival.head.tunnel?.fixedWorkload;
     if (fixed !== undefined) {
-      exchange.provenWorkload = fixed;
-      if (fixed === exchange.workloadId) return undefined;
+      if (fixed === workloadId) return { proof: { workload: fixed } };
       return deny('workload_mismatch', `This tunnel was opened for workload ${fixed}; requests inside it cannot name another.`);
     }
-    const presented = presentedToken(exchange);
-    if (workloads.hasToken(exchange.workloadId)) {
-      if (presented === undefined || !workloads.tokenMatches(exchange.workloadId, presented))
-        return challenge(exchange, pipeline, presented);
-      exchange.provenWorkload = exchange.workloadId;
-      return undefined;
+    const presented = identity?.workloadToken ?? (identity?.proxyUser === workloadId ? identity.proxyPassword : undefined);
+    if (workloads.hasToken(workloadId)) {
+      if (presented === undefined || !workloads.tokenMatches(workloadId, presented))
+        return challenge({ arrival, claims }, pipeline, presented);
+      return { proof: { workload: workloadId } };
     }
-    if (exchange.door !== 'direct' && settings.proxyAuth === 'required') return challenge(exchange, pipeline, presented);
-    return undefined;
+    return settings.proxyAuth === 'required' ? challenge({ arrival, claims }, pipeline, presented) : NOBODY;
   },
-};
+});
 
-function presentedToken(exchange: Exchange): string | undefined {
-  const { identity, head } = exchange;
-  if (exchange.door === 'direct') return bearer(head.headers['authorization']);
-  return identity?.workloadToken ?? (identity?.proxyUser === exchange.workloadId ? identity.proxyPassword : undefined);
+interface Asked {
+  readonly arrival: Arrived;
+  readonly claims?: Claims;
 }
 
 /** No API key exists until they can be made; one that is presented all the same is not valid, and must not pass for no key at all. */
-function refuseApiKey(exchange: Exchange, pipeline: Pipeline, presented: string | undefined): void {
+function refuseApiKey(asked: Asked, pipeline: Pipeline, presented: string | undefined): void {
   if (presented === undefined) return;
-  tellOfFailure(exchange, pipeline, presented);
+  tellOfFailure(asked, pipeline, presented);
   throw new GatewayError('unauthorized', 'This API key is not known.');
 }
 
@@ -71,23 +87,24 @@ function bearer(header: string | undefined): string | undefined {
   return header !== undefined && /^bearer /i.test(header) ? header.slice(7).trim() : undefined;
 }
 
-function tellOfFailure(exchange: Exchange, { events, settings }: Pipeline, presented: string | undefined): void {
-  const { door, head, callerIp, workloadId } = exchange;
+function tellOfFailure({ arrival, claims }: Asked, { events, settings }: Pipeline, presented: string | undefined): void {
+  const { line, head, callerIp } = arrival;
   events.authFailure({
     reason: presented === undefined ? 'missing_header' : 'invalid_key',
-    orgId: exchange.orgId || (settings.orgId ?? 'default'),
-    surface: door === 'direct' ? 'api' : 'proxy',
+    orgId: claims?.orgId ?? settings.orgId ?? 'default',
+    surface: line === 'direct' ? 'api' : 'proxy',
     callerIp,
     request: requestLine(head),
     // On the structured API it stands in a body that was not read for a stranger.
-    ...(workloadId === '' ? {} : { workloadId: shown(workloadId) }),
+    ...(claims === undefined ? {} : { workloadId: shown(claims.workloadId) }),
   });
 }
 
-function challenge(exchange: Exchange, pipeline: Pipeline, presented: string | undefined) {
-  tellOfFailure(exchange, pipeline, presented);
-  const message = `Workload ${exchange.workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
-  if (exchange.door === 'tunnel' || exchange.head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
-  if (exchange.head.door === 'connect') return deny('workload_token_required', message);
+function challenge(asked: Required<Asked>, pipeline: Pipeline, presented: string | undefined): Refusal {
+  tellOfFailure(asked, pipeline, presented);
+  const { arrival, claims } = asked;
+  const message = `Workload ${claims.workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
+  if (arrival.line === 'tunnel' || arrival.head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
+  if (arrival.head.door === 'connect') return deny('workload_token_required', message);
   throw new GatewayError('unauthorized', message);
 }

@@ -1,44 +1,62 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
-import type { Facts } from '../../decide/policy/facts.ts';
-import { type Choice, isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
-import type { Exchange, Refusal } from '../exchange.ts';
-import { ExchangeFacts } from '../exchange-facts.ts';
-import type { Pipeline, Stage } from '../stage.ts';
-import { takeCredential } from './credential.ts';
-import { refusalFrom } from './decide.ts';
-import { estimateCall } from './estimate.ts';
-import { takePrice, takeRoute } from './resolve.ts';
+import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
+import type { Verdict } from '../../decide/policy/verdict.ts';
+import { CallFacts } from '../parts/facts.ts';
+import type { Parts, Route } from '../parts/parts.ts';
+import { type Pipeline, when } from '../parts/services.ts';
+import { defineStage, EndedWith } from '../parts/stage.ts';
+import { refusalFrom } from '../parts/verdict-refusal.ts';
+import { type Connected, connect } from '../route/connector.ts';
+import { settleRoute } from '../route/settle-route.ts';
+
+const READ = ['arrival', 'claims', 'target', 'action', 'facts', 'judgement', 'attribution', 'chosen', 'mutation', 'mutated'] as const;
+type Read = Pick<Parts, (typeof READ)[number]>;
 
 /**
  * What was selected or mutated is not what policy first saw: connector, operation, price and estimate are settled anew, and where that made it another connector,
  * credential or host, the layers about these are asked once more about the final choice (decision 5.4).
  */
-export const checkAgain: Stage = {
+export const checkAgain = defineStage({
   name: 'check again',
-  run(exchange, pipeline) {
-    const { active, facts, verdict } = exchange;
-    if (!active || !facts || !verdict) return undefined;
-    if (exchange.changedByPolicy || isOther(exchange, facts)) settleAnew(exchange, pipeline, facts);
-    const refused = isOther(exchange, facts) ? recheck(active.policy, new ExchangeFacts(exchange), { before: facts, verdict }) : undefined;
-    return refused ? refusalFrom(refused, exchange, pipeline) : asItsProvider(exchange, pipeline, { before: facts, verdict });
+  reads: READ,
+  makes: ['route'],
+  run(parts, pipeline) {
+    const { mutation, chosen } = parts;
+    const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
+    const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
+    const refused = (isOther(parts, route) ? askAgain(parts, route) : undefined) ?? asItsProvider(parts, route);
+    if (refused === undefined) return { route };
+    return when(
+      refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits),
+      (refusal) => new EndedWith(refusal, { route }),
+    );
   },
-};
+});
 
-function settleAnew(exchange: Exchange, pipeline: Pipeline, first: Facts): void {
-  if (first.target_host !== exchange.host) takeRoute(exchange, pipeline, {});
-  takePrice(exchange, pipeline);
-  exchange.estimate = estimateCall(exchange, pipeline);
-  takeCredential(exchange, pipeline);
+/** By the host alone, where that is another one by now. */
+function settleAnew(parts: Read, pipeline: Pipeline): Route {
+  const { arrival, action, facts, judgement, chosen, mutation, mutated } = parts;
+  const { connectorId, candidates, meantFor } = chosen;
+  const call: Connected =
+    facts.target_host === mutation.call.host
+      ? { ...mutation.call, connectorId, candidates, meantFor }
+      : connect({ arrival, action, call: mutation.call, by: {}, meantFor }, pipeline.settings);
+  const { select_credential: select } = judgement.verdict.effects;
+  return settleRoute({ ...parts, call, content: mutated, select }, pipeline);
+}
+
+function askAgain({ judgement, facts, ...parts }: Read, route: Route, connectorId?: string): Verdict | undefined {
+  const { active, verdict } = judgement;
+  const asked = { ...parts, route, content: parts.mutated, ...(connectorId === undefined ? {} : { connectorId }) };
+  return recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */
-function asItsProvider(exchange: Exchange, pipeline: Pipeline, choice: Choice): Refusal | undefined {
-  const { active, connectorId, provider } = exchange;
-  if (!active || connectorId !== GENERIC_HTTP || provider === undefined) return undefined;
-  const verdict = recheck(active.policy, new ExchangeFacts(exchange, provider.id), choice);
-  return verdict && refusalFrom(verdict, exchange, pipeline);
+function asItsProvider(parts: Read, route: Route): Verdict | undefined {
+  const { connectorId, provider } = route;
+  return connectorId === GENERIC_HTTP && provider !== undefined ? askAgain(parts, route, provider.id) : undefined;
 }
 
-function isOther({ actionType, connectorId, host, credentialId }: Exchange, first: Facts): boolean {
-  return isAnotherChoice(first, { action_type: actionType, connector_id: connectorId, target_host: host, credential_id: credentialId });
+function isOther({ facts }: Read, { actionType, connectorId, host, credentialId }: Route): boolean {
+  return isAnotherChoice(facts, { action_type: actionType, connector_id: connectorId, target_host: host, credential_id: credentialId });
 }

@@ -1,57 +1,53 @@
 import { permits } from '../../base/model/decision.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
+import type { Facts } from '../../decide/policy/facts.ts';
+import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import type { Exchange, Refusal } from '../exchange.ts';
-import { ExchangeFacts } from '../exchange-facts.ts';
-import { statusOf } from '../refusals.ts';
-import type { Pipeline, Stage } from '../stage.ts';
+import { CallFacts } from '../parts/facts.ts';
+import type { Claims } from '../parts/parts.ts';
+import { type Maybe, type RateLimits, when } from '../parts/services.ts';
+import { defineStage, EndedWith } from '../parts/stage.ts';
+import { refusalFrom } from '../parts/verdict-refusal.ts';
 
 /** Asks the policy snapshot that this request started with. */
-export const decidePolicy: Stage = {
+export const decidePolicy = defineStage({
   name: 'decide',
-  run(exchange, pipeline) {
-    const active = pipeline.policies.current();
-    exchange.active = active;
-    exchange.facts = new ExchangeFacts(exchange);
-    const verdict = withBuckets(decide(active.policy, exchange.facts), active.policy, exchange, pipeline);
-    exchange.verdict = verdict;
-    exchange.shadow = pipeline.shadow?.judge(exchange.facts, verdict);
-    if (permits(verdict.decision)) {
-      exchange.decision = verdict.decision;
-      return undefined;
-    }
-    return refusalFrom(verdict, exchange, pipeline);
+  reads: ['arrival', 'claims', 'action', 'attributed', 'offer', 'asked'],
+  makes: ['facts', 'judgement'],
+  run({ arrival, claims, action, attributed, offer, asked }, { policies, rateLimits, shadow }) {
+    const active = policies.current(claims.orgId);
+    const { policy } = active;
+    const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked });
+    return when(withBuckets(decide(policy, facts), { policy, facts, claims }, rateLimits), (verdict) => {
+      const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observe(policy, facts) };
+      if (permits(verdict.decision)) return { facts, judgement };
+      return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => new EndedWith(refusal, { facts, judgement }));
+    });
   },
-};
+});
+
+interface Asked {
+  readonly policy: CompiledPolicy;
+  readonly facts: Facts;
+  readonly claims: Claims;
+}
 
 /**
  * A rule that decides `rate_limit` has an opinion only while its bucket is empty. Evaluation knows nothing of buckets, so it is asked once more when one of
  * those that matched is empty (policy.md 2).
  */
-function withBuckets(verdict: Verdict, policy: CompiledPolicy, exchange: Exchange, { rateLimits }: Pipeline): Verdict {
-  const empty = verdict.effects.rate_limits.filter((rule) => rateLimits.exhausted(exchange.workloadId, rule));
-  if (empty.length === 0 || !exchange.facts) return verdict;
-  return decide(policy, exchange.facts, (layer, ruleId) => empty.some((rule) => rule.layer === layer && rule.rule_id === ruleId));
+function withBuckets(verdict: Verdict, { policy, facts, claims }: Asked, rateLimits: RateLimits): Maybe<Verdict> {
+  const rules = verdict.effects.rate_limits;
+  if (rules.length === 0) return verdict;
+  const { orgId, workloadId } = claims;
+  return when(allOf(rules.map((rule) => rateLimits.exhausted(orgId, workloadId, rule))), (exhausted) => {
+    const empty = rules.filter((_, at) => exhausted[at]);
+    if (empty.length === 0) return verdict;
+    return decide(policy, facts, (layer, ruleId) => empty.some((rule) => rule.layer === layer && rule.rule_id === ruleId));
+  });
 }
 
-/** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
-export function refusalFrom(verdict: Verdict, exchange: Exchange, { rateLimits }: Pipeline): Refusal {
-  const decision = permits(verdict.decision) ? 'deny' : verdict.decision;
-  const retry = decision === 'rate_limit' ? rateLimits.refusalBy(exchange.workloadId, verdict.effects.rate_limits) : undefined;
-  return {
-    decision,
-    status: statusOf(decision, exchange.door),
-    reason: verdict.reason ?? defaultReason(verdict),
-    reasonCodes: verdict.reason_codes,
-    ...(retry === undefined ? {} : { retryAfterSeconds: retry.retryAfterSeconds }),
-  };
-}
-
-function defaultReason(verdict: Verdict): string {
-  if (verdict.decision === 'require_attribution') {
-    const missing = verdict.reason_codes.filter((code) => code.startsWith('missing:')).map((code) => code.slice('missing:'.length));
-    return `require_attribution: ${missing.join(', ')} required`;
-  }
-  return verdict.reason_codes[0] ?? verdict.decision;
+function allOf<T>(values: readonly Maybe<T>[]): Maybe<readonly T[]> {
+  return values.some((value) => value instanceof Promise) ? Promise.all(values) : (values as readonly T[]);
 }

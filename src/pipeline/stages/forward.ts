@@ -1,42 +1,103 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
-import { Delivery } from '../delivery.ts';
-import type { Exchange } from '../exchange.ts';
-import { letGoOfBody } from '../let-go.ts';
-import { outboundHeaders } from '../outbound-headers.ts';
-import { openSocket } from '../socket/open-socket.ts';
-import type { Pipeline, Stage } from '../stage.ts';
-import { bodyTrailers, dialledFor } from '../tunnel-call.ts';
+import { asksDeferred } from '../answer/deferred-call.ts';
+import { Delivery } from '../answer/delivery.ts';
+import { askForSocket } from '../answer/open-socket.ts';
+import { clientOf } from '../body/client-of.ts';
+import type { ForwardedCall } from '../parts/parts.ts';
+import { LET_GO, type Parts } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/services.ts';
+import { type Control, defineStage } from '../parts/stage.ts';
+import { outboundHeaders } from '../route/outbound-headers.ts';
+import { bodyTrailers, dialledFor } from '../route/tunnel-call.ts';
 
-/** Sends the call and carries the answer, all of it but what must wait for the record. How it went is the next stage's question. */
-export const forward: Stage = {
+const READ = [
+  'arrival',
+  'claims',
+  'target',
+  'proof',
+  'intake',
+  'repeatable',
+  'judgement',
+  'mutation',
+  'mutated',
+  'route',
+  'dressed',
+  'signed',
+  'hold',
+  'outgoing',
+] as const;
+type Read = Pick<Parts, (typeof READ)[number]>;
+
+/** Sends the call. Its answer is carried from now on, all of it but what must wait for the record. */
+export const forward = defineStage({
   name: 'forward',
-  run(exchange, pipeline) {
-    const { reply } = exchange;
+  reads: READ,
+  makes: ['answer'],
+  run(parts, pipeline, control) {
+    const { reply } = parts.arrival;
     if (!reply || reply.gone) throw new GatewayError('client_gone', 'The client left before its call was forwarded.');
-    const delivery = new Delivery(exchange, pipeline, reply);
-    exchange.delivery = delivery;
-    if (reply.switchProtocols) return openSocket(exchange, pipeline, delivery);
-    const call = callOf(exchange, pipeline);
-    letGoOfBody(exchange);
-    delivery.attach(pipeline.upstream.call(call, delivery));
-    return delivery.over;
+    const call = forwarded(parts, control);
+    const delivery = new Delivery(call, pipeline, reply);
+    const { over } = delivery;
+    if (reply.switchProtocols) {
+      const { target, dressed, outgoing, signed } = parts;
+      const { headers } = outgoing;
+      const handshake = askForSocket({ call, target, path: dressed.path, headers, signed: signed.headers }, pipeline, delivery);
+      return { answer: { call, delivery, over, handshake } };
+    }
+    const upstreamCall = callOf(parts, pipeline.settings);
+    letGoOfBody(parts, control);
+    delivery.attach(pipeline.upstream.call(upstreamCall, delivery));
+    return { answer: { call, delivery, over, handshake: undefined } };
   },
-};
+});
 
-function callOf(exchange: Exchange, pipeline: Pipeline): UpstreamCall {
-  const { streamed, body, held } = exchange;
-  const authority = { host: exchange.host, port: exchange.port };
+/** What is kept of the call while it is answered. */
+function forwarded(parts: Read, control: Control): ForwardedCall {
+  const { arrival, claims, proof, judgement, mutation, mutated, route, hold, outgoing, repeatable } = parts;
+  return {
+    arrival,
+    claims,
+    judgement,
+    mutation,
+    route,
+    hold,
+    client: clientOf(arrival.callerIp, proof.workload),
+    hidesUsage: outgoing.hidesUsage,
+    copy: repeatable?.copy,
+    deferring: asksDeferred(arrival.line, route, mutated),
+    draft: () => control.draft(),
+  };
+}
+
+function callOf(parts: Read, settings: PipelineSettings): UpstreamCall {
+  const { arrival, intake, route, dressed, outgoing, signed } = parts;
+  const { streamed, held } = intake;
+  const { host, port, tls, method } = route;
+  const { body } = arrival;
+  const authority = { host, port };
   return {
     authority,
-    on: dialledFor(exchange.head, authority),
-    tls: exchange.tls,
-    method: exchange.method,
-    path: exchange.path,
-    headers: outboundHeaders(exchange, pipeline),
-    body: streamed ?? exchange.sendBytes,
+    on: dialledFor(arrival.head, authority),
+    tls,
+    method,
+    path: dressed.path,
+    headers: outboundHeaders({ arrival, route, headers: outgoing.headers, signed: signed.headers }, settings),
+    body: streamed ?? outgoing.bytes,
     ...(streamed || !held ? {} : { onBodyGone: () => held.keep(0) }),
-    ...(streamed && body ? { trailers: () => bodyTrailers(body, pipeline.settings.adminToken) } : {}),
+    ...(streamed && body ? { trailers: () => bodyTrailers(body, settings.adminToken) } : {}),
     ...(streamed?.length === undefined ? {} : { bodyLength: streamed.length }),
   };
+}
+
+/**
+ * Lets go of what was read of a body, once the call is on its way: text and params are several times as large as the bytes, and an answer may take an hour. The bytes
+ * that are sent are the net room's from here on.
+ */
+function letGoOfBody({ intake, mutated, route, outgoing }: Read, control: Control): void {
+  intake.upload?.settle(mutated.params, route.operation);
+  for (const part of LET_GO) control.drop(part);
+  // The beginning of a form is held until it is sent.
+  if (!intake.upload) intake.held?.keep(outgoing.bytes?.length ?? 0);
 }

@@ -1,57 +1,62 @@
 import { isSignature, signedHeaders } from '../../outbound/connectors/signed-headers.ts';
 import { hostHeader } from '../../outbound/net/request-head.ts';
-import type { Exchange } from '../exchange.ts';
-import { byName } from '../flat-headers.ts';
-import { outboundHeaders } from '../outbound-headers.ts';
-import { deny } from '../refusals.ts';
-import type { Pipeline, Stage } from '../stage.ts';
+import type { Mutation, Parts } from '../parts/parts.ts';
+import { deny } from '../parts/refusal.ts';
+import type { PipelineSettings } from '../parts/services.ts';
+import { defineStage } from '../parts/stage.ts';
+import { byName } from '../route/flat-headers.ts';
+import { outboundHeaders } from '../route/outbound-headers.ts';
+
+const READ = ['arrival', 'action', 'facts', 'mutation', 'mutated', 'route', 'dressed'] as const;
+type Read = Pick<Parts, (typeof READ)[number]>;
 
 /** Written by the net room from what is sent; with the body as it came they are what they were. */
 const FOLLOWS_BODY = 'content-length';
+const NOT_SIGNED = { signed: { headers: undefined } };
 
 /**
  * A call that its caller signed (AWS Signature Version 4) goes out exactly as it was signed, or not at all: the provider would refuse it, and say nothing of who
  * changed it. A key of ours that is put in takes the place of the signature.
  */
-export const keepSignature: Stage = {
+export const keepSignature = defineStage({
   name: 'keep signature',
-  run(exchange, pipeline) {
-    const { credential, request, head } = exchange;
-    if (credential?.kind === 'stored' || credential?.kind === 'hint') return undefined;
-    const authorization = request ? byName(exchange.headers)['authorization'] : head.headers['authorization'];
-    const signed = signedHeaders(authorization, exchange.path);
-    if (signed === undefined) return undefined;
-    exchange.signedHeaders = signed;
-    const change = isSignature(authorization) ? brokenCall(exchange) : brokenUrl(exchange);
-    const reason = change ?? changedHeader(exchange, signed, pipeline);
-    if (reason === undefined) return undefined;
+  reads: READ,
+  makes: ['signed'],
+  run(parts, { settings }) {
+    const { arrival, action, route, dressed } = parts;
+    if (route.credential?.kind === 'stored' || route.credential?.kind === 'hint') return NOT_SIGNED;
+    const authorization = action.isEnvelope ? byName(dressed.headers)['authorization'] : arrival.head.headers['authorization'];
+    const headers = signedHeaders(authorization, dressed.path);
+    if (headers === undefined) return NOT_SIGNED;
+    const change = isSignature(authorization) ? brokenCall(parts) : brokenUrl(parts);
+    const reason = change ?? changedHeader(parts, headers, settings);
+    if (reason === undefined) return { signed: { headers } };
     return deny('signature_would_break', `${reason}, which would break the signature of the caller (AWS Signature Version 4).`);
   },
-};
+});
 
 /** What its caller signed is the request that it sent. */
-function brokenCall(exchange: Exchange): string | undefined {
-  const { request, sendBytes, head, host, port, tls } = exchange;
-  if (request && sendBytes) return 'The structured API writes the body of a call itself';
-  const change = mutated(exchange);
-  if (request || change) return change;
+function brokenCall({ arrival: { head }, action, mutation, mutated, route, dressed }: Read): string | undefined {
+  if (action.isEnvelope && mutated.bytes) return 'The structured API writes the body of a call itself';
+  const change = mutationOf(mutation);
+  if (action.isEnvelope || change) return change;
+  const { host, port, tls } = route;
   const sentHost = hostHeader({ authority: { host, port }, tls });
   if (head.headers['host'] !== sentHost) return `The call goes to the host ${sentHost} and is signed for another one`;
-  return exchange.path === pathAsSigned(head.rawTarget) ? undefined : RESPELT;
+  return dressed.path === pathAsSigned(head.rawTarget) ? undefined : RESPELT;
 }
 
 /** A signature in the query was made by somebody else, for the upstream's own URL, whatever way it comes here. */
-function brokenUrl(exchange: Exchange): string | undefined {
-  const { request, head, facts, host, path } = exchange;
-  const change = mutated(exchange);
+function brokenUrl({ arrival: { head }, action, facts, mutation, route, dressed }: Read): string | undefined {
+  const change = mutationOf(mutation);
   if (change) return change;
-  if (facts && facts.target_host !== host) return `Policy moves the call to the host ${host}`;
-  return request || head.rawTarget.endsWith(path) ? undefined : RESPELT;
+  if (facts.target_host !== route.host) return `Policy moves the call to the host ${route.host}`;
+  return action.isEnvelope || head.rawTarget.endsWith(dressed.path) ? undefined : RESPELT;
 }
 
 const RESPELT = 'The path is sent in another spelling than it came in';
 
-function mutated({ changes }: Exchange): string | undefined {
+function mutationOf({ changes }: Mutation): string | undefined {
   const change = changes.find(({ key }) => !key.startsWith('action.headers.'));
   return change && `Policy changes ${change.key}`;
 }
@@ -62,9 +67,13 @@ function pathAsSigned(rawTarget: string): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-function changedHeader(exchange: Exchange, signed: readonly string[], pipeline: Pipeline): string | undefined {
-  const came = valuesByName(exchange.request ? exchange.headers : exchange.head.rawHeaders);
-  const sent = valuesByName(outboundHeaders(exchange, pipeline));
+function changedHeader(
+  { arrival, action, route, dressed }: Read,
+  signed: readonly string[],
+  settings: PipelineSettings,
+): string | undefined {
+  const came = valuesByName(action.isEnvelope ? dressed.headers : arrival.head.rawHeaders);
+  const sent = valuesByName(outboundHeaders({ arrival, route, headers: dressed.headers, signed }, settings));
   const changed = signed.find((name) => name !== 'host' && name !== FOLLOWS_BODY && came.get(name) !== sent.get(name));
   return changed && `The header ${changed} is not passed on as it came`;
 }

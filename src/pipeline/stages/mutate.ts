@@ -1,98 +1,131 @@
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
-import type { Operation } from '../../base/catalogue/types.ts';
+import type { Catalogue, Operation } from '../../base/catalogue/types.ts';
 import { applyMutations } from '../../inbound/normalise/mutate.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
-import type { Exchange } from '../exchange.ts';
-import { deny } from '../refusals.ts';
-import type { Pipeline, Stage } from '../stage.ts';
+import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
+import type { Content, Intake, Mutation, Parts, Route, WireCall } from '../parts/parts.ts';
+import { deny, type Refusal } from '../parts/refusal.ts';
+import { defineStage } from '../parts/stage.ts';
+import { withBytes } from '../parts/with-bytes.ts';
+import { byName } from '../route/flat-headers.ts';
+
+type Mutated = ReturnType<typeof applyMutations>;
+type Made = Pick<Parts, 'mutation' | 'mutated'>;
 
 /** Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md, "Merging effects"). */
-export const mutate: Stage = {
+export const mutate = defineStage({
   name: 'mutate',
-  run(exchange, pipeline) {
-    const mutations = (exchange.verdict?.effects.mutations ?? []).filter(({ key }) => applies(exchange, key));
-    if (mutations.length === 0) {
-      if (exchange.decision === 'downgrade') exchange.decision = 'allow';
-      return undefined;
-    }
-    const { catalogue } = pipeline;
-    const operationFor = (method: string, host: string, path: string): Operation => {
-      const provider = catalogue.providerForHost(host);
-      return provider ? catalogue.operation(provider, method, pathOnly(path), exchange.opensSocket) : HTTP_REQUEST;
-    };
-    const mutated = applyMutations(
-      { body: exchange.aiBody, method: exchange.method, host: exchange.host, path: exchange.path, headers: exchange.headers },
-      mutations,
-      {
-        isAiHost: (host) => catalogue.providerForHost(host) !== undefined,
-        operationFor,
-      },
-    );
+  reads: ['arrival', 'target', 'action', 'asked', 'chosen', 'judgement'],
+  sees: ['intake'],
+  makes: ['mutation', 'mutated'],
+  run({ arrival, target, action, asked, chosen, judgement, intake }): Made | Refusal {
+    const { catalogue } = arrival;
+    const { opensSocket } = target;
+    const content = action.isEnvelope ? withDirectHeaders(asked, chosen, action.request.idempotency_key) : asked;
+    const mutations = (judgement.verdict.effects.mutations ?? []).filter(({ key }) => applies(key, opensSocket, chosen.model));
+    if (mutations.length === 0) return unchanged(chosen, content);
+    const operationFor = operationsOf(catalogue, opensSocket);
+    const { method, host, path } = chosen;
+    const mutated = applyMutations({ body: content.body, method, host, path, headers: content.headers }, mutations, {
+      isAiHost: (name) => catalogue.providerForHost(name) !== undefined,
+      operationFor,
+    });
     if (mutated.unapplied.length > 0) {
       return deny(
         'mutation_not_applicable',
         `Policy changes ${mutated.unapplied.join(', ')}, but this call has no place where that is certain to hold.`,
       );
     }
-    if (mutated.changed.length === 0) {
-      if (exchange.decision === 'downgrade') exchange.decision = 'allow';
-      return undefined;
-    }
-    exchange.changes = mutated.changed;
-    const moved = mutated.host !== exchange.host || mutated.path !== exchange.path || mutated.method !== exchange.method;
-    const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : exchange.operation;
-    if (operation && operation !== exchange.operation && !takeOperation(exchange, operation)) {
+    if (mutated.changed.length === 0) return unchanged(chosen, content);
+    const moved = mutated.host !== host || mutated.path !== path || mutated.method !== method;
+    const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : chosen.operation;
+    if (operation !== chosen.operation && isUnseen(operation, content, intake)) {
       return deny('mutation_not_applicable', 'Policy makes this an AI call, but its body was not parsed.');
     }
-    take(exchange, mutated, pipeline);
-    return undefined;
+    return changed({ chosen, content, mutated, operation, decision: judgement.verdict.decision }, catalogue, intake);
   },
-};
+});
+
+/** What the wire format of a structured call needs beyond the headers that the caller set. */
+function withDirectHeaders(content: Content, { provider, operation }: Route, idempotencyKey: string | undefined): Content {
+  const set = byName(content.headers);
+  const added = directHeaders({
+    provider,
+    dialect: operation?.dialect,
+    hasBody: content.bytes !== undefined,
+    idempotencyKey,
+    callerSet: (name) => Object.hasOwn(set, name),
+  });
+  return added.length === 0 ? content : { ...content, headers: [...content.headers, ...added] };
+}
 
 /** A handshake has no params but the model that its path may name; those of the calls are settled with each call. */
-function applies({ opensSocket, sendModel }: Exchange, key: string): boolean {
-  return !opensSocket || !key.startsWith('action.params.') || (key === 'action.params.model' && sendModel !== undefined);
+function applies(key: string, opensSocket: boolean, model: string | undefined): boolean {
+  return !opensSocket || !key.startsWith('action.params.') || (key === 'action.params.model' && model !== undefined);
 }
 
-/** What the call means now, so that policy is asked about that (decision 5.4). False: it became an AI call whose body nobody has seen (decision 3.19). */
-function takeOperation(exchange: Exchange, operation: Operation): boolean {
-  if (operation.actionType !== 'http.request' && !exchange.aiBody && exchange.streamed) return false;
-  // A type of the caller's own on the structured API stays.
-  if (exchange.actionType === (exchange.operation?.actionType ?? 'http.request')) exchange.actionType = operation.actionType;
-  exchange.operation = operation;
-  return true;
+function operationsOf(catalogue: Catalogue, opensSocket: boolean): (method: string, host: string, path: string) => Operation {
+  return (method, host, path) => {
+    const provider = catalogue.providerForHost(host);
+    return provider ? catalogue.operation(provider, method, pathOnly(path), opensSocket) : HTTP_REQUEST;
+  };
 }
 
-/** A body that changed is sent as it is now, not compressed again (decision 3.20). */
-export function takeBytes(exchange: Exchange, bytes: Uint8Array): void {
-  if (exchange.upload) exchange.upload.replaceHead(bytes);
-  else exchange.sendBytes = bytes.length === 0 ? undefined : bytes;
-  const { headers } = exchange;
-  exchange.headers = headers.filter((_, at) => headers[at - (at % 2)]?.toLowerCase() !== 'content-encoding');
+function unchanged(call: Route, content: Content): Made {
+  const mutation: Mutation = { decision: 'allow', changes: [], originalModel: undefined, substitutedModel: undefined, call };
+  return { mutation, mutated: content };
 }
 
-function take(exchange: Exchange, mutated: ReturnType<typeof applyMutations>, { catalogue }: Pipeline): void {
-  const modelBefore = exchange.sendModel;
-  const moved = mutated.host !== exchange.host;
-  exchange.method = mutated.method;
-  exchange.path = mutated.path;
-  exchange.headers = mutated.headers;
-  if (moved) {
-    exchange.host = mutated.host;
-    exchange.port = 443;
-    exchange.tls = true;
-    exchange.provider = catalogue.providerForHost(mutated.host);
-  }
-  if (mutated.body && mutated.body !== exchange.aiBody) {
-    if (mutated.body.bytes !== exchange.aiBody?.bytes) takeBytes(exchange, mutated.body.bytes);
-    exchange.aiBody = mutated.body;
-    exchange.params = mutated.body.params;
-    exchange.stream = mutated.body.stream;
-    exchange.sendModel = mutated.body.model;
-  }
-  if (exchange.sendModel !== modelBefore) {
-    exchange.originalModel = modelBefore;
-    exchange.substitutedModel = exchange.sendModel;
-  }
-  exchange.changedByPolicy = true;
+/** It became an AI call whose body nobody has seen (decision 3.19). */
+function isUnseen(operation: Operation | undefined, { body }: Content, intake: Intake | undefined): boolean {
+  return operation !== undefined && operation.actionType !== 'http.request' && !body && intake?.streamed !== undefined;
+}
+
+interface Change {
+  readonly chosen: Route;
+  readonly content: Content;
+  readonly mutated: Mutated;
+  readonly operation: Operation | undefined;
+  readonly decision: string;
+}
+
+function changed({ chosen, content, mutated, operation, decision }: Change, catalogue: Catalogue, intake: Intake | undefined): Made {
+  const { body } = mutated;
+  const rewritten = body !== undefined && body !== content.body ? body : undefined;
+  const model = rewritten ? rewritten.model : chosen.model;
+  const moved = mutated.host !== chosen.host;
+  const call: WireCall = {
+    ...chosen,
+    method: mutated.method,
+    path: mutated.path,
+    ...(moved ? { host: mutated.host, port: 443, tls: true, provider: catalogue.providerForHost(mutated.host) } : {}),
+    operation,
+    actionType: actionTypeOf(chosen, operation),
+    stream: rewritten ? rewritten.stream : chosen.stream,
+    model,
+  };
+  const isOther = model !== chosen.model;
+  return {
+    mutation: {
+      decision: decision === 'downgrade' ? 'downgrade' : 'allow',
+      changes: mutated.changed,
+      originalModel: isOther ? chosen.model : undefined,
+      substitutedModel: isOther ? model : undefined,
+      call,
+    },
+    mutated: rewrittenContent({ ...content, headers: mutated.headers }, rewritten, intake),
+  };
+}
+
+/** What the call means now, so that policy is asked about that (decision 5.4). A type of the caller's own on the structured API stays. */
+function actionTypeOf(chosen: Route, operation: Operation | undefined): string {
+  if (operation === undefined || operation === chosen.operation) return chosen.actionType;
+  return chosen.actionType === (chosen.operation?.actionType ?? 'http.request') ? operation.actionType : chosen.actionType;
+}
+
+function rewrittenContent(content: Content, body: Content['body'], intake: Intake | undefined): Content {
+  if (body === undefined) return content;
+  const { params, stream, model, bytes } = body;
+  const read = { ...content, body, params, stream, model };
+  return bytes === content.body?.bytes ? read : withBytes(read, bytes, intake);
 }

@@ -5,32 +5,48 @@ import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { KeptResult } from '../../services/idempotency.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import { AnswerCopy } from '../answer-copy.ts';
-import { countParsed } from '../count-parsed.ts';
-import type { Exchange } from '../exchange.ts';
-import { sendReplay } from '../send.ts';
-import { ANSWERED, type Pipeline, type Stage, type StageResult } from '../stage.ts';
+import { sendReplay } from '../answer/send.ts';
+import { AnswerCopy } from '../parts/answer-copy.ts';
+import type { Delivered } from '../parts/delivered.ts';
+import type { Parts } from '../parts/parts.ts';
+import type { Refusal } from '../parts/refusal.ts';
+import type { Idempotency, Pipeline } from '../parts/services.ts';
+import type { Closing, ReplacedModel, Settlement } from '../parts/settlement.ts';
+import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 
 /** Decisions whose answer is given again (decision 6.7). */
 const REPLAYED: ReadonlySet<string> = new Set(['allow', 'downgrade', 'deny', 'require_attribution']);
+const NOT_REPEATABLE = { repeatable: undefined };
+
+type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake'>;
 
 /**
  * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification, "Idempotency"). While the first one is
  * in progress there is nothing to give, so the call is processed normally.
  */
-export const replay: Stage = {
+export const replay = defineStage({
   name: 'replay',
-  run(exchange, pipeline) {
-    const { request } = exchange;
-    return request?.idempotency_key === undefined ? undefined : replayOrKeep(exchange, pipeline, request, request.idempotency_key);
+  reads: ['arrival', 'claims', 'action'],
+  sees: ['intake'],
+  makes: ['repeatable'],
+  run({ arrival, claims, action, intake }, pipeline, control) {
+    const key = action.request.idempotency_key;
+    if (key === undefined || intake === undefined) return NOT_REPEATABLE;
+    return replayOrKeep({ arrival, claims, action, intake }, key, pipeline, control);
   },
-};
+});
 
-async function replayOrKeep(exchange: Exchange, pipeline: Pipeline, request: ActionRequest, key: string): Promise<StageResult> {
+async function replayOrKeep(
+  { arrival, claims, action, intake }: Asked,
+  key: string,
+  pipeline: Pipeline,
+  control: Control,
+): Promise<Pick<Parts, 'repeatable'> | Refusal | typeof ANSWERED> {
   const { idempotency, store, events } = pipeline;
-  const actionHash = actionHashOf(exchange, request);
-  countParsed(exchange);
-  const kept = await idempotency.find(exchange.orgId, key);
+  const { orgId } = claims;
+  const actionHash = actionHashOf(action.request);
+  intake.held?.takeMade();
+  const kept = await idempotency.find(orgId, key);
   if (kept && kept.action_hash !== actionHash) {
     const reason = 'This idempotency key was used for another action within the last 24 hours.';
     const code = 'idempotency_key_reused';
@@ -39,33 +55,59 @@ async function replayOrKeep(exchange: Exchange, pipeline: Pipeline, request: Act
   const stored = kept && (await store.recordById(kept.record_id));
   if (stored) {
     const record = JSON.parse(stored.text) as ExecutionRecord;
-    const bytes = kept.result?.whole === true ? await idempotency.result(exchange.orgId, key) : undefined;
-    sendReplay(exchange, record, kept, bytes);
-    events.replayed(exchange.orgId);
+    const bytes = kept.result?.whole === true ? await idempotency.result(orgId, key) : undefined;
+    sendReplay(arrival.reply, record, kept, bytes);
+    events.replayed(orgId);
     return ANSWERED;
   }
-  exchange.copy = new AnswerCopy();
-  exchange.settlements.push((record) => keep(exchange, pipeline, key, actionHash, record));
-  return undefined;
+  const copy = new AnswerCopy();
+  control.settle(new KeptAnswer(idempotency, { orgId, key, actionHash, askedAt: arrival.createdAt }, copy));
+  return { repeatable: { copy } };
 }
 
-/** What is kept of an answer that may be given again; nothing of one that was not complete. */
-function keep(exchange: Exchange, { idempotency }: Pipeline, key: string, actionHash: string, record: ExecutionRecord): readonly Effect[] {
-  const { delivery, refusal } = exchange;
-  if (!REPLAYED.has(record.decision)) return [];
-  if (delivery && (delivery.clientGone || delivery.failure || delivery.stopped || isForNow(delivery.status))) return [];
-  const answer = refusal ? undefined : resultOf(exchange);
-  const call = {
-    record_id: record.record_id,
-    action_hash: actionHash,
-    status: refusal?.status ?? 200,
-    trace: traceOf(exchange),
-    ...(answer ? { result: answer.result } : {}),
-    ...(refusal?.detail ? { detail: refusal.detail } : {}),
-  };
-  const effects = idempotency.keep(exchange.orgId, key, call, answer?.bytes);
-  if (effects.length > 0) exchange.keptKey = key;
-  return effects;
+interface Place {
+  readonly orgId: string;
+  readonly key: string;
+  readonly actionHash: string;
+  /** Epoch milliseconds. */
+  readonly askedAt: number;
+}
+
+/** Keeps the answer of a call for those that come with its key later. */
+class KeptAnswer implements Settlement {
+  readonly #idempotency: Idempotency;
+  readonly #place: Place;
+  readonly #copy: AnswerCopy;
+  #isKept = false;
+
+  constructor(idempotency: Idempotency, place: Place, copy: AnswerCopy) {
+    this.#idempotency = idempotency;
+    this.#place = place;
+    this.#copy = copy;
+  }
+
+  /** What is kept of an answer that may be given again; nothing of one that was not complete. */
+  effects(record: ExecutionRecord, { refusal, delivered, replaced }: Closing): readonly Effect[] {
+    if (!REPLAYED.has(record.decision)) return [];
+    if (delivered && (delivered.clientGone || delivered.failure || delivered.stopped || isForNow(delivered.status))) return [];
+    const answer = refusal ? undefined : resultOf(delivered, this.#copy);
+    const { orgId, key, actionHash, askedAt } = this.#place;
+    const call = {
+      record_id: record.record_id,
+      action_hash: actionHash,
+      status: refusal?.status ?? 200,
+      trace: { ...traceOf(askedAt, replaced), ...refusal?.traceAttributes },
+      ...(answer ? { result: answer.result } : {}),
+      ...(refusal?.detail ? { detail: refusal.detail } : {}),
+    };
+    const effects = this.#idempotency.keep(orgId, key, call, answer?.bytes);
+    this.#isKept = effects.length > 0;
+    return effects;
+  }
+
+  failed(): void {
+    if (this.#isKept) this.#idempotency.forget(this.#place.orgId, this.#place.key);
+  }
 }
 
 /** Statuses of an upstream that did nothing and asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4); SDKs make one of their own accord. */
@@ -76,32 +118,31 @@ function isForNow(status = 500): boolean {
   return status >= 500 || TRY_AGAIN.has(status);
 }
 
-function resultOf({ delivery, copy }: Exchange): { result: KeptResult; bytes: Uint8Array | undefined } | undefined {
+function resultOf(delivery: Delivered | undefined, copy: AnswerCopy): { result: KeptResult; bytes: Uint8Array | undefined } | undefined {
   const head = delivery?.answer;
   if (!head) return undefined;
-  const bytes = head.contentEncoding === undefined ? copy?.bytes() : undefined;
+  const bytes = head.contentEncoding === undefined ? copy.bytes() : undefined;
   return {
     bytes,
     result: { upstream_status: head.status, content_type: head.mediaType, stream: head.eventStream, whole: bytes !== undefined },
   };
 }
 
-function traceOf({ createdAt, originalModel, substitutedModel, traceAttributes }: Exchange): Record<string, string> {
+function traceOf(askedAt: number, { originalModel, substitutedModel }: Partial<ReplacedModel> = {}): Record<string, string> {
   return {
-    evaluated_at: timestamp(createdAt),
+    evaluated_at: timestamp(askedAt),
     ...(originalModel === undefined ? {} : { original_model: originalModel }),
     ...(substitutedModel === undefined ? {} : { substituted_model: substitutedModel }),
-    ...traceAttributes,
   };
 }
 
 /** SHA-256 over the RFC 8785 form of the action as it was received, before mutations. */
-function actionHashOf({ orgId, workloadId }: Exchange, { action }: ActionRequest): string {
+function actionHashOf({ org_id, workload_id, action }: ActionRequest): string {
   const { type, method, target_host, target_path, params } = action;
   return sha256Hex(
     canonicalJson({
-      org_id: orgId,
-      workload_id: workloadId,
+      org_id,
+      workload_id,
       type,
       method,
       target_host,

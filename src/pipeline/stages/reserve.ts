@@ -2,64 +2,78 @@ import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
-import { capAttributes, capCode, overBudget } from '../cap-reached.ts';
-import { countParsed } from '../count-parsed.ts';
-import type { Exchange, Refusal } from '../exchange.ts';
-import { writeIntent } from '../intent.ts';
-import { deny, hiddenCost } from '../refusals.ts';
-import type { Pipeline, Stage } from '../stage.ts';
-import { hidesCost } from './estimate.ts';
+import { writeIntent } from '../answer/intent.ts';
+import { capAttributes, capCode, overBudget } from '../parts/cap-reached.ts';
+import { Hold } from '../parts/hold.ts';
+import type { Parts } from '../parts/parts.ts';
+import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
+import { type Pipeline, when } from '../parts/services.ts';
+import { defineStage } from '../parts/stage.ts';
+import { hidesCost } from '../route/worth.ts';
+
+const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'mutated'] as const;
+type Read = Pick<Parts, (typeof READ)[number]>;
 
 /**
  * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before
  * anything is forwarded, so that a crash never makes spend disappear (decisions 6.2, 6.8).
  */
-export const reserve: Stage = {
+export const reserve = defineStage({
   name: 'reserve',
-  run(exchange, pipeline) {
-    const { estimate, verdict } = exchange;
-    const hidden = hidesCost(exchange);
-    if (!exchange.isCall || (!estimate && !hidden)) return undefined;
-    const { budgets } = pipeline;
-    const monthly = verdict?.effects.monthly_usd_max;
-    const answer = budgets.reserve(spenderOf(exchange), estimate?.reservePico ?? 0n, monthly === undefined ? undefined : parseUsd(monthly));
-    if (isExceeded(answer)) {
-      giveTokensBack(exchange, pipeline);
-      return exceeded(exchange, answer);
-    }
-    if (answer.capped && hidden) {
-      budgets.release(answer);
-      giveTokensBack(exchange, pipeline);
-      return hiddenCost();
-    }
-    exchange.reservation = answer;
-    if (!answer.capped) return undefined;
-    countParsed(exchange);
-    return intend(exchange, pipeline);
+  reads: READ,
+  sees: ['intake'],
+  makes: ['hold'],
+  run(parts, pipeline, control) {
+    const { arrival, target, judgement, route, mutated, intake } = parts;
+    const { budgets, settings } = pipeline;
+    const hold = new Hold(pipeline, arrival.recordId);
+    control.settle(hold);
+    const { estimate } = route;
+    const isHidden = hidesCost(route, mutated);
+    if (!target.isCall || (!estimate && !isHidden)) return { hold };
+    const monthly = judgement.verdict.effects.monthly_usd_max;
+    const monthlyPico = monthly === undefined ? undefined : parseUsd(monthly);
+    return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
+      if (isExceeded(answer)) {
+        giveTokensBack(parts, pipeline);
+        return exceeded(answer, estimate?.reservePico ?? 0n);
+      }
+      if (answer.capped && isHidden) {
+        budgets.release(answer);
+        giveTokensBack(parts, pipeline);
+        return hiddenCost();
+      }
+      hold.take(answer);
+      if (!answer.capped) return { hold };
+      intake?.held?.takeMade();
+      return writeIntent({ hold, route, draft: () => control.draft() }, settings).then(
+        () => ({ hold }),
+        (error: unknown) => {
+          giveTokensBack(parts, pipeline);
+          throw error;
+        },
+      );
+    });
   },
-};
-
-async function intend(exchange: Exchange, pipeline: Pipeline): Promise<undefined> {
-  try {
-    return await writeIntent(exchange, pipeline);
-  } catch (error) {
-    giveTokensBack(exchange, pipeline);
-    throw error;
-  }
-}
+});
 
 /** A refused call takes none (decision 6.1); the rate was asked before. */
-function giveTokensBack({ workloadId, verdict }: Exchange, { rateLimits }: Pipeline): void {
-  rateLimits.giveBack(workloadId, verdict?.effects.rate_limits ?? []);
+function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { rateLimits }: Pipeline): void {
+  rateLimits.giveBack(orgId, workloadId, judgement.verdict.effects.rate_limits);
 }
 
-function spenderOf({ orgId, workloadId, attribution, connectorId, provider }: Exchange): Spender {
-  return { orgId, workloadId, projectId: attribution.project_id ?? '', connectorId: connectorId ?? '', providerId: provider?.id };
+function spenderOf({ claims, attribution, route }: Read): Spender {
+  return {
+    orgId: claims.orgId,
+    workloadId: claims.workloadId,
+    projectId: attribution.project_id ?? '',
+    connectorId: route.connectorId,
+    providerId: route.provider?.id,
+  };
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
-function exceeded(exchange: Exchange, cap: CapExceeded): Refusal {
-  const { reservePico = 0n } = exchange.estimate ?? {};
-  exchange.traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
-  return { ...deny(capCode(cap), BUDGET_EXCEEDED), detail: overBudget(reservePico, cap) };
+function exceeded(cap: CapExceeded, reservePico: bigint): Refusal {
+  const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
+  return { ...deny(capCode(cap), BUDGET_EXCEEDED), detail: overBudget(reservePico, cap), traceAttributes };
 }

@@ -1,9 +1,9 @@
+import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.ts';
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../../base/catalogue/connector-id.ts';
-import type { Catalogue } from '../../base/catalogue/types.ts';
 import type { Route } from '../http/route.ts';
 
 export interface ConnectorRouteOptions {
-  readonly catalogue: Catalogue;
+  readonly catalogues: CurrentCatalogue;
   /** Connector id by `action.type`, as registered on the gateway. */
   readonly actionTypes: ReadonlyMap<string, string>;
   /** True when a usable credential is stored for the connector. */
@@ -26,9 +26,9 @@ export function connectorRoutes(options: ConnectorRouteOptions): readonly Route[
   ];
 }
 
-function connectorRows({ catalogue, actionTypes, hasCredential, lastError }: ConnectorRouteOptions): readonly object[] {
+function connectorRows({ catalogues, actionTypes, hasCredential, lastError }: ConnectorRouteOptions): readonly object[] {
   const generic = { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION, hosts: ['*'], hostPatterns: [], needsCredential: false };
-  return [...catalogue.providers, generic].map(({ id, version, hosts, hostPatterns, needsCredential }) => {
+  return [...catalogues.current().providers, generic].map(({ id, version, hosts, hostPatterns, needsCredential }) => {
     const error = lastError(id);
     return {
       connector_id: id,

@@ -1,4 +1,4 @@
-import type { AiDomain, Provider } from '../../base/catalogue/types.ts';
+import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Route, RouteAnswer, RouteRequest } from '../http/route.ts';
 import { pacFile } from './pac.ts';
@@ -6,8 +6,7 @@ import { pacFile } from './pac.ts';
 export interface TrustOptions {
   /** Undefined when interception is off. */
   readonly ca: { readonly rootPem: string; readonly rootDer: Uint8Array; bundlePem(): string } | undefined;
-  readonly providers: readonly Provider[];
-  readonly domains: readonly (AiDomain & { readonly match: string })[];
+  readonly catalogues: CurrentCatalogue;
 }
 
 /** Trust material and the proxy's automatic configuration (decisions 3.2, 3.4, 3.5); no token is needed for any of it. */
@@ -39,16 +38,11 @@ export function trustRoutes(options: TrustOptions): readonly Route[] {
       auth: 'none',
       ambient: true,
       summary: 'Proxy auto-configuration: AI domains through the proxy, everything else direct; `?all=true` sends everything.',
-      handle: ({ head, query }) => ({
-        status: 200,
-        text: pacFile({
-          proxy: head.headers['host'] ?? '',
-          all: query.get('all') === 'true',
-          providers: options.providers,
-          domains: options.domains,
-        }),
-        contentType: 'application/x-ns-proxy-autoconfig',
-      }),
+      handle: ({ head, query }) => {
+        const { providers, domains } = options.catalogues.current();
+        const text = pacFile({ proxy: head.headers['host'] ?? '', all: query.get('all') === 'true', providers, domains });
+        return { status: 200, text, contentType: 'application/x-ns-proxy-autoconfig' };
+      },
     },
   ];
 }

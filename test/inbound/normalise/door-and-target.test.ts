@@ -145,7 +145,7 @@ const guard: OriginGuard = {
   publicNames: new Set(['gw.corp.example']),
   loopbackBind: true,
   ports: new Set([7080, 7081]),
-  catalogue,
+  catalogues: { current: () => catalogue },
 };
 
 function guarded(headers: Record<string, string>, members: Partial<OriginGuard> = {}): string {

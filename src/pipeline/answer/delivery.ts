@@ -1,0 +1,402 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { Sha256, sha256Hex } from '../../base/lib/sha256.ts';
+import type { ReplySink } from '../../base/model/arrival.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { type AnswerHead, readAnswerHead } from '../../inbound/reply/answer-head.ts';
+import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
+import { UsageHider } from '../../outbound/connectors/usage-hider.ts';
+import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
+import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
+import type { CapReached } from '../parts/cap-reached.ts';
+import type { Delivered } from '../parts/delivered.ts';
+import type { ForwardedCall } from '../parts/parts.ts';
+import { isCut } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
+import { type FollowedStream, followStream } from './followed-stream.ts';
+import { passesAtOnce, sendHeld } from './held-answer.ts';
+import { HeldBytes } from './held-bytes.ts';
+import { intendAnswer } from './intent.ts';
+import { Opening } from './opening.ts';
+import { markOf } from './send.ts';
+import { stopEvent } from './stop-event.ts';
+import { StreamEnd } from './stream-end.ts';
+
+const CR = 0x0d;
+const LF = Buffer.from('\n');
+
+/**
+ * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
+ * body) is kept back until `release`, which the runner calls when the record is stored.
+ */
+export class Delivery implements UpstreamEvents, Delivered {
+  readonly #call: ForwardedCall;
+  readonly #pipeline: Pipeline;
+  readonly #reply: ReplySink;
+  readonly #sentAt: number;
+  /** Only a stream is hashed piece by piece; what is held is hashed at once, which costs a third. */
+  #hash: Sha256 | undefined;
+  #handle: UpstreamHandle | undefined;
+  #resume: () => void = () => undefined;
+  #head: AnswerHead | undefined;
+  #meter: AnswerMeter | undefined;
+  /** Set for a stream of which is known what it costs while it runs. */
+  #followed: FollowedStream | undefined;
+  /** Set for a stream whose usage the client did not ask for. */
+  #hider: UsageHider | undefined;
+  #streaming = false;
+  /** The upstream's h2 head ended the answer. */
+  #empty = false;
+  /** With which the upstream reset the stream. */
+  #h2Code: number | undefined;
+  #finished = false;
+  /** Bytes not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
+  readonly #held: HeldBytes;
+  readonly #opening = new Opening();
+  #trailers: readonly string[] = [];
+  #end: StreamEnd | undefined;
+  #decoding: Promise<void> | undefined;
+  #settle: (nothing: undefined) => void = () => undefined;
+  /** Resolves, never rejects, when nothing more will come from upstream. */
+  readonly over: Promise<undefined>;
+
+  responseBytes = 0;
+  responseSha256: string | undefined;
+  headLatencyMs: number | undefined;
+  failure: GatewayError | undefined;
+  clientGone = false;
+  stopped: CapReached | undefined;
+
+  constructor(call: ForwardedCall, pipeline: Pipeline, reply: ReplySink) {
+    this.#call = call;
+    this.#pipeline = pipeline;
+    this.#reply = reply;
+    this.#held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(call.client));
+    this.#sentAt = pipeline.clock.monotonic();
+    this.over = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    reply.onGone(() => this.#clientLeft());
+  }
+
+  /** The upstream's status. */
+  get status(): number | undefined {
+    return this.#head?.status;
+  }
+
+  get answer(): AnswerHead | undefined {
+    return this.#head;
+  }
+
+  get streamOutcome(): ExecutionRecord['stream_outcome'] {
+    const answeredAsStream = this.#head ? this.#head.eventStream : this.#call.route.stream;
+    if (!answeredAsStream) return undefined;
+    if (this.clientGone) return 'aborted';
+    if (this.failure) return isCut(this.failure) ? 'aborted' : 'error';
+    if (this.stopped) return 'aborted';
+    const seen = this.#meter?.outcome ?? 'open';
+    return seen === 'open' ? 'aborted' : seen;
+  }
+
+  /** Gives the handle that stops the call. */
+  attach(handle: UpstreamHandle): void {
+    this.#handle = handle;
+    if (this.clientGone && !this.#outlivesClient()) handle.abort();
+  }
+
+  onInfo(status: number, rawHeaders: readonly string[]): void {
+    if (this.#call.arrival.line === 'proxied' && !this.#reply.headSent) this.#reply.info(status, filterResponseHeaders(rawHeaders).headers);
+  }
+
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty = false): void {
+    if (this.#finished) return;
+    this.#resume = resume;
+    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
+    const { method, stream, operation } = this.#call.route;
+    const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
+    this.#head = head;
+    this.#followed = head.eventStream ? followStream(this.#call, this.#pipeline) : undefined;
+    this.#meter = createAnswerMeter(this.#call, head, this.#followed);
+    this.#empty = empty;
+    if (!empty && (head.eventStream || passesAtOnce(this.#call, head))) this.#open();
+  }
+
+  onData(chunk: Uint8Array): boolean {
+    if (this.#finished) return true;
+    if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
+    const more = this.#take(chunk);
+    if (this.clientGone && !this.#outlivesClient()) this.#endCall();
+    return more;
+  }
+
+  #take(chunk: Uint8Array): boolean {
+    const meter = this.#meter;
+    if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
+    this.#note(chunk);
+    if (!this.#streaming) return this.#hold(chunk);
+    if (!meter) return this.#reply.write(chunk);
+    // So that a terminal event is not sent too early.
+    return this.#decode(chunk, meter, (terminalAt) => {
+      if (meter.stopsAt !== -1) this.#stop();
+      else if (this.#forward(chunk, terminalAt)) this.#resume();
+    });
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    if (this.#opening.isWaiting) {
+      this.#opening.later(() => this.onEnd(trailers));
+      return;
+    }
+    this.#trailers = filterResponseTrailers(trailers);
+    if (this.#decoding) void this.#decoding.then(() => this.#finish());
+    else this.#finish();
+  }
+
+  onError(error: GatewayError, h2Code?: number): void {
+    if (this.#finished) return;
+    if (this.#opening.isWaiting) {
+      this.#opening.later(() => this.onError(error, h2Code));
+      return;
+    }
+    this.#h2Code = h2Code;
+    // What breaks after the terminal event takes nothing from the client.
+    if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
+    this.#finish();
+  }
+
+  release(record: ExecutionRecord): void {
+    this.#held.giveBack();
+    if (this.clientGone) return;
+    if (this.failure) {
+      this.#reply.reset(this.#h2Code);
+      return;
+    }
+    if (this.stopped && this.#head) {
+      this.#sayStopped(record, this.#head, this.stopped);
+    } else if (this.#streaming) {
+      this.#writeHeld();
+      this.#reply.end(this.#trailers);
+    } else if (this.#head) {
+      const answer = { head: this.#head, body: this.#held.whole, trailers: this.#trailers, empty: this.#empty };
+      sendHeld(this.#call, this.#reply, record, answer);
+    }
+  }
+
+  abandon(): void {
+    this.#held.giveBack();
+    this.#endCall();
+  }
+
+  get meter(): AnswerMeter | undefined {
+    return this.#meter;
+  }
+
+  get started(): boolean {
+    return this.#streaming;
+  }
+
+  /**
+   * Begins to send the answer, when it is certain that the id in its head leads to a record (decision 6.8).
+   * @returns as `onData`
+   */
+  #open(): boolean {
+    const intent = intendAnswer(this.#call, this.#pipeline.settings);
+    if (intent === undefined) return this.#sendBegun();
+    this.#opening.wait(intent, {
+      on: (replay) => {
+        const more = this.#sendBegun();
+        if (replay() && more) this.#resume();
+      },
+      failed: (error) => this.#fail(error),
+    });
+    return false;
+  }
+
+  #sendBegun(): boolean {
+    if (this.#finished || !this.#startStreaming()) return true;
+    const held = this.#held.take();
+    this.#hash?.update(held);
+    return held.length === 0 || this.#reply.write(held);
+  }
+
+  #writeHeld(): boolean {
+    const held = this.#held.take();
+    return held.length === 0 || this.#reply.write(held);
+  }
+
+  /** The call ends, as 502 with a record (decision 3.22), or as what the store says. */
+  #fail(cause: unknown): void {
+    this.#handle?.abort();
+    this.onError(cause instanceof GatewayError ? cause : this.#fault(cause));
+  }
+
+  /** A fault of ours, which ends this call alone. */
+  #fault(cause: unknown): GatewayError {
+    this.#pipeline.log.error({ err: cause }, 'handling an answer failed unexpectedly');
+    return new GatewayError('internal', 'The gateway failed to handle this answer; its log has the details.', { cause });
+  }
+
+  /** @returns false when the head cannot be written: the call ends then, and whoever reads the upstream goes on */
+  #startStreaming(): boolean {
+    const head = this.#head;
+    if (!head) return false;
+    const headers = governedHeaders(markOf(this.#call, undefined), head.headers);
+    try {
+      this.#reply.head(head.status, headers, head.eventStream ? undefined : head.contentLength);
+    } catch (error) {
+      this.#fail(error);
+      return false;
+    }
+    this.#streaming = true;
+    this.#reply.onDrain(() => this.#resume());
+    this.#hash = new Sha256();
+    if (this.#call.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();
+    return true;
+  }
+
+  #hold(chunk: Uint8Array): boolean {
+    const meter = this.#meter;
+    if (!meter?.asynchronous) {
+      meter?.push(chunk);
+      return this.#keep(chunk);
+    }
+    const more = this.#keep(chunk);
+    return this.#decode(chunk, meter, () => {
+      if (more) this.#resume();
+    });
+  }
+
+  /** Keeps a part of an answer that is no stream; of a larger one only where the structured API's envelope needs the whole body. */
+  #keep(chunk: Uint8Array): boolean {
+    if (this.#call.arrival.line === 'direct') {
+      if (!this.#held.pushCounted(chunk))
+        this.#fail(
+          new GatewayError(
+            'upstream_protocol',
+            'The upstream answer is too large for an envelope; ask for a stream or use a proxied door.',
+          ),
+        );
+      return true;
+    }
+    this.#held.push(chunk);
+    return this.#held.isLarge ? this.#open() : true;
+  }
+
+  #forwardMetered(chunk: Uint8Array, meter: AnswerMeter): boolean {
+    const terminalAt = meter.push(chunk);
+    const passed = meter.stopsAt === -1 ? chunk : chunk.subarray(0, meter.stopsAt);
+    if (!this.#hider) this.#note(passed);
+    const more = this.#hider ? this.#forwardHiding(passed, terminalAt, this.#hider) : this.#forward(passed, terminalAt);
+    if (meter.stopsAt !== -1) {
+      // Its LF did not come any more.
+      if (passed.at(-1) === CR) this.#held.push(LF);
+      this.#stop();
+    }
+    return more;
+  }
+
+  /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
+  #stop(): void {
+    this.stopped = this.#followed?.reached;
+    this.#endCall();
+  }
+
+  /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */
+  #sayStopped(record: ExecutionRecord, head: AnswerHead, stopped: CapReached): void {
+    if (head.contentEncoding !== undefined) {
+      this.#reply.reset();
+      return;
+    }
+    this.#writeHeld();
+    for (const piece of stopEvent(this.#call, record, head.mediaType, stopped)) this.#reply.write(piece);
+    this.#reply.end();
+  }
+
+  #forward(chunk: Uint8Array, terminalAt: number): boolean {
+    if (terminalAt < 0) return this.#reply.write(chunk);
+    if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
+    return this.#holdTail(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
+  }
+
+  /** As above, without what reports usage; a line that has begun waits for its end. */
+  #forwardHiding(chunk: Uint8Array, terminalAt: number, hider: UsageHider): boolean {
+    const passed = hider.push(terminalAt < 0 ? chunk : chunk.subarray(0, terminalAt));
+    this.#note(passed);
+    const more = passed.length === 0 || this.#reply.write(passed);
+    if (terminalAt < 0) return more;
+    const tail = Buffer.concat([hider.flush(), chunk.subarray(terminalAt)]);
+    this.#note(tail);
+    return this.#holdTail(tail);
+  }
+
+  /** Counts, hashes and keeps what the client is given. */
+  #note(bytes: Uint8Array): void {
+    this.responseBytes += bytes.length;
+    this.#call.copy?.push(bytes);
+    this.#hash?.update(bytes);
+  }
+
+  #holdTail(bytes: Uint8Array): boolean {
+    this.#end ??= new StreamEnd(this.#pipeline.clock, () => this.#endCall());
+    if (this.#held.pushCounted(bytes)) this.#end.came(this.#meter?.outcome !== 'open');
+    else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
+    return true;
+  }
+
+  /** Bytes of an encoded answer are looked at beside the event loop, in their order; the next ones are not asked for before that. */
+  #decode(chunk: Uint8Array, meter: AnswerMeter, then: (terminalAt: number) => void): false {
+    this.#decoding = this.#decodeBehind(this.#decoding, chunk, meter, then);
+    return false;
+  }
+
+  async #decodeBehind(before: unknown, chunk: Uint8Array, meter: AnswerMeter, then: (terminalAt: number) => void): Promise<void> {
+    await before;
+    try {
+      const terminalAt = await meter.pushEncoded(chunk);
+      if (!this.#finished) then(terminalAt);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #clientLeft(): void {
+    if (this.#finished) return;
+    this.clientGone = true;
+    if (this.#outlivesClient()) this.#resume();
+    else this.#endCall();
+  }
+
+  #endCall(): void {
+    this.#handle?.abort();
+    this.#finish();
+  }
+
+  /** A response that is made after its answer goes on without its client. What it costs could never be known without its name, so that is waited for. */
+  #outlivesClient(): boolean {
+    if (this.#head && (this.#head.status >= 300 || this.#meter?.state?.id !== undefined)) return false;
+    return this.#call.deferring;
+  }
+
+  #finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#end?.cancel();
+    try {
+      this.#close();
+    } catch (error) {
+      this.failure ??= this.#fault(error);
+    }
+    this.#settle(undefined);
+  }
+
+  #close(): void {
+    // Also of an answer that broke off: what it reported until then was used.
+    this.#meter?.end();
+    const begun = this.#hider?.flush();
+    if (begun?.length) {
+      this.#note(begun);
+      this.#held.push(begun);
+    }
+    if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.#held.whole);
+  }
+}

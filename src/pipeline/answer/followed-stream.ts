@@ -1,0 +1,85 @@
+import type { DeltaRule } from '../../base/catalogue/types.ts';
+import { parseUsd } from '../../base/lib/money.ts';
+import { meter } from '../../decide/pricing/meter.ts';
+import { SeenUsage, type StreamWatch } from '../../outbound/connectors/seen-usage.ts';
+import { meteringFrom } from '../../record/metering.ts';
+import { type CapReached, ofBudget, ofRequest } from '../parts/cap-reached.ts';
+import type { ForwardedCall } from '../parts/parts.ts';
+import type { Pipeline } from '../parts/services.ts';
+
+/** A stream's growth is stored when it is more than this part of what was stored before. */
+const MARK_STEP = 8n;
+
+/** The call whose stream is followed. */
+export type FollowedCall = Pick<ForwardedCall, 'arrival' | 'claims' | 'judgement' | 'route' | 'hold'>;
+
+/**
+ * Follows what one call costs while it streams, so that one which does not come to its end is charged what was seen of it (decision 6.4). With
+ * `GW_STREAM_STOP_AT_CAP` it is held against every cap, too, and ended where it would pass one.
+ */
+export class FollowedStream implements StreamWatch {
+  readonly seen: SeenUsage;
+  /** Set when the stream is to end. */
+  reached: CapReached | undefined;
+  readonly #call: FollowedCall;
+  readonly #pipeline: Pipeline;
+  readonly #ofRequest: bigint | undefined;
+  readonly #mayStop: boolean;
+  /** What the next start charges if the process ends now, pico-dollars. */
+  #marked: bigint;
+
+  constructor(call: FollowedCall, pipeline: Pipeline, rule: DeltaRule) {
+    const { estimate } = call.route;
+    const { reservation } = call.hold;
+    const { usd_max: usdMax } = call.judgement.verdict.effects;
+    this.#call = call;
+    this.#pipeline = pipeline;
+    this.#marked = reservation?.pico ?? 0n;
+    this.#ofRequest = usdMax === undefined ? undefined : parseUsd(usdMax);
+    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
+    this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
+  }
+
+  passes(): boolean {
+    const { price } = this.#call.route;
+    const { reservation } = this.#call.hold;
+    if (!this.#mayStop || price === undefined) return false;
+    const { settings, budgets } = this.#pipeline;
+    const cost = meter(this.seen.usage, price, settings.pricingCached).costPico;
+    if (this.#ofRequest !== undefined && cost > this.#ofRequest) this.reached = ofRequest(cost, this.#ofRequest);
+    const exceeded = reservation?.capped ? budgets.grow(reservation, cost) : undefined;
+    if (exceeded) this.reached ??= ofBudget(cost, exceeded);
+    if (this.reached) this.#tell(this.reached);
+    else if (reservation?.capped) this.#mark(cost);
+    return this.reached !== undefined;
+  }
+
+  /** By steps of an eighth, so that a stream which grows to a thousand times its estimate writes some sixty times. */
+  #mark(cost: bigint): void {
+    if (cost <= this.#marked + this.#marked / MARK_STEP) return;
+    this.#marked = cost;
+    const { price, model } = this.#call.route;
+    if (price === undefined) return;
+    const cachedRates = this.#pipeline.settings.pricingCached;
+    this.#call.hold.grow(meteringFrom({ usage: this.seen.usage, reported: false, price, model, cachedRates }));
+  }
+
+  #tell({ reasonCode, attributes }: CapReached): void {
+    const { arrival, claims } = this.#call;
+    const about = {
+      record_id: arrival.recordId,
+      org_id: claims.orgId,
+      workload_id: claims.workloadId,
+      reason_code: reasonCode,
+      ...attributes,
+    };
+    this.#pipeline.log.warn(about, 'a stream is ended, because it would pass its cap');
+  }
+}
+
+/** Undefined where nothing is to be followed: the call costs nothing, or its format does not show what it says. */
+export function followStream(call: FollowedCall, pipeline: Pipeline): FollowedStream | undefined {
+  const { operation, price } = call.route;
+  const rule = operation?.dialect?.deltas;
+  return rule !== undefined && price !== undefined ? new FollowedStream(call, pipeline, rule) : undefined;
+}

@@ -1,0 +1,174 @@
+import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../../base/catalogue/connector-id.ts';
+import { timestamp } from '../../base/lib/clock.ts';
+import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
+import { ERROR_CODES } from '../../base/model/error-codes.ts';
+import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
+import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
+import type { MatchedRule } from '../../decide/policy/verdict.ts';
+import { pathOnly, recordedPath } from '../../inbound/normalise/path.ts';
+import type { RecordDraft } from '../../record/canonical-record.ts';
+import { meteringFrom } from '../../record/metering.ts';
+import type { Delivered } from '../parts/delivered.ts';
+import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
+import type { Judgement, Known } from '../parts/parts.ts';
+import type { Refusal } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { STOPPED, stopMessage } from './stop-event.ts';
+
+/** A request whose record is written. */
+export interface Recorded {
+  readonly parts: Known;
+  readonly refusal: Refusal | undefined;
+  /** Epoch milliseconds. */
+  readonly completedAt: number;
+}
+
+/** Builds the record of a request, still without its hash, from what its stages made (decisions 7.1 to 7.8). */
+export function recordOf(
+  { parts, refusal, completedAt }: Recorded,
+  { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
+): RecordDraft {
+  const { arrival, claims, intake, mutation, hold, dressed } = parts;
+  const wire = wireOf(parts);
+  const delivery = deliveredOf(parts);
+  const attribution = attributionOf(parts);
+  return {
+    schema: EXECUTION_RECORD_SCHEMA,
+    record_id: arrival.recordId,
+    record_hash: '',
+    request_id: claims?.requestId ?? arrival.recordId,
+    created_at: timestamp(arrival.createdAt),
+    completed_at: timestamp(completedAt),
+    org_id: claims?.orgId ?? '',
+    workload_id: claims?.workloadId ?? '',
+    caller_id: claims?.callerId,
+    caller_ip: arrival.callerIp,
+    node_id: settings.nodeId,
+    decision: refusal?.decision ?? mutation?.decision ?? 'deny',
+    ...reasonOf(parts, refusal, delivery),
+    action_type: wire.actionType,
+    action_method: wire.method,
+    target: targetText(wire),
+    target_host: wire.host,
+    target_path: recordedPath(wire.path),
+    connection_type: arrival.connectionType,
+    traffic_class: arrival.trafficClass,
+    record_tier: isConnection(parts, refusal) ? 'connection' : 'action',
+    connector_id: wire.connectorId,
+    connector_version: wire.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : wire.provider?.version,
+    credential_id: wire.credentialId,
+    api_key_id: undefined,
+    provider: wire.provider?.id,
+    model: wire.model?.toWellFormed(),
+    usage_record_id: hold?.deferred?.usageRecordId,
+    settles_record_id: undefined,
+    idempotency_key: claims?.idempotencyKey,
+    customer_id: attribution.customer_id,
+    account_id: attribution.account_id,
+    project_id: attribution.project_id,
+    labels: labelsOf(attribution),
+    policy_trace: policyTrace(parts.judgement),
+    metering: meteringOf(parts, wire, delivery, settings.pricingCached),
+    status_code: refusal?.status ?? sentStatus(delivery),
+    upstream_status: delivery?.status,
+    latency_ms: elapsed(clock.monotonic() - arrival.head.startedAt),
+    upstream_latency_ms: delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs),
+    // The calls of a socket stream, each of them.
+    stream: arrival.socketCall !== undefined || wire.stream === true,
+    stream_outcome: delivery?.streamOutcome,
+    request_sha256: intake?.streamed ? intake.streamed.sha256 : intake?.requestSha256,
+    response_sha256: delivery?.responseSha256,
+    request_bytes: intake?.streamed?.bytes ?? intake?.requestBytes ?? 0,
+    response_bytes: delivery?.responseBytes ?? 0,
+    oauth_passthrough: dressed?.oauthPassthrough ? true : undefined,
+    risk_score: undefined,
+    risk_signals: undefined,
+    delegation_id: claims?.delegationId,
+    approval_id: undefined,
+    error: errorOf(refusal, delivery),
+  };
+}
+
+function reasonOf(
+  { judgement }: Known,
+  refusal: Refusal | undefined,
+  delivery: Delivered | undefined,
+): Pick<RecordDraft, 'reason' | 'reason_codes'> {
+  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes };
+  const codes = judgement?.verdict.reason_codes ?? [];
+  const stopped = delivery?.stopped;
+  return stopped
+    ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode] }
+    : { reason: judgement?.verdict.reason, reason_codes: codes };
+}
+
+/** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */
+function isConnection({ arrival, target }: Known, refusal: Refusal | undefined): boolean {
+  return arrival.line === 'tunnel' || (target?.opensSocket === true && refusal === undefined);
+}
+
+/** No labels are no member at all. */
+function labelsOf({ labels }: Attribution): Attribution['labels'] {
+  return labels !== undefined && Object.keys(labels).length > 0 ? labels : undefined;
+}
+
+/** Scheme, host, a port that is not the scheme's own, and path. */
+function targetText({ host, port, tls, path }: Wire): string {
+  const usual = tls ? 443 : 80;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `${tls ? 'https' : 'http'}://${name}${port === usual ? '' : `:${port}`}${shorten(pathOnly(path), MAX_RECORDED)}`;
+}
+
+/** Whole microseconds: more digits would only make the record's text longer. */
+function elapsed(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}
+
+function policyTrace(judgement: Judgement | undefined): RecordDraft['policy_trace'] {
+  if (judgement === undefined) return undefined;
+  const { active, verdict, shadow, observed } = judgement;
+  const { matched, overridden } = verdict;
+  return {
+    bundle_id: active.bundle_id,
+    version: active.version,
+    matched_rule_ids: matched.map((rule) => rule.rule_id),
+    matched_layers: matched.map((rule) => rule.layer),
+    matched_levels: matched.map((rule) => rule.level),
+    missing_field: matched.some(tookRestrictiveSide) ? matched.filter(tookRestrictiveSide).map(ruleName) : undefined,
+    overridden: overridden.length === 0 ? undefined : overridden,
+    shadow,
+    stopped_at: verdict.stopped_at,
+    attributes: observed,
+  };
+}
+
+function tookRestrictiveSide(rule: MatchedRule): boolean {
+  return rule.missing_field === true;
+}
+
+function ruleName({ layer, rule_id }: MatchedRule): string {
+  return `${layer}/${rule_id}`;
+}
+
+/** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
+function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, cachedRates: boolean): RecordDraft['metering'] {
+  const { target, used } = parts;
+  const { price, operation, model } = wire;
+  if (target?.opensSocket || !price || delivery?.status === undefined || !operation || operation.actionType === 'http.request')
+    return undefined;
+  return meteringFrom({ usage: used?.usage, reported: used?.approximated !== true, price, model: used?.model ?? model, cachedRates });
+}
+
+/** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */
+function sentStatus(delivery: Delivered | undefined): number | undefined {
+  return delivery?.clientGone && !delivery.started ? ERROR_CODES.client_gone.status : delivery?.status;
+}
+
+function errorOf(refusal: Refusal | undefined, delivery: Delivered | undefined): ExecutionRecord['error'] | undefined {
+  if (refusal?.errorCode) return { code: refusal.errorCode, message: refusal.reason };
+  if (delivery?.failure) return { code: delivery.failure.code, message: delivery.failure.message };
+  if (delivery?.stopped) return { code: STOPPED, message: stopMessage(delivery.stopped) };
+  if (delivery?.clientGone) return { code: 'client_gone', message: 'The client left before the answer was complete.' };
+  return undefined;
+}

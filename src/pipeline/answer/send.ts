@@ -1,0 +1,109 @@
+import type { Dialect } from '../../base/catalogue/types.ts';
+import { timestamp } from '../../base/lib/clock.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ReplySink } from '../../base/model/arrival.ts';
+import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
+import { envelope, type TraceFacts, withResult } from '../../inbound/reply/envelope.ts';
+import { governedHeaders, type Mark } from '../../inbound/reply/governed-headers.ts';
+import { directRefusal, proxiedRefusal, type RefusalText } from '../../inbound/reply/refusal-body.ts';
+import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
+import type { KeptCall } from '../../services/idempotency.ts';
+import { wireOf } from '../parts/known.ts';
+import type { LineName } from '../parts/line-name.ts';
+import type { ForwardedCall, Known } from '../parts/parts.ts';
+import type { Refusal } from '../parts/refusal.ts';
+
+const JSON_TYPE = ['Content-Type', 'application/json'];
+/** SDKs retry 5xx by themselves. A broken connection may heal within seconds; these failures do not, and a call that timed out may have been billed. */
+const LASTING: ReadonlySet<string> = new Set(['upstream_tls', 'upstream_protocol', 'upstream_timeout', 'internal']);
+const IS_REPLAY = ['Idempotent-Replayed', 'true'];
+const NO_RETRY = ['x-should-retry', 'false'];
+
+/** What an answer that passes says of its call. */
+export function markOf(
+  { arrival, claims, mutation }: Pick<ForwardedCall, 'arrival' | 'claims' | 'mutation'>,
+  recordHash: string | undefined,
+): Mark {
+  return { requestId: claims.requestId, recordId: arrival.recordId, decision: mutation.decision, recordHash };
+}
+
+/** What the decision trace of an answer says beyond its record. */
+export function traceFacts({ arrival, mutation }: Pick<Known, 'arrival' | 'mutation'>, refusal: Refusal | undefined): TraceFacts {
+  const { originalModel, substitutedModel } = mutation ?? {};
+  return { evaluatedAt: timestamp(arrival.createdAt), originalModel, substitutedModel, attributes: refusal?.traceAttributes };
+}
+
+/** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */
+export function errorShape(parts: Known): Dialect['errorShape'] {
+  const { operation, provider } = wireOf(parts);
+  return operation?.dialect?.errorShape ?? provider?.errorShape ?? 'openai';
+}
+
+/** The answered structured call: 200 with the upstream's status inside (decision 7.8). */
+export function sendEnvelope(call: ForwardedCall, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
+  const answer = withResult(envelope(record, traceFacts(call, undefined)), { status: head.status, mediaType: head.mediaType, body });
+  reply.sendWhole(200, governedHeaders(markOf(call, record.record_hash), JSON_TYPE), answer);
+}
+
+/** A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6). */
+export function sendRefusal(parts: Known, refusal: Refusal, record: ExecutionRecord): void {
+  const { line, reply } = parts.arrival;
+  if (!reply || reply.gone) return;
+  if (reply.headSent) {
+    reply.reset();
+    return;
+  }
+  const body =
+    line === 'direct'
+      ? directRefusal(record, refusal, traceFacts(parts, refusal))
+      : proxiedRefusal(record, refusal, errorShape(parts), refusalBody);
+  const mark = { requestId: record.request_id, recordId: record.record_id, decision: record.decision, recordHash: record.record_hash };
+  reply.sendWhole(refusal.status, governedHeaders(mark, refusalHeaders(refusal, line)), Buffer.from(JSON.stringify(body)));
+}
+
+function refusalHeaders({ errorCode, retryAfterSeconds }: Refusal, line: LineName): readonly string[] {
+  if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
+  const ofCode = errorCode && ERROR_HEADERS[errorCode];
+  if (ofCode) return [...JSON_TYPE, ...ofCode];
+  if (retryAfterSeconds === undefined || line !== 'direct') return JSON_TYPE;
+  return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
+}
+
+/** The answer of an earlier call with the same idempotency key, from its record and from what was kept beside it (decision 6.7). */
+export function sendReplay(reply: ReplySink | undefined, record: ExecutionRecord, kept: KeptCall, bytes: Uint8Array | undefined): void {
+  if (!reply || reply.gone) return;
+  const mark = { requestId: record.request_id, recordId: record.record_id, decision: record.decision, recordHash: record.record_hash };
+  const { result } = kept;
+  if (result?.stream === true && bytes) {
+    reply.sendWhole(result.upstream_status, governedHeaders(mark, ['Content-Type', result.content_type, ...IS_REPLAY]), bytes);
+    return;
+  }
+  const { evaluated_at: evaluatedAt = record.created_at, ...attributes } = kept.trace;
+  const facts = { evaluatedAt, originalModel: undefined, substitutedModel: undefined, attributes };
+  const body =
+    result && bytes
+      ? withResult(envelope(record, facts), { status: result.upstream_status, mediaType: result.content_type, body: bytes })
+      : Buffer.from(JSON.stringify(result ? envelope(record, facts) : directRefusal(record, keptRefusal(record, kept), facts)));
+  reply.sendWhole(kept.status, governedHeaders(mark, [...JSON_TYPE, ...IS_REPLAY]), body);
+}
+
+function keptRefusal(
+  { decision, reason = decision, reason_codes: reasonCodes }: ExecutionRecord,
+  { status, detail }: KeptCall,
+): RefusalText {
+  return { status, reason, reasonCodes, ...(detail ? { detail } : {}) };
+}
+
+/** An end without a record: the plain error body of every gateway surface (decision 8.1). */
+export function sendFailure({ arrival, claims }: Known, error: GatewayError): void {
+  const { reply } = arrival;
+  if (!reply || reply.gone) return;
+  if (reply.headSent) {
+    reply.reset();
+    return;
+  }
+  const headers = ['X-GW-Request-ID', claims?.requestId ?? arrival.recordId, ...JSON_TYPE, ...error.headers];
+  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
+}

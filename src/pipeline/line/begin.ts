@@ -1,0 +1,52 @@
+import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { ConnectionType } from '../../base/model/connection.ts';
+import { callerIp } from '../../inbound/normalise/identity.ts';
+import type { LineName } from '../parts/line-name.ts';
+import type { SocketCall } from '../parts/parts.ts';
+import type { Refusal } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { Call } from './call.ts';
+
+/** What is known of a request beside its arrival. */
+export interface Beginning {
+  readonly line: LineName;
+  readonly connectionType: ConnectionType;
+  readonly socketCall?: SocketCall;
+  readonly imposed?: Refusal;
+}
+
+/** One request, before anything is known of it but its head. */
+export function begin(
+  from: { readonly head: ArrivalHead } & Partial<Arrival>,
+  { line, connectionType, socketCall, imposed }: Beginning,
+  pipeline: Pipeline,
+): Call {
+  const { clock, settings, catalogues } = pipeline;
+  const createdAt = clock.now();
+  return new Call(
+    {
+      line,
+      head: from.head,
+      body: from.body,
+      reply: from.reply,
+      createdAt,
+      recordId: uuidv7(createdAt),
+      connectionType,
+      // Only what came through the proxy can be ambient (specification, "Connection types").
+      trafficClass: connectionType === 'connect_proxy' ? from.head.trafficClass : 'developer',
+      callerIp: callerIp(from.head, settings.trustedProxies),
+      catalogue: catalogues.current(),
+      socketCall,
+      imposed,
+    },
+    pipeline,
+  );
+}
+
+/** A call on an open WebSocket, ready to walk the line. */
+export function beginSocketCall(socketCall: SocketCall, pipeline: Pipeline): Call {
+  const { arrival } = socketCall.opened;
+  const head = { ...arrival.head, startedAt: pipeline.clock.monotonic() };
+  return begin({ head }, { line: 'socket', connectionType: arrival.connectionType, socketCall }, pipeline);
+}

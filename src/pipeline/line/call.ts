@@ -1,0 +1,104 @@
+import type { RecordDraft } from '../../record/canonical-record.ts';
+import { recordOf } from '../answer/record-of.ts';
+import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
+import type { Refusal } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import type { Settlement } from '../parts/settlement.ts';
+import type { Control } from '../parts/stage.ts';
+import { COUNTED } from './counted.ts';
+
+type Kept = { [Name in PartName]: Parts[Name] | undefined } & { readonly arrival: Arrived };
+
+/** All of them by name: objects that are alike from the beginning are what makes their members cheap to reach. */
+const NOTHING: { readonly [Name in PartName]: undefined } = {
+  arrival: undefined,
+  claims: undefined,
+  target: undefined,
+  proof: undefined,
+  caller: undefined,
+  intake: undefined,
+  received: undefined,
+  action: undefined,
+  content: undefined,
+  repeatable: undefined,
+  attributed: undefined,
+  offer: undefined,
+  asked: undefined,
+  facts: undefined,
+  judgement: undefined,
+  attribution: undefined,
+  chosen: undefined,
+  mutation: undefined,
+  mutated: undefined,
+  route: undefined,
+  dressed: undefined,
+  signed: undefined,
+  hold: undefined,
+  outgoing: undefined,
+  answer: undefined,
+  acceptance: undefined,
+  onSocket: undefined,
+  used: undefined,
+};
+
+/** One call while it walks its line: the parts that were made so far, and what is to be done at its end. */
+export class Call implements Control {
+  readonly #pipeline: Pipeline;
+  readonly #parts: Kept;
+  readonly #settlements: Settlement[];
+  readonly #letGo: (() => void)[] = [];
+  refusal: Refusal | undefined;
+
+  constructor(arrival: Arrived, pipeline: Pipeline) {
+    this.#pipeline = pipeline;
+    this.#parts = { ...NOTHING, arrival: Object.freeze(arrival) };
+    // Of every request, whatever becomes of it.
+    this.#settlements = COUNTED.map((counted) => counted(pipeline));
+  }
+
+  get parts(): Known {
+    return this.#parts;
+  }
+
+  /** The first one is asked last. */
+  get settlements(): readonly Settlement[] {
+    return this.#settlements;
+  }
+
+  /** A stage, or what stands in the place of one, has made these parts: from now on they are as they are. */
+  take(made: Partial<Parts>, names: readonly PartName[]): void {
+    for (const name of names) {
+      const part = made[name];
+      if (part === undefined) continue;
+      Object.freeze(part);
+      this.#set(name, part);
+    }
+  }
+
+  settle(settlement: Settlement): void {
+    this.#settlements.push(settlement);
+  }
+
+  atEnd(letGo: () => void): void {
+    this.#letGo.push(letGo);
+  }
+
+  drop(part: PartName): void {
+    this.#set(part, undefined);
+  }
+
+  draft(): RecordDraft {
+    const { clock } = this.#pipeline;
+    return recordOf({ parts: this.#parts, refusal: this.refusal, completedAt: clock.now() }, this.#pipeline);
+  }
+
+  /** The line has ended. */
+  end(): void {
+    for (const letGo of this.#letGo.splice(0)) letGo();
+  }
+
+  #set<Name extends PartName>(name: Name, part: Parts[Name] | undefined): void {
+    const parts: { [N in PartName]: Parts[N] | undefined } = this.#parts;
+    parts[name] = part;
+  }
+}

@@ -1,0 +1,144 @@
+import { unrecordedEvent } from '../../base/events/unrecorded.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { canonicalRecord } from '../../record/canonical-record.ts';
+import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
+import { recordOf } from '../answer/record-of.ts';
+import { sendFailure, sendRefusal } from '../answer/send.ts';
+import { deliveredOf } from '../parts/known.ts';
+import type { PartName } from '../parts/parts.ts';
+import { type Refusal, refusalOf } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import type { Ending } from '../parts/settlement.ts';
+import { ANSWERED, EndedWith, type StageEnd } from '../parts/stage.ts';
+import type { Call } from './call.ts';
+import { STAGES } from './stages.ts';
+
+/** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
+export type RunResult =
+  | { readonly kind: 'recorded'; readonly record: ExecutionRecord; readonly refusal: Refusal | undefined }
+  /** An earlier answer was given again. */
+  | { readonly kind: 'replayed' }
+  | { readonly kind: 'failed'; readonly error: GatewayError };
+
+/**
+ * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
+ */
+export async function runCall(call: Call, pipeline: Pipeline): Promise<RunResult> {
+  const end = await walkLine(call, pipeline);
+  return end === ANSWERED ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
+}
+
+/**
+ * The first half: the stages. A refusal is the call's afterwards. Never rejects.
+ * @returns the failure of a request that leaves no record
+ */
+export async function walkLine(call: Call, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
+  let failure: GatewayError | typeof ANSWERED | undefined;
+  try {
+    for (const stage of STAGES[call.parts.arrival.line]) {
+      const result = stage.run(call.parts, pipeline, call);
+      // Most stages have nothing to wait for, and every await is a turn of the microtask queue.
+      const end = result instanceof Promise ? await result : result;
+      if (end === undefined || take(call, end, stage.makes)) continue;
+      if (end === ANSWERED) failure = ANSWERED;
+      break;
+    }
+  } catch (error) {
+    const known = asGatewayError(error, pipeline);
+    call.refusal = refusalOf(known, call.parts.judgement !== undefined);
+    if (!call.refusal) failure = known;
+  }
+  call.end();
+  return failure;
+}
+
+/** @returns true when the line goes on */
+function take(call: Call, end: NonNullable<StageEnd>, makes: readonly PartName[]): boolean {
+  if (end === ANSWERED) return false;
+  if (end instanceof EndedWith) {
+    call.take(end.made, makes);
+    if (end.end instanceof GatewayError) throw end.end;
+    call.refusal = end.end;
+    return false;
+  }
+  if ('reasonCodes' in end) {
+    call.refusal = end;
+    return false;
+  }
+  call.take(end, makes);
+  return true;
+}
+
+/** The second half: whatever follows from how the stages ended. Never rejects. */
+export async function closeCall(call: Call, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
+  if (failure) return fail(call, pipeline, failure);
+  let drawn: Drawn | undefined;
+  try {
+    drawn = drawUp(call, pipeline);
+    await pipeline.store.commit(drawn.commit, drawn.effects);
+    for (const settlement of call.settlements) settlement.stored?.();
+    return acknowledge(call, pipeline, drawn.record);
+  } catch (error) {
+    return fail(call, pipeline, asGatewayError(error, pipeline), drawn?.record);
+  }
+}
+
+interface Drawn {
+  readonly record: ExecutionRecord;
+  readonly commit: RecordCommit;
+  readonly effects: readonly Effect[];
+}
+
+/** The record of a request, and what is committed with it. */
+function drawUp(call: Call, pipeline: Pipeline): Drawn {
+  const { parts, refusal, settlements } = call;
+  const completedAt = pipeline.clock.now();
+  const draft = recordOf({ parts, refusal, completedAt }, pipeline);
+  const { text, hash } = canonicalRecord(draft);
+  draft.record_hash = hash;
+  const record = draft as ExecutionRecord;
+  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt };
+  const closing = { completedAt, refusal, delivered: deliveredOf(parts), replaced: parts.mutation };
+  const effects: Effect[] = [];
+  for (let at = settlements.length - 1; at >= 0; at -= 1) effects.push(...(settlements[at]?.effects?.(record, closing) ?? []));
+  return { record, commit, effects };
+}
+
+/** The record is stored: the caller gets what was kept back, and everybody else is told. */
+function acknowledge(call: Call, pipeline: Pipeline, record: ExecutionRecord): RunResult {
+  const { parts, refusal } = call;
+  const delivery = deliveredOf(parts);
+  if (refusal) {
+    delivery?.abandon();
+    sendRefusal(parts, refusal, record);
+  } else {
+    delivery?.release(record);
+  }
+  pipeline.events.execution({ record, durationMs: pipeline.clock.monotonic() - parts.arrival.head.startedAt });
+  return { kind: 'recorded', record, refusal };
+}
+
+/**
+ * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
+ * @param unstored the record
+ */
+function fail(call: Call, pipeline: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+  const { parts, settlements } = call;
+  const delivery = deliveredOf(parts);
+  delivery?.abandon();
+  const ending: Ending = { answered: delivery?.status !== undefined, started: delivery?.started === true };
+  for (const settlement of settlements) {
+    if (unstored) settlement.failed?.(unstored, ending);
+    else settlement.abandoned?.(ending);
+  }
+  sendFailure(parts, error);
+  pipeline.events.unrecorded(unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
+  return { kind: 'failed', error };
+}
+
+function asGatewayError(error: unknown, pipeline: Pipeline): GatewayError {
+  if (error instanceof GatewayError) return error;
+  pipeline.log.error({ err: error }, 'a stage failed unexpectedly');
+  return new GatewayError('internal', 'The gateway failed to handle this request; its log has the details.', { cause: error });
+}

@@ -1,0 +1,76 @@
+import type { LineName } from '../parts/line-name.ts';
+import type { PartName } from '../parts/parts.ts';
+import type { Stage } from '../parts/stage.ts';
+import { admit } from '../stages/admit.ts';
+import { aim } from '../stages/aim.ts';
+import { askForUsage } from '../stages/ask-for-usage.ts';
+import { attributionEffects, defaultAttribution } from '../stages/attribution.ts';
+import { authenticate, authenticateEnvelope, knock } from '../stages/authenticate.ts';
+import { caps } from '../stages/caps.ts';
+import { carry } from '../stages/carry.ts';
+import { checkAgain } from '../stages/check-again.ts';
+import { choose } from '../stages/choose.ts';
+import { decidePolicy } from '../stages/decide.ts';
+import { delegation } from '../stages/delegation.ts';
+import { forward } from '../stages/forward.ts';
+import { identify } from '../stages/identify.ts';
+import { imposed } from '../stages/imposed.ts';
+import { inject } from '../stages/inject.ts';
+import { keepSignature } from '../stages/keep-signature.ts';
+import { meter } from '../stages/meter.ts';
+import { monthlyLimit } from '../stages/monthly-limit.ts';
+import { mutate } from '../stages/mutate.ts';
+import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../stages/normalise.ts';
+import { org } from '../stages/org.ts';
+import { rate } from '../stages/rate.ts';
+import { read, readEnvelope } from '../stages/read.ts';
+import { replay } from '../stages/replay.ts';
+import { reserve } from '../stages/reserve.ts';
+import { resolve } from '../stages/resolve.ts';
+import { stayOnSocket } from '../stages/stay-on-socket.ts';
+import { workload } from '../stages/workload.ts';
+
+/** From here on a request is the same whichever door it came by. */
+const JUDGE: readonly Stage[] = [
+  delegation,
+  replay,
+  monthlyLimit,
+  defaultAttribution,
+  resolve,
+  decidePolicy,
+  attributionEffects,
+  choose,
+  mutate,
+  checkAgain,
+];
+const CALL: readonly Stage[] = [inject, keepSignature, caps, rate, reserve, askForUsage, forward, carry, meter];
+/** What is known before the first stage. */
+const GIVEN: readonly PartName[] = ['arrival'];
+
+/**
+ * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every
+ * request: settlements → record → **commit** → last byte → publish.
+ */
+export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
+  /** Who is calling is asked from the head alone, so that no body is read for a stranger (decision 3.15). */
+  proxied: inOrder([admit, identify, aim, imposed, authenticate, org, workload, read, normalise, ...JUDGE, ...CALL]),
+  /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
+  direct: inOrder([admit, knock, readEnvelope, openEnvelope, authenticateEnvelope, org, workload, ...JUDGE, ...CALL]),
+  /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
+  tunnel: inOrder([admit, identify, aim, imposed, authenticate, org, workload, normaliseTunnel, ...JUDGE]),
+  /** What is let through goes out as an event of its socket, and is closed when the server has reported its end. */
+  socket: inOrder([admit, identify, aim, authenticate, org, workload, normaliseEvent, ...JUDGE, stayOnSocket, caps, rate, reserve]),
+};
+
+/** A line. @throws Error for a stage that reads what none before it has made, or makes what another has */
+export function inOrder(stages: readonly Stage[]): readonly Stage[] {
+  const made = new Set<PartName>(GIVEN);
+  for (const { name, reads, makes } of stages) {
+    const missing = reads.filter((part) => !made.has(part));
+    const twice = makes.filter((part) => made.has(part));
+    if (missing.length > 0) throw new Error(`the stage "${name}" reads ${missing.join(', ')}, which no stage before it makes`);
+    if (twice.length > 0) throw new Error(`the stage "${name}" makes ${twice.join(', ')}, which a stage before it has made`);
+    for (const part of makes) made.add(part);
+  }
+  return stages;
+}

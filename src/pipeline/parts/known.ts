@@ -1,0 +1,50 @@
+import type { Attribution } from '../../base/model/attribution.ts';
+import type { Delivered } from './delivered.ts';
+import type { Known, Route, Target, WireCall } from './parts.ts';
+
+/** What is known of where a call goes and what it means: the latest part that says so. */
+export type Wire = Omit<WireCall, 'stream' | 'model'> & Partial<Route>;
+
+const NO_ATTRIBUTION: Attribution = {};
+
+/** Where a call goes, as far as that is known. */
+export function wireOf({ arrival, target, content, offer, chosen, mutation, route, dressed }: Known): Wire {
+  const settled = route ?? mutatedRoute(chosen, mutation?.call) ?? chosen ?? offer;
+  if (settled) return dressed && dressed.path !== settled.path ? { ...settled, path: dressed.path } : settled;
+  const { stream, model } = content ?? {};
+  return {
+    ...(target ?? nowhere(arrival.head.method)),
+    ...(stream === undefined ? {} : { stream }),
+    ...(model === undefined ? {} : { model }),
+  };
+}
+
+/** Of a call that was refused for what policy made of it. */
+function mutatedRoute(chosen: Route | undefined, call: WireCall | undefined): Route | undefined {
+  return chosen && call && { ...chosen, ...call };
+}
+
+function nowhere(method: string): Target {
+  return {
+    method,
+    host: '',
+    port: 443,
+    tls: true,
+    path: '',
+    provider: undefined,
+    operation: undefined,
+    actionType: 'http.request',
+    opensSocket: false,
+    isCall: true,
+  };
+}
+
+/** Who pays for a call, as far as that is known. */
+export function attributionOf({ claims, attributed, attribution }: Known): Attribution {
+  return attribution ?? attributed ?? claims?.attribution ?? NO_ATTRIBUTION;
+}
+
+/** What came back of a call. */
+export function deliveredOf({ answer, acceptance, onSocket }: Known): Delivered | undefined {
+  return acceptance ?? answer?.delivery ?? onSocket?.answer;
+}

@@ -1,0 +1,71 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Decision, RecordedDecision } from '../../base/model/decision.ts';
+import type { ErrorCode } from '../../base/model/error-codes.ts';
+import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
+import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
+import { seenVia } from '../../outbound/net/header-filter.ts';
+import type { LineName } from './line-name.ts';
+
+/** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
+export interface Refusal {
+  readonly decision: Exclude<RecordedDecision, 'allow' | 'downgrade'>;
+  readonly status: number;
+  readonly reason: string;
+  readonly reasonCodes: readonly string[];
+  /** When it is worth trying again: `Retry-After` of the structured API. */
+  readonly retryAfterSeconds?: number;
+  /** Set when the refusal is a failure with a code of the error table. */
+  readonly errorCode?: ErrorCode;
+  readonly detail?: RefusalDetail;
+  /** What the decision trace says beyond the record: amounts of a refusal for money. */
+  readonly traceAttributes?: Readonly<Record<string, string>>;
+}
+
+/** @throws GatewayError `loop_detected` for what has passed this very gateway before (decision 3.13) */
+export function refuseLoop(rawHeaders: readonly string[], nodeId: string): void {
+  if (seenVia(rawHeaders, nodeId)) throw new GatewayError('loop_detected', 'This request has already passed this gateway.');
+}
+
+/** A WebSocket to an AI host whose calls cannot be metered (decision 3.12); clients fall back to HTTPS. */
+export function webSocketRefusal(): GatewayError {
+  return new GatewayError('upgrade_required', 'WebSockets are not accepted here, because their calls could not be metered; use HTTPS.');
+}
+
+/** A denial before or beside policy, with its reason code. */
+export function deny(reasonCode: string, reason: string, status = 403): Refusal {
+  return { decision: 'deny', status, reason, reasonCodes: [reasonCode] };
+}
+
+/** A cap holds the call, and nobody can say what it may cost. */
+export function hiddenCost(): Refusal {
+  return deny('operation_not_understood', HIDDEN_COST);
+}
+
+/** Status of a decision that refuses: on the proxied doors always 403 (specification, "Transparent proxy mode" 6). */
+export function statusOf(decision: Decision, line: LineName): number {
+  return decision === 'rate_limit' && line === 'direct' ? 429 : 403;
+}
+
+/** Failures that became a decision about the request and are therefore recorded as `deny` (decisions 3.19, 7.3, 8.5). */
+const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request', 'ambiguous_body', 'egress_denied']);
+/** Failures of a call that policy let through (decision 7.8). */
+const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
+
+/** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
+const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down']);
+
+/** True for a failure that is nobody's fault: the call was ended before its time, by its client or because the gateway stops. */
+export function isCut({ code }: GatewayError): boolean {
+  return code === 'shutting_down' || code === 'client_gone';
+}
+
+/** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
+export function refusalOf(error: GatewayError, decided: boolean): Refusal | undefined {
+  if (RECORDED_DENIALS.has(error.code)) {
+    return { decision: 'deny', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+  }
+  if (CALL_FAILURES.has(error.code) || (decided && LATE_FAILURES.has(error.code))) {
+    return { decision: 'error', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+  }
+  return undefined;
+}

@@ -1,0 +1,179 @@
+/*
+ * What a line asks of the services. Each is a port: whoever composes the gateway picks what stands behind it, in this process or beside it. State is asked for by org.
+ *
+ * Verbs that count may return a promise; the line awaits only real ones, so that a service that counts in memory costs no turn. Everything else is a snapshot: what
+ * changes while the process runs (policy, catalogue, workloads and their tokens, credentials) is held in memory by its service, and read without waiting.
+ */
+import type { Catalogue } from '../../base/catalogue/types.ts';
+import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import type { IpSet } from '../../base/lib/ip.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import type { Credential } from '../../base/model/credential.ts';
+import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
+import type { Workload } from '../../base/model/workload.ts';
+import type { Facts } from '../../decide/policy/facts.ts';
+import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { ActionTypeMap } from '../../decide/routing/route.ts';
+import type { Upstream } from '../../outbound/net/upstream.ts';
+import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';
+import type { Deferral, DeferredCall, EndedResponse } from '../../services/deferred-response.ts';
+import type { KeptCall } from '../../services/idempotency.ts';
+import type { KeptRecord } from '../../services/late-records.ts';
+import type { CountedRequest } from '../../services/monthly-requests.ts';
+import type { ActivePolicy } from '../../services/policies.ts';
+import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
+import type { Spender } from '../../services/spend-book.ts';
+import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { BufferBudget } from '../body/buffer-budget.ts';
+
+export interface PipelineSettings {
+  readonly nodeId: string;
+  /** The gateway's org (decision 4.1); undefined in free mode. */
+  readonly orgId: string | undefined;
+  readonly maxBodyBytes: number;
+  readonly proxyAuth: 'optional' | 'required';
+  readonly adminToken: string;
+  readonly trustedProxies: IpSet;
+  /** Connectors whose callers' own Authorization goes ahead of a stored credential. */
+  readonly oauthPassthrough: ReadonlySet<string>;
+  /** Connectors that take the structured calls of an action type. */
+  readonly actionTypes: ActionTypeMap;
+  /** Cached input tokens have their own rate (decision 6.3). */
+  readonly pricingCached: boolean;
+  /** Which streams are asked for the usage that they report on request only: those that a cap or a budget limit watches, all, or none (decision 6.4). */
+  readonly injectUsage: 'capped' | 'true' | 'false';
+  /** Streams end where they would pass a cap. */
+  readonly stopAtCap: boolean;
+}
+
+/** A value, or the promise of one from a service that has to ask. */
+export type Maybe<T> = T | Promise<T>;
+
+/** Goes on with a value, at once when it is here. */
+export function when<T, R>(value: Maybe<T>, then: (value: T) => Maybe<R>): Maybe<R> {
+  return value instanceof Promise ? value.then(then) : then(value);
+}
+
+/** The bundle in force. */
+export interface Policies {
+  current(orgId: string): ActivePolicy;
+}
+
+/** The second bundle, which is asked and never obeyed. */
+export interface Shadow {
+  judge(facts: Facts, active: Verdict): ShadowTrace | undefined;
+}
+
+export interface Workloads {
+  /** Of proxied traffic that names none. */
+  defaultWorkloadId(orgId: string): string;
+  /** A workload that this org may use. */
+  get(orgId: string, workloadId: string): Workload | undefined;
+  /** A workload's id is its own in all orgs, and so is its token. */
+  hasToken(workloadId: string): boolean;
+  tokenMatches(workloadId: string, presented: string): boolean;
+  /** Whose token it is, whatever the org; nobody's: undefined. */
+  holderOf(presented: string): string | undefined;
+}
+
+export interface RateLimits {
+  /** True when the rule's bucket has no token for this workload. Takes none. */
+  exhausted(orgId: string, workloadId: string, rule: RuleLimit): Maybe<boolean>;
+  /** Until all of these rules have a token again; undefined when all of them have one. */
+  refusalBy(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
+  /** Takes one token from each bucket, or none. @returns what stands in the way longest, or undefined */
+  take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
+  /** Gives back what `take` took for a call that was refused all the same. */
+  giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void;
+}
+
+export interface MonthlyRequests {
+  /** Counts one request; `over` when the limit is reached, undefined when there is none. */
+  count(orgId: string): Maybe<CountedRequest | 'over' | undefined>;
+  /** To be committed with the record of a counted request. */
+  effect(counted: CountedRequest): Effect;
+  /** The request has left no record. */
+  uncount(counted: CountedRequest): void;
+}
+
+export interface Credentials {
+  isStored(orgId: string, credentialId: string): boolean;
+  /** Those of a connector that this org may use here. */
+  usable(orgId: string, connectorId: string): readonly Credential[];
+  secretOf(credentialId: string): string | undefined;
+}
+
+export interface Budgets {
+  /** Sets `pico` aside for a call, unless a cap would be passed. */
+  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<Reservation | CapExceeded>;
+  /** A running call has cost `pico` so far. @returns the cap that it has passed; then nothing is changed */
+  grow(reservation: Reservation, pico: bigint): CapExceeded | undefined;
+  release(reservation: Reservation): void;
+  restore(reservation: Reservation): void;
+  /** Counts what a record says that its call cost, which is to be stored next. */
+  count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined;
+  uncount(counted: Counted): void;
+  stored(counted: Counted): void;
+}
+
+/** Responses that go on behind the answers to their calls. */
+export interface DeferredResponses {
+  begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
+  effect(record: ExecutionRecord, deferral: Deferral): Effect;
+  hold(call: DeferredCall, reservation: Reservation, completedAt: number): void;
+  /** Somebody was told that a response has ended. @throws GatewayError `record_store_unavailable` */
+  end(ended: EndedResponse): Promise<void>;
+}
+
+/** Answers of calls with an idempotency key. */
+export interface Idempotency {
+  find(orgId: string, key: string): Promise<KeptCall | undefined>;
+  result(orgId: string, key: string): Promise<Buffer | undefined>;
+  keep(orgId: string, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[];
+  forget(orgId: string, key: string): void;
+}
+
+/** Records of calls under way, for when nothing else is ever heard of them. */
+export interface CallIntents {
+  write(record: UnhashedRecord): Promise<void>;
+  grow(record: UnhashedRecord): void;
+  settlement(recordId: string): Effect;
+  remove(recordId: string): void;
+}
+
+/** Records that could not be stored when their calls ended. */
+export interface UnstoredRecords {
+  /** @param started the client has the head of the answer; else it is told of the failure */
+  keep(record: ExecutionRecord, kept: KeptRecord, started: boolean): void;
+}
+
+/** The services that a call asks. */
+export interface CallServices {
+  readonly policies: Policies;
+  readonly workloads: Workloads;
+  readonly rateLimits: RateLimits;
+  readonly monthlyRequests: MonthlyRequests;
+  readonly credentials: Credentials;
+  readonly budgets: Budgets;
+  readonly deferred: DeferredResponses;
+  readonly idempotency: Idempotency;
+  readonly intents: CallIntents;
+  readonly lateRecords: UnstoredRecords;
+}
+
+/** What a line stands on. */
+export interface Pipeline extends CallServices {
+  readonly settings: PipelineSettings;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Providers, operations and prices; each call takes it once. */
+  readonly catalogues: { current(): Catalogue };
+  /** Undefined when there is no second bundle. */
+  readonly shadow: Shadow | undefined;
+  readonly store: Store;
+  readonly upstream: Upstream;
+  readonly buffers: BufferBudget;
+  readonly events: GatewayEvents;
+}

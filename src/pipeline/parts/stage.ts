@@ -1,0 +1,74 @@
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { Known, PartName, Parts } from './parts.ts';
+import type { Refusal } from './refusal.ts';
+import type { Pipeline } from './services.ts';
+import type { Settlement } from './settlement.ts';
+
+/** The stage has answered by itself and the call leaves no record of its own: it repeats one that did. */
+export const ANSWERED = Symbol('answered');
+
+/** The end of the line, at a stage that has made something first, of which the record of the call is to tell. */
+export class EndedWith<Made extends PartName = PartName> {
+  readonly end: Refusal | GatewayError;
+  readonly made: Pick<Parts, Made>;
+
+  constructor(end: Refusal | GatewayError, made: Pick<Parts, Made>) {
+    this.end = end;
+    this.made = made;
+  }
+}
+
+/** How a stage ends the line: a refusal is recorded; a GatewayError, thrown or {@link EndedWith}, ends it too (the runner knows which codes are recorded). */
+type End<Makes extends PartName> = Refusal | EndedWith<Makes> | typeof ANSWERED;
+
+/** What a stage makes; one that makes nothing goes on with undefined. */
+type Made<Makes extends PartName> = [Makes] extends [never] ? undefined : Pick<Parts, Makes>;
+
+export type StageResult<Makes extends PartName> = Made<Makes> | End<Makes>;
+
+/** What a stage may ask of its line, and leave behind in it. */
+export interface Control {
+  /** For the end of the request. */
+  settle(settlement: Settlement): void;
+  /** For the end of the line, however it ends. */
+  atEnd(letGo: () => void): void;
+  /** No stage looks at this part any more. */
+  drop(part: PartName): void;
+  /** The record of the call as it stands. */
+  draft(): UnhashedRecord;
+}
+
+/** One step of the line, as the runner sees it. */
+export interface Stage {
+  readonly name: string;
+  /** Parts that it needs. */
+  readonly reads: readonly PartName[];
+  /** Parts that it looks at where there are any. */
+  readonly sees: readonly PartName[];
+  readonly makes: readonly PartName[];
+  run(parts: Known, pipeline: Pipeline, control: Control): StageEnd | Promise<StageEnd>;
+}
+
+/** What any stage may come back with. */
+export type StageEnd = Partial<Parts> | Refusal | EndedWith | typeof ANSWERED | undefined;
+
+interface StageOf<Reads extends PartName, Sees extends PartName, Makes extends PartName> {
+  readonly name: string;
+  readonly reads: readonly Reads[];
+  readonly sees?: readonly Sees[];
+  readonly makes?: readonly Makes[];
+  run(
+    parts: Pick<Parts, Reads> & { readonly [Part in Sees]?: Parts[Part] | undefined },
+    pipeline: Pipeline,
+    control: Control,
+  ): StageResult<Makes> | Promise<StageResult<Makes>>;
+}
+
+/** A stage whose type says which parts it reads and makes: it cannot touch any other. Whether they are there is seen when a line is put together (line/stages.ts). */
+export function defineStage<Reads extends PartName, Sees extends PartName = never, Makes extends PartName = never>(
+  stage: StageOf<Reads, Sees, Makes>,
+): Stage {
+  const { name, reads, sees = [], makes = [] } = stage;
+  return { name, reads, sees, makes, run: stage.run as unknown as Stage['run'] };
+}

@@ -1,0 +1,28 @@
+import { permits } from '../../base/model/decision.ts';
+import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { RateRefusal } from '../../services/rate-limits.ts';
+import type { LineName } from './line-name.ts';
+import type { Claims } from './parts.ts';
+import { type Refusal, statusOf } from './refusal.ts';
+import { type Maybe, type RateLimits, when } from './services.ts';
+
+/** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
+export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, rateLimits: RateLimits): Maybe<Refusal> {
+  const decision = permits(verdict.decision) ? 'deny' : verdict.decision;
+  const wait = decision === 'rate_limit' ? rateLimits.refusalBy(orgId, workloadId, verdict.effects.rate_limits) : undefined;
+  return when(wait, (retry: RateRefusal | undefined) => ({
+    decision,
+    status: statusOf(decision, line),
+    reason: verdict.reason ?? defaultReason(verdict),
+    reasonCodes: verdict.reason_codes,
+    ...(retry === undefined ? {} : { retryAfterSeconds: retry.retryAfterSeconds }),
+  }));
+}
+
+function defaultReason(verdict: Verdict): string {
+  if (verdict.decision === 'require_attribution') {
+    const missing = verdict.reason_codes.filter((code) => code.startsWith('missing:')).map((code) => code.slice('missing:'.length));
+    return `require_attribution: ${missing.join(', ')} required`;
+  }
+  return verdict.reason_codes[0] ?? verdict.decision;
+}

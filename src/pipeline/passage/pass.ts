@@ -1,0 +1,141 @@
+import { unrecordedEvent } from '../../base/events/unrecorded.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Arrival } from '../../base/model/arrival.ts';
+import type { ByteChannel } from '../../base/model/channel.ts';
+import { callerIp } from '../../inbound/normalise/identity.ts';
+import { resolveTarget } from '../../inbound/normalise/target.ts';
+import { readAnswerHead } from '../../inbound/reply/answer-head.ts';
+import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../../outbound/net/header-filter.ts';
+import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
+import { sendError } from '../../surfaces/http/router.ts';
+import { denyEgress, runProxied } from '../enter.ts';
+import { refuseLoop } from '../parts/refusal.ts';
+import type { Pipeline } from '../parts/services.ts';
+import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
+import { relay } from '../socket/relay.ts';
+
+/**
+ * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
+ * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count. Egress guard,
+ * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
+ * (decision 3.12).
+ */
+export function passOn(arrival: Arrival, pipeline: Pipeline): void {
+  try {
+    const call = callOf(arrival, pipeline);
+    pipeline.events.passed(call.authority.host);
+    new Passage(arrival, pipeline).start(call);
+  } catch (error) {
+    // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
+    if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
+    else refuse(arrival, pipeline, error);
+  }
+}
+
+function callOf({ head, body }: Arrival, { settings, catalogues }: Pipeline): UpstreamCall {
+  refuseLoop(head.rawHeaders, settings.nodeId);
+  const { host, port, tls, path } = resolveTarget(head, catalogues.current());
+  const on = head.tunnel?.dialled;
+  const { adminToken, nodeId } = settings;
+  return {
+    authority: { host, port },
+    tls,
+    on,
+    method: head.method,
+    path,
+    headers: filterRequestHeaders(head.rawHeaders, { adminToken, via: via(nodeId), trailers: on?.protocol === 'h2' }),
+    ...(body.declaredLength === 0 ? { body: undefined } : { body: body.stream(), trailers: () => bodyTrailers(body, adminToken) }),
+    ...(body.declaredLength ? { bodyLength: body.declaredLength } : {}),
+  };
+}
+
+/** Carries the answer as it comes. */
+class Passage implements UpgradeEvents {
+  readonly #arrival: Arrival;
+  readonly #pipeline: Pipeline;
+  #handle: UpstreamHandle | undefined;
+  #resume: () => void = () => undefined;
+
+  constructor(arrival: Arrival, pipeline: Pipeline) {
+    this.#arrival = arrival;
+    this.#pipeline = pipeline;
+  }
+
+  start(call: UpstreamCall): void {
+    const { reply } = this.#arrival;
+    const { upstream } = this.#pipeline;
+    this.#handle = reply.switchProtocols ? upstream.upgrade(call, this) : upstream.call(call, this);
+    reply.onDrain(() => this.#resume());
+    reply.onGone(() => this.#handle?.abort());
+  }
+
+  onInfo(status: number, rawHeaders: readonly string[]): void {
+    this.#arrival.reply.info(status, filterResponseHeaders(rawHeaders).headers);
+  }
+
+  onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty?: boolean): void {
+    const { head, reply } = this.#arrival;
+    this.#resume = resume;
+    const answer = readAnswerHead(status, rawHeaders, head.method);
+    try {
+      reply.head(status, answer.headers, answer.contentLength, empty);
+    } catch (error) {
+      this.#handle?.abort();
+      refuse(this.#arrival, this.#pipeline, error);
+    }
+  }
+
+  onData(chunk: Uint8Array): boolean {
+    return this.#arrival.reply.write(chunk);
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    this.#arrival.reply.end(filterResponseTrailers(trailers));
+  }
+
+  onError(error: GatewayError, h2Code?: number): void {
+    const { tunnel } = this.#arrival.head;
+    if (tunnel) tellOfClientCertificate(error, tunnel.authority.host, this.#pipeline.events);
+    refuse(this.#arrival, this.#pipeline, error, h2Code);
+  }
+
+  /** The upstream has accepted a WebSocket: so does the gateway, with the same words. */
+  onUpgrade(rawHeaders: readonly string[], upstream: ByteChannel): void {
+    const { clock, events } = this.#pipeline;
+    const client = this.#accept(rawHeaders);
+    if (client === undefined) {
+      upstream.reset();
+      return;
+    }
+    events.webSocketOpened('relayed');
+    relay(client, upstream, clock, () => events.webSocketClosed('relayed'));
+  }
+
+  #accept(rawHeaders: readonly string[]): ByteChannel | undefined {
+    const { reply } = this.#arrival;
+    try {
+      return reply.gone ? undefined : reply.switchProtocols?.(filterResponseHeaders(rawHeaders).headers);
+    } catch (error) {
+      refuse(this.#arrival, this.#pipeline, error);
+      return undefined;
+    }
+  }
+}
+
+/** @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand for a retry that is safe */
+function refuse(arrival: Arrival, pipeline: Pipeline, error: unknown, h2Code?: number): void {
+  const { reply, head } = arrival;
+  const { log, events, settings } = pipeline;
+  const known =
+    error instanceof GatewayError ? error : new GatewayError('internal', 'The gateway failed to pass this request on.', { cause: error });
+  if (!(error instanceof GatewayError)) log.error({ err: error }, 'passing a request on failed unexpectedly');
+  // On record whatever the door (decisions 7.3, 8.5).
+  if (known.code === 'egress_denied' && !reply.headSent && !reply.gone) {
+    void denyEgress(arrival, known, pipeline);
+    return;
+  }
+  events.unrecorded(unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
+  if (reply.gone) return;
+  if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
+  else sendError(arrival, known);
+}

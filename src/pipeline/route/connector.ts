@@ -1,0 +1,56 @@
+import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
+import { candidateConnectors, type RouteQuestion, route } from '../../decide/routing/route.ts';
+import { directPath } from '../../inbound/normalise/direct-call.ts';
+import { pathOnly } from '../../inbound/normalise/path.ts';
+import type { Action, Arrived, Route, WireCall } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/services.ts';
+
+/** A call with its connector. */
+export type Connected = WireCall & Pick<Route, 'connectorId' | 'candidates' | 'meantFor'>;
+
+export interface ConnectorQuestion {
+  readonly arrival: Arrived;
+  readonly action: Action;
+  readonly call: WireCall;
+  /** What chooses beside the host; what was mutated goes by its host alone. */
+  readonly by: Omit<RouteQuestion, 'targetHost'>;
+  /** The connector that the call was meant for, when that is settled. */
+  readonly meantFor: string | undefined;
+}
+
+/**
+ * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type.
+ * @throws GatewayError `invalid_request` as {@link route}
+ */
+export function connect({ arrival, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
+  const { catalogue } = arrival;
+  const chosen = route(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const moves = chosen.targetHost !== call.host;
+  const { provider } = chosen;
+  const path =
+    action.isEnvelope && call.path === ''
+      ? directPath(action.request.action, chosen.connectorId === GENERIC_HTTP ? undefined : provider)
+      : call.path;
+  const isSame = call.provider === provider && call.operation !== undefined;
+  const operation = isSame ? call.operation : provider ? catalogue.operation(provider, call.method, pathOnly(path)) : HTTP_REQUEST;
+  // Member by member, as everywhere on the path of a call: to spread an object of this size costs microseconds.
+  return {
+    method: call.method,
+    host: chosen.targetHost,
+    port: moves ? 443 : call.port,
+    tls: moves || call.tls,
+    path,
+    provider,
+    operation,
+    actionType: arrival.line === 'proxied' ? (operation?.actionType ?? 'http.request') : call.actionType,
+    stream: call.stream,
+    model: call.model,
+    connectorId: chosen.connectorId,
+    candidates: candidateConnectors(catalogue, chosen),
+    // An operator's mapping is nothing that a caller knows of: what it brings is meant for the host that it names.
+    meantFor:
+      meantFor ??
+      (moves && chosen.chosenBy === 'action_type' ? route(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
+  };
+}

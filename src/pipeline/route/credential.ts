@@ -1,0 +1,75 @@
+import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import type { Provider } from '../../base/catalogue/types.ts';
+import type { Credential } from '../../base/model/credential.ts';
+import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
+import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
+import type { Action, Arrived, Claims, Route } from '../parts/parts.ts';
+import type { Pipeline } from '../parts/services.ts';
+import type { Connected } from './connector.ts';
+import { byName } from './flat-headers.ts';
+
+const NONE: readonly Credential[] = [];
+
+export interface CredentialQuestion {
+  readonly arrival: Arrived;
+  readonly claims: Claims;
+  readonly action: Action;
+  readonly call: Connected;
+  /** Of the call as it is to be sent. */
+  readonly headers: readonly string[];
+  /** What policy selected, once it was asked. */
+  readonly select: CredentialSelection | undefined;
+}
+
+/**
+ * Settles which credential the call takes (decisions 6.9, 6.10). A call that is left without one is refused when the key would be put in: what policy says of the final
+ * choice comes first.
+ */
+export function chooseFor(
+  question: CredentialQuestion,
+  { credentials, settings }: Pipeline,
+): Pick<Route, 'credentialCandidates' | 'credential' | 'credentialId'> {
+  const { arrival, claims, action, call, headers, select } = question;
+  const { connectorId, provider } = call;
+  const moved = call.meantFor !== connectorId;
+  const candidates = forHost(credentials.usable(claims.orgId, connectorId), call);
+  const passthrough = settings.oauthPassthrough.has(connectorId) && hasAuthorization(byName(headers));
+  // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
+  if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough)
+    return { credentialCandidates: candidates, credential: undefined, credentialId: undefined };
+  const hint = action.request.credential_hint;
+  const credential = chooseCredential({
+    door: action.isEnvelope ? 'direct' : 'proxied',
+    connectorId,
+    needsCredential: provider?.needsCredential === true && connectorId !== GENERIC_HTTP,
+    candidates,
+    hint,
+    hintIsStored: hint !== undefined && credentials.isStored(claims.orgId, hint),
+    select,
+    callerKey: carriesKey(arrival, call, headers),
+    moved,
+    passthrough,
+  });
+  const credentialId = credential.kind === 'stored' ? credential.credentialId : undefined;
+  return { credentialCandidates: candidates, credential, credentialId };
+}
+
+/** The provider whose key a caller may bring: that which its own words lead to. */
+export function meantProvider({ meantFor }: Pick<Route, 'meantFor'>, { catalogue }: Arrived): Provider | undefined {
+  return catalogue.provider(meantFor);
+}
+
+/** Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. */
+function forHost(candidates: readonly Credential[], { host, tls }: Connected): readonly Credential[] {
+  if (!tls) return NONE;
+  const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
+  return candidates.every(fits) ? candidates : candidates.filter(fits);
+}
+
+/** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
+function carriesKey(arrival: Arrived, call: Connected, flat: readonly string[]): boolean {
+  const { provider, path } = call;
+  const headers = byName(flat);
+  const meant = meantProvider(call, arrival);
+  return clientKey(provider, headers, path) || (meant !== provider && clientKey(meant, headers, path));
+}

@@ -1,0 +1,27 @@
+import { filterRequestHeaders, via } from '../../outbound/net/header-filter.ts';
+import type { Arrived, Route } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/services.ts';
+
+/** A call of which the head is written. */
+export interface OutboundCall {
+  readonly arrival: Arrived;
+  readonly route: Pick<Route, 'provider' | 'actionType'>;
+  readonly headers: readonly string[];
+  /** Lower-case names that its caller's signature covers. */
+  readonly signed: readonly string[] | undefined;
+}
+
+/** The one place where the headers of a forwarded call come from (decision 3.21): filtered, marked with Via, asked for without encoding when metered. */
+export function outboundHeaders(
+  { arrival, route, headers, signed }: OutboundCall,
+  settings: PipelineSettings,
+  drop?: ReadonlySet<string>,
+): string[] {
+  return filterRequestHeaders(headers, {
+    adminToken: settings.adminToken,
+    via: via(settings.nodeId),
+    trailers: arrival.head.tunnel?.dialled?.protocol === 'h2',
+    ...(drop ? { drop } : {}),
+    identity: route.provider !== undefined && route.actionType !== 'http.request' && signed?.includes('accept-encoding') !== true,
+  });
+}

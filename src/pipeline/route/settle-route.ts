@@ -1,0 +1,49 @@
+import type { CredentialSelection } from '../../decide/routing/choose-credential.ts';
+import type { Action, Arrived, Claims, Content, Route, Target } from '../parts/parts.ts';
+import type { Pipeline } from '../parts/services.ts';
+import type { Connected } from './connector.ts';
+import { chooseFor } from './credential.ts';
+import { worthOf } from './worth.ts';
+
+export interface RoutedCall {
+  readonly arrival: Arrived;
+  readonly claims: Claims;
+  readonly target: Target;
+  readonly action: Action;
+  readonly call: Connected;
+  readonly content: Content;
+  /** The credential that policy selected, once it was asked. */
+  readonly select: CredentialSelection | undefined;
+}
+
+/**
+ * All that follows from the connector of a call: credential, price and estimate. Asked when the connector is known, and again when policy has changed what these depend
+ * on (decision 5.4).
+ */
+export function settleRoute({ arrival, claims, target, action, call, content, select }: RoutedCall, pipeline: Pipeline): Route {
+  const { credentialCandidates, credential, credentialId } = chooseFor(
+    { arrival, claims, action, call, headers: content.headers, select },
+    pipeline,
+  );
+  const { price, estimate } = worthOf({ arrival, action, call, content, opensSocket: target.opensSocket }, pipeline.settings);
+  return {
+    method: call.method,
+    host: call.host,
+    port: call.port,
+    tls: call.tls,
+    path: call.path,
+    provider: call.provider,
+    operation: call.operation,
+    actionType: call.actionType,
+    stream: call.stream,
+    model: call.model,
+    connectorId: call.connectorId,
+    candidates: call.candidates,
+    meantFor: call.meantFor,
+    credentialCandidates,
+    credential,
+    credentialId,
+    price,
+    estimate,
+  };
+}

@@ -1,0 +1,32 @@
+import { namesModelsBeside } from '../../base/catalogue/reading.ts';
+import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
+import type { Action, Arrived, Content, Route, WireCall } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/services.ts';
+
+export interface Priced {
+  readonly arrival: Arrived;
+  readonly action: Action;
+  readonly call: WireCall;
+  readonly content: Content;
+  /** A handshake costs nothing; what is asked for on the socket is estimated call by call. */
+  readonly opensSocket: boolean;
+}
+
+/** What a call may take and what that would cost (specification, "Cost estimation"), at the price in force when it came. Of an AI call; nothing else has one, whatever its type is called. */
+export function worthOf(
+  { arrival, action, call, content, opensSocket }: Priced,
+  settings: PipelineSettings,
+): Pick<Route, 'price' | 'estimate'> {
+  const { provider, operation, model } = call;
+  const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
+  const price = isAi ? arrival.catalogue.price(provider.id, model, arrival.createdAt) : undefined;
+  if (!price || !operation || opensSocket) return { price, estimate: undefined };
+  const given = action.request.context?.estimates;
+  return { price, estimate: estimateTokens(content.params, operation.dialect, given, price, settings.pricingCached) };
+}
+
+/** Whether nobody can say what the call may cost, because its operation is not understood or another model than the one that it names may answer. */
+export function hidesCost({ provider, operation }: WireCall, { params }: Content): boolean {
+  if (provider === undefined || operation === undefined) return false;
+  return !operation.known || namesModelsBeside(operation, params);
+}
