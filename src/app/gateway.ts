@@ -9,10 +9,10 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { followPolicies } from './follow-policies.ts';
+import { keepRetention } from './keep-retention.ts';
 import { createLine } from './line.ts';
 import { openPorts } from './ports.ts';
 import { openResources, type Replacements } from './resources.ts';
-import { keepRetention } from './retention.ts';
 import type { AdminToken } from './secrets.ts';
 
 export interface StartOptions extends Replacements {

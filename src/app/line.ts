@@ -4,7 +4,7 @@ import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
-import type { Pipeline, PipelineSettings } from '../pipeline/parts/services.ts';
+import type { Pipeline, PipelineSettings } from '../pipeline/parts/call-services.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';

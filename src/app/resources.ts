@@ -13,8 +13,8 @@ import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
+import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
-import { openServices, type Services } from './services.ts';
 
 /** What tests put in the place of the real thing. */
 export interface Replacements {

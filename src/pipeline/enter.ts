@@ -2,10 +2,10 @@ import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './line/begin.ts';
-import type { Call } from './line/call.ts';
-import { type RunResult, runCall } from './line/run.ts';
+import { type RunResult, runCall } from './line/run-call.ts';
+import type { WalkingCall } from './line/walking-call.ts';
+import type { Pipeline } from './parts/call-services.ts';
 import { deny } from './parts/refusal.ts';
-import type { Pipeline } from './parts/services.ts';
 import { serveSocket } from './socket/serve.ts';
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */
@@ -16,7 +16,7 @@ export function runProxied(arrival: Arrival, pipeline: Pipeline): Promise<RunRes
 }
 
 /** A request for a WebSocket, which begins when both sides have accepted it. */
-async function runHandshake(call: Call, pipeline: Pipeline): Promise<RunResult> {
+async function runHandshake(call: WalkingCall, pipeline: Pipeline): Promise<RunResult> {
   const result = await runCall(call, pipeline);
   const accepted = call.parts.acceptance?.accepted;
   if (accepted) serveSocket(call.parts, accepted, pipeline);

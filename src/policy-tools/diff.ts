@@ -15,7 +15,7 @@ export interface Side {
   readonly effects: Verdict['effects'];
 }
 
-export interface Change {
+export interface PolicyChange {
   readonly record_id: string;
   readonly old: Side;
   readonly new: Side;
@@ -26,7 +26,7 @@ export interface ChangeGroup {
   /** `allow -> deny`, or `allow, other effects`. */
   readonly change: string;
   readonly records: number;
-  readonly examples: readonly Change[];
+  readonly examples: readonly PolicyChange[];
 }
 
 export interface PolicyDiff {
@@ -50,7 +50,7 @@ export class PolicyComparison {
   readonly #readingOf: ((facts: Facts) => ReadCall) | undefined;
   readonly #old: CompiledPolicy;
   readonly #new: CompiledPolicy;
-  readonly #groups = new Map<string, { records: number; examples: Change[] }>();
+  readonly #groups = new Map<string, { records: number; examples: PolicyChange[] }>();
   readonly #fields = new Map<string, number>();
   #records = 0;
   #notDecided = 0;

@@ -19,7 +19,7 @@ import {
 import type { CallCost } from '../decide/policy/judge-caps.ts';
 import type { Mutation } from '../decide/policy/verdict.ts';
 import { estimate } from '../decide/pricing/estimate.ts';
-import { type ActionTypeMap, route } from '../decide/routing/route.ts';
+import { type ActionTypeMap, chooseConnector } from '../decide/routing/choose-connector.ts';
 
 export interface GivenRequest {
   readonly facts: Facts;
@@ -66,7 +66,7 @@ export function factsOfRequest(given: Members, surroundings: Surroundings): Give
 /** Connector and estimate of a described call. */
 export function callMeaning({ catalogue }: Surroundings): CallMeaning {
   return {
-    connectorFor: (targetHost) => route(catalogue, { targetHost }).connectorId,
+    connectorFor: (targetHost) => chooseConnector(catalogue, { targetHost }).connectorId,
     readingOf: (facts, pathGiven) => readCall(facts, pathGiven, catalogue),
     estimateFor: (facts, stated) => estimateOf(facts, stated, catalogue),
   };
@@ -93,7 +93,7 @@ function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }:
       actionType: facts.action_type,
       targetHost: facts.target_host,
     };
-    const { connectorId, targetHost, provider } = route(catalogue, question, actionTypes);
+    const { connectorId, targetHost, provider } = chooseConnector(catalogue, question, actionTypes);
     facts.connector_id = connectorId;
     facts.target_host = targetHost;
     const action = request['action'];

@@ -1,4 +1,4 @@
-import type { Change, PolicyDiff, Side } from './diff.ts';
+import type { PolicyChange, PolicyDiff, Side } from './diff.ts';
 import type { Paint } from './paint.ts';
 import { shown } from './render-suite.ts';
 
@@ -24,7 +24,7 @@ export function renderDiff(diff: PolicyDiff, paint: Paint): string {
   return `${lines.join('\n')}\n`;
 }
 
-function exampleLines({ record_id: id, old: before, new: after }: Change, paint: Paint): readonly string[] {
+function exampleLines({ record_id: id, old: before, new: after }: PolicyChange, paint: Paint): readonly string[] {
   return [`    ${id}`, `      ${paint.red(`- ${sideText(before)}`)}`, `      ${paint.green(`+ ${sideText(after)}`)}`];
 }
 

@@ -1,7 +1,7 @@
 import type { Price } from '../base/catalogue/types.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { Usage } from '../base/model/usage.ts';
-import { meter } from '../decide/pricing/meter.ts';
+import { meter } from '../decide/pricing/cost.ts';
 import type { UnhashedRecord } from './canonical-record.ts';
 
 export type RecordMetering = NonNullable<UnhashedRecord['metering']>;

@@ -24,7 +24,7 @@ export interface MonthlyPlan {
  * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its check. The count is committed with the
  * request's record and read again at start; it begins anew with each UTC calendar month.
  */
-export class MonthlyRequests {
+export class MonthlyRequestService {
   readonly #plan: MonthlyPlan;
   readonly #clock: Clock;
   /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
@@ -36,8 +36,13 @@ export class MonthlyRequests {
   }
 
   /** @param options.moments in whose months requests may be counted, in milliseconds since the epoch; default: now */
-  static async open(options: { store: Store; clock: Clock; plan: MonthlyPlan; moments?: readonly number[] }): Promise<MonthlyRequests> {
-    const service = new MonthlyRequests(options.plan, options.clock);
+  static async open(options: {
+    store: Store;
+    clock: Clock;
+    plan: MonthlyPlan;
+    moments?: readonly number[];
+  }): Promise<MonthlyRequestService> {
+    const service = new MonthlyRequestService(options.plan, options.clock);
     for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
       const prefix = `${month}|`;
       const counts = service.#countsOf(month);

@@ -3,12 +3,12 @@ import { spelledPath, spelledValue } from '../../src/base/catalogue/spelling.ts'
 import type { Dialect, Operation } from '../../src/base/catalogue/types.ts';
 import { withoutCollection } from '../../src/base/catalogue/usual-path.ts';
 import { parseSafeJson } from '../../src/base/lib/safe-json.ts';
+import { applyMutations } from '../../src/inbound/normalise/apply-mutations.ts';
 import { readAiBody } from '../../src/inbound/normalise/body.ts';
 import { parseActionRequest } from '../../src/inbound/normalise/direct.ts';
 import { type Form, type FormField, fieldText, parseMediaType, parseUrlencoded, rewriteForm } from '../../src/inbound/normalise/form.ts';
 import { jsonMember, removeJsonMember, setJsonMember } from '../../src/inbound/normalise/json-edit.ts';
 import { MultipartReader, parseMultipart } from '../../src/inbound/normalise/multipart.ts';
-import { applyMutations } from '../../src/inbound/normalise/mutate.ts';
 import { canonicalPath } from '../../src/inbound/normalise/path.ts';
 import { governedPaths } from '../../src/inbound/normalise/places.ts';
 import { type FuzzTarget, hashOf, must, outcomeOf, splitHead } from './target.ts';

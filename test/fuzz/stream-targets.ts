@@ -9,8 +9,8 @@ import { AwsFrames } from '../../src/outbound/connectors/aws-frames.ts';
 import { createStreamTap } from '../../src/outbound/connectors/create-stream-tap.ts';
 import { EventReader } from '../../src/outbound/connectors/event-reader.ts';
 import { SeenUsage } from '../../src/outbound/connectors/seen-usage.ts';
-import { readUsage } from '../../src/outbound/connectors/usage.ts';
 import { UsageHider } from '../../src/outbound/connectors/usage-hider.ts';
+import { readUsage } from '../../src/outbound/connectors/usage-reader.ts';
 import { withChecksums } from '../support/aws-events.ts';
 import { type FuzzTarget, must, piecesOf, splitHead } from './target.ts';
 

@@ -3,11 +3,11 @@ import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { denyServerName, runDirect, runProxied, runTunnel } from '../../src/pipeline/enter.ts';
 import { begin } from '../../src/pipeline/line/begin.ts';
-import type { Call } from '../../src/pipeline/line/call.ts';
-import { runCall } from '../../src/pipeline/line/run.ts';
+import { runCall } from '../../src/pipeline/line/run-call.ts';
 import { inOrder, STAGES } from '../../src/pipeline/line/stages.ts';
+import type { WalkingCall } from '../../src/pipeline/line/walking-call.ts';
+import type { CallServices, Pipeline } from '../../src/pipeline/parts/call-services.ts';
 import { type Known, LET_GO, type PartName } from '../../src/pipeline/parts/parts.ts';
-import type { CallServices, Pipeline } from '../../src/pipeline/parts/services.ts';
 import { defineStage } from '../../src/pipeline/parts/stage.ts';
 import { ALLOW_ALL, bundleOf, CHAT } from '../support/governed.ts';
 import { arrivalOf, boundTo, openPlay, type Play, recordIn } from '../support/played-line.ts';
@@ -17,7 +17,7 @@ const MONEY = bundleOf(
   '  targets:\n    - {id: all, effect: {decision: allow, rate_limit: {requests_per_minute: 5}}}\n  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "1"}}}\n',
 );
 
-function callOf(play: Play, request: Parameters<typeof arrivalOf>[1] = CALL): { call: Call; said: { body: string } } {
+function callOf(play: Play, request: Parameters<typeof arrivalOf>[1] = CALL): { call: WalkingCall; said: { body: string } } {
   const arrival = arrivalOf(play, request);
   return { call: begin(arrival, { line: 'proxied', connectionType: 'sdk_redirect' }, play.pipeline), said: arrival.said };
 }

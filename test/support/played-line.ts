@@ -8,7 +8,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../src/base/model/arrival.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import type { Upstream, UpstreamCall } from '../../src/outbound/net/upstream.ts';
-import type { Pipeline } from '../../src/pipeline/parts/services.ts';
+import type { Pipeline } from '../../src/pipeline/parts/call-services.ts';
 import { ADMIN_TOKEN } from './gateway.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 

@@ -15,7 +15,7 @@ import { HTTP_REQUEST, type OperationTable } from './operations.ts';
 import { PriceTable } from './prices.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
-import { Problems, Row } from './row-reader.ts';
+import { Row, RowProblems } from './row-reader.ts';
 import type { AiDomain, Catalogue, Dialect, Operation, Price, Provider } from './types.ts';
 
 const SCHEMA = 'gw.provider_catalogue.v1';
@@ -39,9 +39,9 @@ export interface CatalogueOptions {
  * @throws CatalogueError with every mistake, when a table does not hold what it must
  */
 export function loadCatalogue(options: CatalogueOptions = {}): Catalogue {
-  const all: Problems[] = [];
-  const open = (name: string, given: string | undefined): [string, Problems] => {
-    const problems = new Problems(name);
+  const all: RowProblems[] = [];
+  const open = (name: string, given: string | undefined): [string, RowProblems] => {
+    const problems = new RowProblems(name);
     all.push(problems);
     return [given ?? shipped(name), problems];
   };
@@ -59,7 +59,7 @@ export function loadCatalogue(options: CatalogueOptions = {}): Catalogue {
   return snapshot;
 }
 
-function insert<T>([text, problems]: [string, Problems], middle: T): [string, T, Problems] {
+function insert<T>([text, problems]: [string, RowProblems], middle: T): [string, T, RowProblems] {
   return [text, middle, problems];
 }
 
@@ -82,7 +82,7 @@ interface Registry {
   readonly dialects: ReadonlyMap<string, Dialect>;
 }
 
-function readRegistry(text: string, problems: Problems): Registry {
+function readRegistry(text: string, problems: RowProblems): Registry {
   const { root, errors } = parseYaml(text, problems.file);
   for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
   const file = Row.from(root, 'catalogue', problems, ['schema', 'version', 'dialects', 'operation_sets', 'providers']);

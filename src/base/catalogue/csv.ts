@@ -1,4 +1,4 @@
-import type { Problems } from './row-reader.ts';
+import type { RowProblems } from './row-reader.ts';
 
 /** One data line: its cells by column order, and its number in the file, from 1. */
 export interface CsvLine {
@@ -7,7 +7,7 @@ export interface CsvLine {
 }
 
 /** Reads a comma-separated file without quoting, the only form that the shipped tables have. The first line must be exactly `columns`. */
-export function readCsv(text: string, columns: readonly string[], problems: Problems): readonly CsvLine[] {
+export function readCsv(text: string, columns: readonly string[], problems: RowProblems): readonly CsvLine[] {
   const lines = text.split('\n');
   if (lines[0]?.trimEnd() !== columns.join(',')) problems.add('', `the first line must be ${columns.join(',')}`, { line: 1, column: 1 });
   const read: CsvLine[] = [];

@@ -1,7 +1,7 @@
 import { canonicalHost } from '../lib/host.ts';
 import { readCsv } from './csv.ts';
 import { HostGlobs } from './host-globs.ts';
-import type { Problems } from './row-reader.ts';
+import type { RowProblems } from './row-reader.ts';
 import type { AiDomain } from './types.ts';
 
 const COLUMNS = ['domain', 'vendor', 'category', 'match'];
@@ -13,7 +13,7 @@ export class AiDomains {
   readonly #globs = new HostGlobs<AiDomain>();
   readonly all: (AiDomain & { readonly match: string })[] = [];
 
-  static parse(text: string, problems: Problems): AiDomains {
+  static parse(text: string, problems: RowProblems): AiDomains {
     const domains = new AiDomains();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
       const [domain = '', vendor = '', category = '', match = ''] = cells;
@@ -38,7 +38,7 @@ export class AiDomains {
     return undefined;
   }
 
-  #add(entry: AiDomain, match: string, line: number, problems: Problems): void {
+  #add(entry: AiDomain, match: string, line: number, problems: RowProblems): void {
     this.all.push(Object.freeze({ ...entry, match }));
     if (match === 'glob') {
       this.#globs.add(entry.domain, entry);

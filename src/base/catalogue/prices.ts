@@ -3,7 +3,7 @@ import { parseYaml } from '../lib/yaml.ts';
 import { type PartRate, RATE_KINDS } from '../model/rate-kinds.ts';
 import { readCsv } from './csv.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
-import { type Problems, Row } from './row-reader.ts';
+import { Row, type RowProblems } from './row-reader.ts';
 import type { Price } from './types.ts';
 
 const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'source', 'source_date', 'valid_from'];
@@ -34,7 +34,7 @@ export class PriceTable {
   readonly #overrides = new RateList();
 
   /** @param knownProvider says whether a row's provider is a registry row */
-  static parse(text: string, knownProvider: (id: string) => boolean, problems: Problems): PriceTable {
+  static parse(text: string, knownProvider: (id: string) => boolean, problems: RowProblems): PriceTable {
     const table = new PriceTable();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
       const [provider = '', model = '', input = '', output = '', cached = '', cacheWrite = '', maxOutput = '', , , validFrom = ''] = cells;
@@ -56,7 +56,7 @@ export class PriceTable {
    * not inherit.
    * @param canonicalProvider folds an id or alias, undefined for a name that nobody has
    */
-  override(text: string, canonicalProvider: (name: string) => string | undefined, problems: Problems): void {
+  override(text: string, canonicalProvider: (name: string) => string | undefined, problems: RowProblems): void {
     const { root, errors } = parseYaml(text, problems.file);
     for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
     if (errors.length > 0) return;

@@ -1,15 +1,15 @@
 import { messageOf } from '../lib/thrown.ts';
 import type { YamlNode } from '../lib/yaml.ts';
 import { RATE_KINDS } from '../model/rate-kinds.ts';
-import { type Problems, Row } from './row-reader.ts';
+import { Row, type RowProblems } from './row-reader.ts';
 import type {
   CountRule,
   DeferredRule,
   DeltaRule,
   Dialect,
   ErrorShape,
+  FieldPlace,
   NameRule,
-  Place,
   SocketRule,
   StreamErrorRule,
   StreamRule,
@@ -50,7 +50,7 @@ const NAME_RULES: readonly NameRule[] = ['exact', 'proto'];
 export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral', 'aws', 'replicate'];
 
 /** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
-export function readDialects(node: YamlNode | undefined, problems: Problems): ReadonlyMap<string, Dialect> {
+export function readDialects(node: YamlNode | undefined, problems: RowProblems): ReadonlyMap<string, Dialect> {
   const dialects = new Map<string, Dialect>();
   const table = Row.from(node, 'dialects', problems);
   for (const { key, value } of table?.entries() ?? []) {
@@ -121,7 +121,7 @@ function readStreaming(row: Row, parent: Dialect | undefined): Pick<Dialect, 'st
 const PLACE_MEMBERS = ['in', 'path', 'field', 'pattern', 'ignore_case', 'name', 'absent'];
 const STREAM_PLACE_MEMBERS = [...PLACE_MEMBERS, 'verbs', 'query', 'body'];
 
-function readStreamPlace(row: Row): Place | undefined {
+function readStreamPlace(row: Row): FieldPlace | undefined {
   const written = row.row('stream', STREAM_PLACE_MEMBERS);
   const place = written && readPlace(written);
   return written === undefined || place?.in !== 'path' ? place : { ...place, verbs: readVerbs(written) };
@@ -136,7 +136,7 @@ function readVerbs(place: Row): StreamVerbs {
   return { plain, stream, query: query === undefined ? undefined : { name, value }, body: place.text('body') };
 }
 
-function readPlace(place: Row): Place | undefined {
+function readPlace(place: Row): FieldPlace | undefined {
   const where = place.need('in');
   if (where === 'body')
     return { in: 'body', path: place.need('path'), ...(place.has('absent') ? { absent: place.flag('absent', false) } : {}) };

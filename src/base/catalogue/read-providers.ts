@@ -3,7 +3,7 @@ import type { YamlNode } from '../lib/yaml.ts';
 import { isReservedConnectorId } from './connector-id.ts';
 import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
 import { ERROR_SHAPES, oneOf } from './read-dialects.ts';
-import { type Problems, Row } from './row-reader.ts';
+import { Row, type RowProblems } from './row-reader.ts';
 import type { AuthScheme, Dialect, ModelNames, Provider } from './types.ts';
 
 const MEMBERS = [
@@ -42,7 +42,7 @@ export interface ProviderContext {
 }
 
 /** Reads the registry's rows (decision 1) and checks them against each other: ids, names and hosts are unique. */
-export function readProviders(list: Row, context: ProviderContext, problems: Problems): readonly ProviderRow[] {
+export function readProviders(list: Row, context: ProviderContext, problems: RowProblems): readonly ProviderRow[] {
   const sets = Row.from(context.operationSets, 'operation_sets', problems);
   const rows = list.rows('providers', MEMBERS).map((row) => readProvider(row, context, sets));
   const taken = new Map<string, string>();

@@ -2,7 +2,7 @@ import type { ErrorDetail } from '../lib/gateway-error.ts';
 import { type YamlEntry, type YamlMap, type YamlNode, yamlEntry } from '../lib/yaml.ts';
 
 /** Collects every mistake of a data file before the loader gives up. */
-export class Problems {
+export class RowProblems {
   readonly file: string;
   readonly #list: ErrorDetail[] = [];
 
@@ -23,16 +23,16 @@ export class Problems {
 export class Row {
   readonly node: YamlMap;
   readonly path: string;
-  readonly #problems: Problems;
+  readonly #problems: RowProblems;
 
-  private constructor(node: YamlMap, path: string, problems: Problems) {
+  private constructor(node: YamlMap, path: string, problems: RowProblems) {
     this.node = node;
     this.path = path;
     this.#problems = problems;
   }
 
   /** Undefined, and a problem, when the node is no map or has a member that is not in `known`. */
-  static from(node: YamlNode | undefined, path: string, problems: Problems, known?: readonly string[]): Row | undefined {
+  static from(node: YamlNode | undefined, path: string, problems: RowProblems, known?: readonly string[]): Row | undefined {
     if (node?.kind !== 'map') {
       problems.add(path, 'must be a map', node);
       return undefined;

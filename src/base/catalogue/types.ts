@@ -5,7 +5,7 @@ import type { PartTokens } from '../model/usage.ts';
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
  * place captures the value in group 1.
  */
-export type Place =
+export type FieldPlace =
   | { readonly in: 'body'; readonly path: string; readonly absent?: boolean }
   | { readonly in: 'form'; readonly field: string }
   | { readonly in: 'path'; readonly pattern: RegExp; readonly verbs?: StreamVerbs }
@@ -134,9 +134,9 @@ export interface UsageAskRule {
 /** One wire format of requests, answers and streams. */
 export interface Dialect {
   readonly id: string;
-  readonly model: readonly Place[];
+  readonly model: readonly FieldPlace[];
   /** The switch that makes the answer a stream. */
-  readonly stream: Place | undefined;
+  readonly stream: FieldPlace | undefined;
   /** How its parser takes the names of members; see {@link NameRule}. */
   readonly names: NameRule;
   /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */

@@ -35,11 +35,14 @@ export interface Tunnel {
 }
 
 /**
- * The head of one request as it reached the gateway, before any meaning is given to it.
- * Doors: `connect` inside an intercepted tunnel, `absolute` plain forward proxy, `origin` the gateway's own port (transparent mode or own routes).
+ * By which way a request came: `connect` through a CONNECT, `absolute` with a whole URL as to any forward proxy, `origin` to the gateway's own port (base URL,
+ * structured API, own routes).
  */
+export type Door = 'connect' | 'absolute' | 'origin';
+
+/** The head of one request as it reached the gateway, before any meaning is given to it. */
 export interface ArrivalHead {
-  readonly door: 'connect' | 'absolute' | 'origin';
+  readonly door: Door;
   readonly trafficClass: TrafficClass;
   readonly method: string;
   /** The request target exactly as sent: path and query (origin-form), or the whole URL (absolute-form). */

@@ -6,7 +6,7 @@ import { type Config, ConfigError, loadConfig } from '../../base/config/config.t
 import { bracketHost } from '../../base/lib/host.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import type { Document } from './input.ts';
-import { UnreadablePath } from './target.ts';
+import { UnreadablePath } from './policy-target.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAX_RECORD = 16 * 1024 * 1024;

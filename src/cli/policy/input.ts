@@ -3,7 +3,7 @@ import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
 import { isRecord } from '../../decide/policy/fields.ts';
 import type { CliIo } from '../command.ts';
-import { asUtf8, readUtf8, UnreadablePath, unreadable } from './target.ts';
+import { asUtf8, readUtf8, UnreadablePath, unreadable } from './policy-target.ts';
 
 const MAX_INPUT = 16 * 1024 * 1024;
 

@@ -5,7 +5,7 @@ import type { PolicyText } from '../../decide/policy/bundle.ts';
 import type { CallMeaning } from '../../decide/policy/given-facts.ts';
 import { readSuite, type Suite, type SuiteCase } from '../../decide/policy/suite.ts';
 import type { NamedPolicy } from '../../decide/policy/suite-case.ts';
-import { readTarget, readUtf8, UnreadablePath, unreadable } from './target.ts';
+import { readTarget, readUtf8, UnreadablePath, unreadable } from './policy-target.ts';
 
 export interface LoadedSuite {
   readonly file: PolicyText;

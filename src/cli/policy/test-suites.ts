@@ -8,8 +8,8 @@ import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
 import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, UsageError } from '../command.ts';
 import { policySettings, readOptions } from './options.ts';
+import { policyOptions, surroundingsOf, unreadable } from './policy-target.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
-import { policyOptions, surroundingsOf, unreadable } from './target.ts';
 
 /** Runs request fixtures through a policy and compares its decisions with what is expected. */
 export const testSuites: Command = {

@@ -1,6 +1,6 @@
 import type { YamlNode } from '../../base/lib/yaml.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 
 /** One attribution value by its flat name: `customer_id`, `account_id`, `project_id` or `labels.<key>` (specification, "Policy bundle"). */
 export interface AttributionKey {
@@ -29,7 +29,7 @@ export function attributionKey(name: string): AttributionKey | undefined {
 }
 
 /** The key that a bundle names, or a problem. */
-export function readAttributionKey(name: string, node: YamlNode, place: Place, problems: Problems): AttributionKey | undefined {
+export function readAttributionKey(name: string, node: YamlNode, place: SourcePlace, problems: Problems): AttributionKey | undefined {
   const key = attributionKey(name);
   if (key !== undefined) return key;
   if (name === 'labels') problems.add(place, node, 'unknown_key', 'labels are named one by one', 'write labels.<key>');

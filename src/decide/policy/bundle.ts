@@ -1,7 +1,7 @@
 import { parseYaml, type YamlEntry, type YamlMap, type YamlNode } from '../../base/lib/yaml.ts';
 import { DECISIONS, type Decision } from '../../base/model/decision.ts';
 import { isLayer, STANDARD_LAYERS } from './layers.ts';
-import { Place, type Problems } from './problems.ts';
+import { type Problems, SourcePlace } from './problems.ts';
 
 /*
  * From text to a bundle's shape: header, layers and their rules as positioned nodes. What a rule means is read elsewhere.
@@ -31,14 +31,14 @@ export interface BundleHeader {
 export interface RuleNode {
   readonly layer: string;
   readonly node: YamlNode;
-  readonly place: Place;
+  readonly place: SourcePlace;
 }
 
 /** A layer that is present, if only by an empty list. */
 export interface LayerNode {
   readonly layer: string;
   readonly node: YamlNode;
-  readonly place: Place;
+  readonly place: SourcePlace;
   readonly rules: readonly RuleNode[];
 }
 
@@ -52,15 +52,15 @@ export interface BundleShape {
 
 export interface FileList {
   readonly node: YamlNode;
-  readonly place: Place;
-  readonly names: readonly { readonly name: string; readonly node: YamlNode; readonly place: Place }[];
+  readonly place: SourcePlace;
+  readonly names: readonly { readonly name: string; readonly node: YamlNode; readonly place: SourcePlace }[];
 }
 
 const MAX_FILE_NAME = 256;
 
 /** Reads a bundle or an overlay; undefined when it cannot be read at all. */
 export function readBundle({ text, file }: PolicyText, problems: Problems): BundleShape | undefined {
-  const place = new Place(file, '');
+  const place = new SourcePlace(file, '');
   const map = readDocument({ text, file }, place, BUNDLE_SCHEMA, problems);
   if (map === undefined) return undefined;
   const header: BundleHeader = {};
@@ -90,7 +90,7 @@ export function readBundle({ text, file }: PolicyText, problems: Problems): Bund
 
 /** Reads a rule file (an add-on, or one that a bundle names under `files`); undefined when it cannot be read. */
 export function readRuleFile({ text, file }: PolicyText, problems: Problems): LayerNode | undefined {
-  const place = new Place(file, '');
+  const place = new SourcePlace(file, '');
   const map = readDocument({ text, file }, place, RULE_FILE_SCHEMA, problems);
   if (map === undefined) return undefined;
   let layer: string | undefined;
@@ -134,7 +134,7 @@ function isFileName(name: string): boolean {
   return name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
-function readDocument(source: PolicyText, place: Place, schema: string, problems: Problems): YamlMap | undefined {
+function readDocument(source: PolicyText, place: SourcePlace, schema: string, problems: Problems): YamlMap | undefined {
   const { root, errors } = parseYaml(source.text, source.file);
   problems.addAll(errors);
   if (errors.length > 0) return undefined;
@@ -157,14 +157,14 @@ function schemaHint(found: YamlNode): string | undefined {
   return name === RULE_FILE_SCHEMA ? 'this file is a rule file; a bundle takes it by a line under files:' : undefined;
 }
 
-function setText(header: BundleHeader, name: 'bundle_id' | 'version', node: YamlNode, place: Place, problems: Problems): void {
+function setText(header: BundleHeader, name: 'bundle_id' | 'version', node: YamlNode, place: SourcePlace, problems: Problems): void {
   const text = problems.text(node, place, name, 128);
   if (text === undefined) return;
   if (/^[\x21-\x7e]+$/.test(text)) header[name] = text;
   else problems.add(place, node, 'bad_value', `${name} must be visible ASCII characters without spaces`);
 }
 
-function readEvaluation(node: YamlNode, place: Place, header: BundleHeader, problems: Problems): void {
+function readEvaluation(node: YamlNode, place: SourcePlace, header: BundleHeader, problems: Problems): void {
   const map = problems.map(node, place, 'evaluation');
   if (map === undefined) return;
   problems.members(
@@ -187,7 +187,7 @@ function readEvaluation(node: YamlNode, place: Place, header: BundleHeader, prob
   );
 }
 
-function readStopOn(node: YamlNode, place: Place, problems: Problems): readonly Decision[] | undefined {
+function readStopOn(node: YamlNode, place: SourcePlace, problems: Problems): readonly Decision[] | undefined {
   const decisions: Decision[] = [];
   const items = problems.items(node, place, 'stop_on');
   items?.forEach((item, i) => {
@@ -200,7 +200,7 @@ function readStopOn(node: YamlNode, place: Place, problems: Problems): readonly 
   return items && decisions;
 }
 
-function readInlineRules(node: YamlNode, place: Place, problems: Problems): readonly LayerNode[] {
+function readInlineRules(node: YamlNode, place: SourcePlace, problems: Problems): readonly LayerNode[] {
   const map = problems.map(node, place, 'inline_rules');
   const layers: LayerNode[] = [];
   for (const { key, value } of map?.entries ?? []) {
@@ -213,7 +213,7 @@ function readInlineRules(node: YamlNode, place: Place, problems: Problems): read
 }
 
 /** An unknown name is a problem and is returned all the same, so that the mistakes in its rules are told too. */
-function readLayerName(node: YamlNode, place: Place, problems: Problems): string | undefined {
+function readLayerName(node: YamlNode, place: SourcePlace, problems: Problems): string | undefined {
   const name = problems.scalar(node, place, 'a layer')?.source;
   if (name !== undefined && !isLayer(name)) {
     problems.unknown(place, node, 'unknown_layer', 'layer', name, [...STANDARD_LAYERS, 'custom.<name>']);
@@ -222,14 +222,14 @@ function readLayerName(node: YamlNode, place: Place, problems: Problems): string
 }
 
 /** A layer without a value is present and empty, as one with an empty list. */
-function readLayer(layer: string, node: YamlNode, place: Place, problems: Problems): LayerNode | undefined {
+function readLayer(layer: string, node: YamlNode, place: SourcePlace, problems: Problems): LayerNode | undefined {
   const empty = node.kind === 'scalar' && node.value === null && !node.quoted;
   const items = empty ? [] : problems.items(node, place, 'the rules of a layer');
   return items && { layer, node, place, rules: items.map((item, i) => ({ layer, node: item, place: place.at(i) })) };
 }
 
-function readFileNames(node: YamlNode, place: Place, problems: Problems): FileList['names'] {
-  const names: { name: string; node: YamlNode; place: Place }[] = [];
+function readFileNames(node: YamlNode, place: SourcePlace, problems: Problems): FileList['names'] {
+  const names: { name: string; node: YamlNode; place: SourcePlace }[] = [];
   (problems.items(node, place, 'files') ?? []).forEach((item, i) => {
     const name = problems.scalar(item, place.at(i), 'a file name')?.source;
     if (name === undefined) return;

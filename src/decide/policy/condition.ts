@@ -2,7 +2,7 @@ import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { type Field, namesNear, resolveField } from './fields.ts';
 import type { LiteralContext } from './literals.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 
 /*
  * A condition as it is evaluated: all negations stand at the single tests. They are pushed down while the clause is read (De Morgan), so an even number of
@@ -54,7 +54,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
 export function readRuleCondition(
   when: YamlNode | undefined,
   conditions: YamlNode | undefined,
-  place: Place,
+  place: SourcePlace,
   reader: ConditionReader,
 ): Condition {
   const parts: Condition[] = [];
@@ -64,7 +64,7 @@ export function readRuleCondition(
 }
 
 /** One clause of `when`: a field with operators, groups, or both; everything in it must hold. */
-function readClause(node: YamlNode, place: Place, outerNegated: boolean, reader: ConditionReader): Condition {
+function readClause(node: YamlNode, place: SourcePlace, outerNegated: boolean, reader: ConditionReader): Condition {
   const { problems } = reader;
   if (node.kind !== 'map') {
     problems.add(
@@ -113,7 +113,7 @@ function isOperator(name: string): boolean {
 }
 
 /** `all` and `any` hold a list of clauses, `not` one clause. */
-function readGroup(kind: Group, node: YamlNode, place: Place, negated: boolean, reader: ConditionReader): Condition {
+function readGroup(kind: Group, node: YamlNode, place: SourcePlace, negated: boolean, reader: ConditionReader): Condition {
   if (kind === 'not') return readClause(node, place, !negated, reader);
   const items = reader.problems.items(node, place, kind) ?? [];
   if (node.kind === 'seq' && items.length === 0)
@@ -123,7 +123,7 @@ function readGroup(kind: Group, node: YamlNode, place: Place, negated: boolean, 
 }
 
 /** The map form: field path to scalar (`equals`) or to operators; the groups of `when` are accepted beside the fields. */
-function readConditions(node: YamlNode, place: Place, reader: ConditionReader): readonly Condition[] {
+function readConditions(node: YamlNode, place: SourcePlace, reader: ConditionReader): readonly Condition[] {
   const { problems } = reader;
   const map = problems.map(node, place, 'conditions');
   if (map === undefined) return [];
@@ -141,7 +141,7 @@ function readConditions(node: YamlNode, place: Place, reader: ConditionReader): 
   return parts;
 }
 
-function readFieldConditions(field: Field, entry: YamlEntry, place: Place, reader: ConditionReader): readonly Condition[] {
+function readFieldConditions(field: Field, entry: YamlEntry, place: SourcePlace, reader: ConditionReader): readonly Condition[] {
   const { problems } = reader;
   const { key, value } = entry;
   if (value.kind === 'scalar') return readTest(field, { key: { ...key, source: 'equals' }, value }, place, false, reader);
@@ -165,7 +165,7 @@ function readFieldConditions(field: Field, entry: YamlEntry, place: Place, reade
 }
 
 /** One operator on one field; the key's source is the operator's name. */
-function readTest(field: Field, entry: YamlEntry, place: Place, negated: boolean, reader: ConditionReader): readonly Condition[] {
+function readTest(field: Field, entry: YamlEntry, place: SourcePlace, negated: boolean, reader: ConditionReader): readonly Condition[] {
   const { problems } = reader;
   const name = entry.key.source;
   if (name === 'exists') {
@@ -210,7 +210,7 @@ function inLowerCase(node: YamlNode, isPattern: boolean): YamlNode {
   return { ...node, value: text, source: text };
 }
 
-function readFieldName(node: YamlNode, place: Place, problems: Problems): Field | undefined {
+function readFieldName(node: YamlNode, place: SourcePlace, problems: Problems): Field | undefined {
   const path = problems.text(node, place, 'a field', 256);
   if (path === undefined) return undefined;
   const field = resolveField(path);
@@ -219,12 +219,12 @@ function readFieldName(node: YamlNode, place: Place, problems: Problems): Field 
   return undefined;
 }
 
-function readNegate(entries: readonly YamlEntry[], place: Place, problems: Problems): boolean {
+function readNegate(entries: readonly YamlEntry[], place: SourcePlace, problems: Problems): boolean {
   const entry = entries.find(({ key }) => key.source === 'negate');
   return entry !== undefined && problems.boolean(entry.value, place.at('negate'), 'negate') === true;
 }
 
-function unknownOperator(place: Place, entry: YamlEntry, known: readonly string[], problems: Problems): void {
+function unknownOperator(place: SourcePlace, entry: YamlEntry, known: readonly string[], problems: Problems): void {
   const name = entry.key.source;
   const synonym = Object.hasOwn(SYNONYMS, name) ? SYNONYMS[name] : undefined;
   if (synonym === undefined || !known.includes(synonym)) problems.unknown(place, entry.key, 'unknown_operator', 'operator', name, known);

@@ -5,7 +5,7 @@ import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
 import { CREDENTIAL_MODES, type EffectName, isEffectName, type MembersOf } from './effect-shapes.ts';
 import { type CompiledMutation, readMutations } from './mutations.ts';
 import { NOT_SUPPORTED_YET, type UnsupportedEffect } from './not-supported.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 
 /** The effects of one rule; undefined members were not stated. */
 export interface RuleEffects {
@@ -37,8 +37,8 @@ export interface EffectReader {
   readonly allowUnsupported: boolean;
 }
 
-type MemberReaders<N extends EffectName> = { readonly [K in MembersOf<N>]: (entry: YamlEntry, place: Place) => void };
-type ReadEffect = (entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader) => void;
+type MemberReaders<N extends EffectName> = { readonly [K in MembersOf<N>]: (entry: YamlEntry, place: SourcePlace) => void };
+type ReadEffect = (entry: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader) => void;
 
 const EFFECTS: Readonly<Record<EffectName, ReadEffect>> = {
   decision: readDecision,
@@ -63,7 +63,7 @@ const POSITIVE_INTEGER = /^[1-9]\d{0,8}$/;
 const MAX_ID = 128;
 
 /** Reads the `effect` of a rule; every mistake becomes a problem. */
-export function readEffects(node: YamlNode, place: Place, reader: EffectReader): RuleEffects {
+export function readEffects(node: YamlNode, place: SourcePlace, reader: EffectReader): RuleEffects {
   const { problems } = reader;
   const effects: RuleEffects = {};
   const bare = node.kind === 'scalar' && DECISIONS.some((decision) => decision === node.source) ? node.source : undefined;
@@ -82,14 +82,14 @@ export function readEffects(node: YamlNode, place: Place, reader: EffectReader):
   return effects;
 }
 
-function unknownEffect(name: string, entry: YamlEntry, place: Place, problems: Problems): void {
+function unknownEffect(name: string, entry: YamlEntry, place: SourcePlace, problems: Problems): void {
   const [parent = '', child] = name.split('.', 2);
   if (child !== undefined && isEffectName(parent)) {
     problems.add(place, entry.key, 'unknown_effect', `unknown effect "${name}"`, `write ${parent}: {${child}: …}`);
   } else problems.unknown(place, entry.key, 'unknown_effect', 'effect', name, Object.keys(EFFECTS));
 }
 
-function readDecision({ value }: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
+function readDecision({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   const name = reader.problems.scalar(value, place, 'decision')?.source;
   if (name === undefined) return;
   const decision = DECISIONS.find((known) => known === name);
@@ -97,7 +97,7 @@ function readDecision({ value }: YamlEntry, place: Place, effects: RuleEffects, 
   else effects.decision = decision;
 }
 
-function readReasonCodes({ value }: YamlEntry, place: Place, effects: RuleEffects, { problems }: EffectReader): void {
+function readReasonCodes({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, { problems }: EffectReader): void {
   const codes: string[] = [];
   (problems.items(value, place, 'reason_codes') ?? []).forEach((item, i) => {
     const code = problems.scalar(item, place.at(i), 'a reason code')?.source;
@@ -108,7 +108,7 @@ function readReasonCodes({ value }: YamlEntry, place: Place, effects: RuleEffect
   effects.reasonCodes = codes;
 }
 
-function readRateLimit(entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
+function readRateLimit(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   readMembers(entry.value, place, reader.problems, 'rate_limit', {
     requests_per_minute: ({ value }, at) => {
       const text = reader.problems.scalar(value, at, 'requests_per_minute')?.source;
@@ -126,8 +126,8 @@ function readRateLimit(entry: YamlEntry, place: Place, effects: RuleEffects, rea
   });
 }
 
-function readBudget(entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
-  const amount = ({ value }: YamlEntry, at: Place): bigint | undefined => {
+function readBudget(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
+  const amount = ({ value }: YamlEntry, at: SourcePlace): bigint | undefined => {
     const text = reader.problems.scalar(value, at, 'an amount')?.source;
     const pico = text === undefined ? undefined : parseUsd(text);
     if (text !== undefined && pico === undefined)
@@ -153,7 +153,7 @@ function readBudget(entry: YamlEntry, place: Place, effects: RuleEffects, reader
 }
 
 /** A connector id, a neutral name or `custom:<id>`; whether a custom connector exists is only known when a request comes. */
-function readSelectConnector({ value }: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
+function readSelectConnector({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   const { problems, connectorId } = reader;
   const text = problems.text(value, place, 'select_connector', MAX_ID);
   if (text === undefined) return;
@@ -164,12 +164,12 @@ function readSelectConnector({ value }: YamlEntry, place: Place, effects: RuleEf
   else effects.selectConnector = id;
 }
 
-function readSelectCredential(entry: YamlEntry, place: Place, effects: RuleEffects, reader: EffectReader): void {
+function readSelectCredential(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   const { problems } = reader;
   const choice: CredentialChoice = {};
   const keep =
     (name: keyof CredentialChoice, convert: (text: string) => string = (text) => text) =>
-    ({ value }: YamlEntry, at: Place) => {
+    ({ value }: YamlEntry, at: SourcePlace) => {
       const text = problems.text(value, at, name, MAX_ID);
       if (text !== undefined) choice[name] = convert(text);
     };
@@ -186,7 +186,7 @@ function readSelectCredential(entry: YamlEntry, place: Place, effects: RuleEffec
   effects.selectCredential = choice;
 }
 
-function readEnforceAttribution({ value }: YamlEntry, place: Place, effects: RuleEffects, { problems }: EffectReader): void {
+function readEnforceAttribution({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, { problems }: EffectReader): void {
   readMembers(value, place, problems, 'enforce_attribution', {
     require: (member, at) => {
       const keys = readKeys(member.value, at, problems);
@@ -199,7 +199,7 @@ function readEnforceAttribution({ value }: YamlEntry, place: Place, effects: Rul
   });
 }
 
-function readKeys(node: YamlNode, place: Place, problems: Problems): readonly AttributionKey[] {
+function readKeys(node: YamlNode, place: SourcePlace, problems: Problems): readonly AttributionKey[] {
   const keys: AttributionKey[] = [];
   (problems.items(node, place, 'the list of attribution keys') ?? []).forEach((item, i) => {
     const name = problems.scalar(item, place.at(i), 'an attribution key')?.source;
@@ -209,7 +209,7 @@ function readKeys(node: YamlNode, place: Place, problems: Problems): readonly At
   return keys;
 }
 
-function readDefaultAttribution({ value }: YamlEntry, place: Place, effects: RuleEffects, { problems }: EffectReader): void {
+function readDefaultAttribution({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, { problems }: EffectReader): void {
   const map = problems.map(value, place, 'default_attribution');
   if (map === undefined) return;
   if (map.entries.length === 0) problems.add(place, value, 'empty', 'default_attribution is empty');
@@ -225,7 +225,7 @@ function readDefaultAttribution({ value }: YamlEntry, place: Place, effects: Rul
 
 function readMembers<N extends EffectName>(
   node: YamlNode,
-  place: Place,
+  place: SourcePlace,
   problems: Problems,
   what: N,
   readers: MemberReaders<NoInfer<N>>,
@@ -236,7 +236,12 @@ function readMembers<N extends EffectName>(
   problems.members(map, place, readers, 'unknown_effect', `member of ${what}`);
 }
 
-function refuseUnsupported(effect: UnsupportedEffect, node: YamlNode, place: Place, { problems, allowUnsupported }: EffectReader): void {
+function refuseUnsupported(
+  effect: UnsupportedEffect,
+  node: YamlNode,
+  place: SourcePlace,
+  { problems, allowUnsupported }: EffectReader,
+): void {
   if (allowUnsupported || !NOT_SUPPORTED_YET.includes(effect)) return;
   problems.add(place, node, 'not_supported_yet', `"${effect}" is not enforced by this version yet, so no rule may rely on it`);
 }

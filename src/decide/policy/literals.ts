@@ -3,14 +3,14 @@ import { parseUsd } from '../../base/lib/money.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
 import type { Field, FieldType } from './fields.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 
 /** A literal in the type of its field. */
 export type Literal = string | number | bigint | boolean;
 
 export interface LiteralContext {
   readonly field: Field;
-  readonly place: Place;
+  readonly place: SourcePlace;
   readonly problems: Problems;
   /** Turns neutral names and aliases into the canonical connector id (decisions, section 1). */
   readonly connectorId: (text: string) => string | undefined;
@@ -79,7 +79,7 @@ export function readTextPart(node: YamlNode, { field, place, problems }: Literal
 }
 
 /** The literal's own type decides (policy.md 15). */
-function readOpen(scalar: YamlScalar, place: Place, problems: Problems): Literal | undefined {
+function readOpen(scalar: YamlScalar, place: SourcePlace, problems: Problems): Literal | undefined {
   const { value } = scalar;
   if (typeof value !== 'number') return value ?? undefined;
   if (Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value))) return value;

@@ -3,7 +3,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
 import type { Facts } from './facts.ts';
 import { isRecord, valueAt } from './fields.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 
 /** A mutation with what the merge needs to know of it. */
@@ -22,7 +22,7 @@ const PATH = /^\/[\u0021\u0022\u0024-\u005b\u005d-\u007e]*$/;
 export const MUTABLE = ['action.params.<path>', 'action.headers.<name>', 'action.target_host', 'action.target_path', 'action.method'];
 
 /** Reads the list of `key` and `value` maps; a key that is not mutable is a problem (specification, "Effect keys"). */
-export function readMutations(node: YamlNode, place: Place, problems: Problems): readonly CompiledMutation[] {
+export function readMutations(node: YamlNode, place: SourcePlace, problems: Problems): readonly CompiledMutation[] {
   const items = problems.items(node, place, 'mutations') ?? [];
   if (node.kind === 'seq' && items.length === 0) problems.add(place, node, 'empty', 'mutations is empty');
   const mutations: CompiledMutation[] = [];
@@ -41,7 +41,7 @@ export function overlaps(a: string, b: string): boolean {
   return a === b || a.startsWith(`${b}.`) || b.startsWith(`${a}.`);
 }
 
-function readMutation(node: YamlNode, place: Place, problems: Problems): CompiledMutation | undefined {
+function readMutation(node: YamlNode, place: SourcePlace, problems: Problems): CompiledMutation | undefined {
   const map = problems.map(node, place, 'a mutation');
   if (map === undefined) return undefined;
   let keyNode: YamlNode | undefined;
@@ -72,7 +72,7 @@ function compileMutation(
   key: string,
   keyNode: YamlNode,
   valueNode: YamlNode,
-  place: Place,
+  place: SourcePlace,
   problems: Problems,
 ): CompiledMutation | undefined {
   if (key.startsWith('action.params.')) return paramMutation(key, keyNode, valueNode, place, problems);
@@ -117,7 +117,7 @@ function paramMutation(
   key: string,
   keyNode: YamlNode,
   valueNode: YamlNode,
-  place: Place,
+  place: SourcePlace,
   problems: Problems,
 ): CompiledMutation | undefined {
   const segments = key.split('.').slice(2);
@@ -137,7 +137,7 @@ function headerMutation(
   key: string,
   keyNode: YamlNode,
   valueNode: YamlNode,
-  place: Place,
+  place: SourcePlace,
   problems: Problems,
 ): CompiledMutation | undefined {
   const name = key.slice('action.headers.'.length).toLowerCase();

@@ -4,7 +4,7 @@ import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScala
 import { HINTS, type ProblemCode } from './problem-hints.ts';
 
 /** Where in a bundle something stands: file, dotted path, and the rule around it when there is one. */
-export class Place {
+export class SourcePlace {
   readonly file: string;
   readonly path: string;
   readonly ruleId: string | undefined;
@@ -16,13 +16,13 @@ export class Place {
   }
 
   /** A member or, for a number, an item of this place. */
-  at(member: string | number): Place {
+  at(member: string | number): SourcePlace {
     const path = typeof member === 'number' ? `${this.path}[${member}]` : this.path === '' ? member : `${this.path}.${member}`;
-    return new Place(this.file, path, this.ruleId);
+    return new SourcePlace(this.file, path, this.ruleId);
   }
 
-  inRule(ruleId: string): Place {
-    return new Place(this.file, this.path, ruleId);
+  inRule(ruleId: string): SourcePlace {
+    return new SourcePlace(this.file, this.path, ruleId);
   }
 }
 
@@ -46,7 +46,7 @@ export class Problems {
     return sortByPlace(this.#details);
   }
 
-  add(place: Place, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
+  add(place: SourcePlace, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
     this.#details.push({
       path: inFewWords(place.path),
       message: inFewWords(message),
@@ -64,7 +64,7 @@ export class Problems {
   }
 
   /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
-  unknown(place: Place, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
+  unknown(place: SourcePlace, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
     if (name === '<<') {
       this.add(
         place,
@@ -81,14 +81,14 @@ export class Problems {
   }
 
   /** The node as a map, or a problem. */
-  map(node: YamlNode, place: Place, what: string): YamlMap | undefined {
+  map(node: YamlNode, place: SourcePlace, what: string): YamlMap | undefined {
     if (node.kind === 'map') return node;
     this.add(place, node, 'bad_type', `${what} must be a map`, 'write key: value, each on a line of its own and indented, or {key: value}');
     return undefined;
   }
 
   /** The items of a list, or a problem. */
-  items(node: YamlNode, place: Place, what: string): readonly YamlNode[] | undefined {
+  items(node: YamlNode, place: SourcePlace, what: string): readonly YamlNode[] | undefined {
     if (node.kind === 'seq') return node.items;
     const hint =
       node.kind === 'scalar' && node.value !== null ? `write [${node.source}]` : 'begin each item with "- ", or write [item, item]';
@@ -97,7 +97,7 @@ export class Problems {
   }
 
   /** A scalar that is not null, or a problem. */
-  scalar(node: YamlNode, place: Place, what: string): YamlScalar | undefined {
+  scalar(node: YamlNode, place: SourcePlace, what: string): YamlScalar | undefined {
     if (node.kind === 'scalar' && node.value !== null) return node;
     this.add(
       place,
@@ -110,7 +110,7 @@ export class Problems {
   }
 
   /** The source text of a scalar (policy.md 17), not empty and at most `max` characters. */
-  text(node: YamlNode, place: Place, what: string, max: number): string | undefined {
+  text(node: YamlNode, place: SourcePlace, what: string, max: number): string | undefined {
     const scalar = this.scalar(node, place, what);
     if (scalar === undefined) return undefined;
     if (scalar.source.length > 0 && scalar.source.length <= max) return scalar.source;
@@ -118,7 +118,7 @@ export class Problems {
     return undefined;
   }
 
-  boolean(node: YamlNode, place: Place, what: string): boolean | undefined {
+  boolean(node: YamlNode, place: SourcePlace, what: string): boolean | undefined {
     if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value;
     const quoted = node.kind === 'scalar' && node.quoted;
     const hint = quoted ? 'write it without quotes' : 'write true or false (yes, no, on and off are texts in YAML 1.2)';
@@ -129,8 +129,8 @@ export class Problems {
   /** Each entry of a map is handed to the reader of its name; other names are problems. */
   members(
     map: YamlMap,
-    place: Place,
-    readers: Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>,
+    place: SourcePlace,
+    readers: Readonly<Record<string, (entry: YamlEntry, place: SourcePlace) => void>>,
     code: ProblemCode,
     what: string,
   ): void {

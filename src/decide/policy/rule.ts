@@ -2,7 +2,7 @@ import type { YamlEntry, YamlMap, YamlNode } from '../../base/lib/yaml.ts';
 import type { RuleNode } from './bundle.ts';
 import { type Condition, readRuleCondition } from './condition.ts';
 import { type EffectReader, type RuleEffects, readEffects } from './effects.ts';
-import type { Place } from './problems.ts';
+import type { SourcePlace } from './problems.ts';
 import type { Level } from './verdict.ts';
 
 /** One rule, read and sound, before it is compiled. */
@@ -15,7 +15,7 @@ export interface Rule {
   readonly disabled: boolean;
   readonly condition: Condition;
   readonly effects: RuleEffects;
-  readonly place: Place;
+  readonly place: SourcePlace;
   readonly node: YamlMap;
   /** What this rule of an overlay stands in the place of, `layer/id@level`, oldest first. */
   readonly replaces: readonly string[];
@@ -51,7 +51,7 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   return { layer, id, level, priority, disabled, condition, effects, place, node: map, replaces: [] };
 }
 
-function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { problems }: EffectReader): string | undefined {
+function readId(node: YamlNode | undefined, rule: YamlNode, place: SourcePlace, { problems }: EffectReader): string | undefined {
   if (node === undefined) {
     problems.add(place, rule, 'missing_key', 'the rule has no id', 'add one, such as id: no.gpt4');
     return undefined;
@@ -69,7 +69,7 @@ function readId(node: YamlNode | undefined, rule: YamlNode, place: Place, { prob
 }
 
 /** An integer, default 0; anything else is a mistake (policy.md 6). */
-function readPriority(node: YamlNode | undefined, place: Place, { problems }: EffectReader): number {
+function readPriority(node: YamlNode | undefined, place: SourcePlace, { problems }: EffectReader): number {
   if (node === undefined) return 0;
   if (node.kind === 'scalar' && !node.quoted && INTEGER.test(node.source)) return Number(node.source);
   problems.add(place, node, 'bad_value', 'priority must be a whole number', 'higher ones come first; without it a rule has 0');

@@ -6,7 +6,7 @@ import type { Facts } from './facts.ts';
 import { type CallMeaning, costOfCall, describedCall, giveFacts, settleFacts } from './given-facts.ts';
 import type { CallCost } from './judge-caps.ts';
 import { PLAN_TIERS, type PlanTier } from './layers.ts';
-import { Place, Problems } from './problems.ts';
+import { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 
 /*
@@ -78,17 +78,17 @@ export function readSuite({ text, file }: PolicyText, options: SuiteOptions = {}
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
-type Members = Readonly<Record<string, (entry: YamlEntry, place: Place) => void>>;
+type Members = Readonly<Record<string, (entry: YamlEntry, place: SourcePlace) => void>>;
 
 class SuiteReader {
   readonly #problems: Problems;
-  readonly #top: Place;
+  readonly #top: SourcePlace;
   readonly #options: SuiteOptions;
 
   constructor(problems: Problems, file: string, options: SuiteOptions) {
     this.#options = options;
     this.#problems = problems;
-    this.#top = new Place(file, '');
+    this.#top = new SourcePlace(file, '');
   }
 
   read(root: YamlNode): Suite {
@@ -137,7 +137,7 @@ class SuiteReader {
     });
   }
 
-  #case(node: YamlNode, place: Place, suitePolicy: GivenPolicy, suiteFacts: YamlEntry | undefined): SuiteCase | undefined {
+  #case(node: YamlNode, place: SourcePlace, suitePolicy: GivenPolicy, suiteFacts: YamlEntry | undefined): SuiteCase | undefined {
     const map = this.#problems.map(node, place, 'a case');
     if (map === undefined) return undefined;
     const policy: Writable<GivenPolicy> = { ...suitePolicy };
@@ -186,7 +186,7 @@ class SuiteReader {
   #policyMembers(policy: Writable<GivenPolicy>): Members {
     const text =
       (name: 'bundle' | 'org' | 'node') =>
-      ({ value }: YamlEntry, at: Place) => {
+      ({ value }: YamlEntry, at: SourcePlace) => {
         const source = this.#problems.scalar(value, at, name)?.source;
         if (source !== undefined) policy[name] = source;
       };
@@ -216,14 +216,14 @@ class SuiteReader {
     };
   }
 
-  #facts(facts: Facts, node: YamlNode, place: Place): void {
+  #facts(facts: Facts, node: YamlNode, place: SourcePlace): void {
     for (const { key, value } of this.#problems.map(node, place, 'facts')?.entries ?? []) {
       const mistakes = giveFacts(facts, { [key.source]: toPlain(value) });
       for (const { message, hint } of mistakes) this.#problems.add(place.at(key.source), key, 'unknown_field', message, hint);
     }
   }
 
-  #expectation(node: YamlNode, place: Place): SuiteCase['expect'] {
+  #expectation(node: YamlNode, place: SourcePlace): SuiteCase['expect'] {
     const map = this.#problems.map(node, place, 'expect');
     if (map === undefined) return undefined;
     if (map.entries.length === 0) this.#problems.add(place, node, 'empty', 'the case expects nothing');
@@ -232,11 +232,11 @@ class SuiteReader {
     return toPlain(map) as Record<string, unknown>;
   }
 
-  #texts(node: YamlNode, place: Place, what: string): readonly string[] | undefined {
+  #texts(node: YamlNode, place: SourcePlace, what: string): readonly string[] | undefined {
     return this.#problems.items(node, place, what)?.map((item, i) => this.#problems.scalar(item, place.at(i), 'a text')?.source ?? '');
   }
 
-  #members(map: YamlMap, place: Place, what: string, readers: Members): void {
+  #members(map: YamlMap, place: SourcePlace, what: string, readers: Members): void {
     this.#problems.members(map, place, readers, 'unknown_key', what);
   }
 }

@@ -1,5 +1,5 @@
 import type { YamlNode } from '../../base/lib/yaml.ts';
-import type { Place, Problems } from './problems.ts';
+import type { Problems, SourcePlace } from './problems.ts';
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
@@ -14,7 +14,7 @@ const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)$/;
  * `from` after `to` spans midnight and belongs to the day on which it began.
  * @returns a test of milliseconds since the epoch, or undefined after adding a problem
  */
-export function readTimeWindow(node: YamlNode, place: Place, problems: Problems): ((epochMs: number) => boolean) | undefined {
+export function readTimeWindow(node: YamlNode, place: SourcePlace, problems: Problems): ((epochMs: number) => boolean) | undefined {
   const map = problems.map(node, place, 'between');
   if (map === undefined) return undefined;
   let days: ReadonlySet<number> | undefined;
@@ -60,7 +60,7 @@ function windowTest(days: ReadonlySet<number> | undefined, from: number, to: num
   };
 }
 
-function readDays(node: YamlNode, place: Place, problems: Problems): ReadonlySet<number> | undefined {
+function readDays(node: YamlNode, place: SourcePlace, problems: Problems): ReadonlySet<number> | undefined {
   const items = problems.items(node, place, 'days');
   if (items === undefined) return undefined;
   if (items.length === 0) problems.add(place, node, 'empty', 'days is empty');
@@ -75,7 +75,7 @@ function readDays(node: YamlNode, place: Place, problems: Problems): ReadonlySet
   return days.size > 0 ? days : undefined;
 }
 
-function readClock(node: YamlNode, place: Place, problems: Problems, midnightEnds: boolean): number | undefined {
+function readClock(node: YamlNode, place: SourcePlace, problems: Problems, midnightEnds: boolean): number | undefined {
   const text = node.kind === 'scalar' ? node.source : '';
   if (midnightEnds && text === '24:00') return DAY_MS;
   const match = CLOCK.exec(text);

@@ -1,8 +1,8 @@
 import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { dearestCost, plainCost } from './cost.ts';
 import { countTokens } from './count-tokens.ts';
-import { dearestCost, plainCost } from './meter.ts';
 
 /** `context.estimates` of the request (decision 5.3): non-negative integers, checked where the envelope is read. */
 export interface EstimateOverrides {

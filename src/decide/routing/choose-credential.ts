@@ -18,7 +18,8 @@ export interface CredentialSelection {
 }
 
 export interface CredentialQuestion {
-  readonly door: 'direct' | 'proxied';
+  /** The caller wrote the call so: it came by the structured API. */
+  readonly isEnvelope: boolean;
   /** Canonical id of the connector that takes the call. */
   readonly connectorId: string;
   /** The connector cannot be called without a key. */
@@ -62,21 +63,21 @@ const HINT: CredentialAnswer = { kind: 'hint' };
 
 /** Which credential a call takes (decision 6.10). */
 export function chooseCredential(question: CredentialQuestion): CredentialAnswer {
-  const { door, hint, select, candidates, callerKey, moved } = question;
+  const { isEnvelope, hint, select, candidates, callerKey, moved } = question;
   const ownKey = callerKey && !moved;
-  if (door === 'direct' && hint !== undefined) return byHint(question, hint);
-  if (door === 'proxied' && question.passthrough && ownKey) return PASSED;
+  if (isEnvelope && hint !== undefined) return byHint(question, hint);
+  if (!isEnvelope && question.passthrough && ownKey) return PASSED;
   if (select) {
     const chosen = candidates.find((candidate) => fits(candidate, select));
     return chosen ? stored(chosen) : refused('no_credential_candidate', 'No stored credential is left by what policy selects.');
   }
-  if (door === 'proxied' && ownKey) return CALLER;
+  if (!isEnvelope && ownKey) return CALLER;
   const first = candidates[0];
   if (first) return stored(first);
   if (ownKey) return CALLER;
   if (callerKey) return refused('no_credential_candidate', keyOfAnother(question));
   // A proxied call without a key is the provider's to refuse: its answer is what the client's SDK knows.
-  if (door === 'proxied' || !question.needsCredential) return NONE;
+  if (!isEnvelope || !question.needsCredential) return NONE;
   return refused(
     'no_credential_candidate',
     `The connector ${question.connectorId} needs a key: send it as credential_hint or in action.headers, or store one.`,

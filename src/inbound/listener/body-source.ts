@@ -23,7 +23,7 @@ export interface RequestBodyOptions {
 }
 
 /** The body of one request, read at most once; nothing is taken from the client, and no 100 is sent, before that (decision 3.15). */
-export class RequestBody implements BodySource {
+export class ArrivedBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
   #started = false;

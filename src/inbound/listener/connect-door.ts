@@ -17,7 +17,7 @@ import type { ListenerLimits } from './limits.ts';
 import type { Link, Links } from './links.ts';
 import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
 import type { OwnAddresses } from './own-addresses.ts';
-import { clientOf, RejectionWatch } from './rejection-watch.ts';
+import { RejectionWatch, tlsClientOf } from './rejection-watch.ts';
 import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 
 /** What is done with one CONNECT. */
@@ -121,7 +121,7 @@ export class ConnectDoor {
     link.socket.write(ESTABLISHED);
     const dial = dialFirst ? dialOrigin : undefined;
     const { host } = tunnel.authority;
-    const watch = (secure: TLSSocket): void => this.#rejections.watch({ client: clientOf(connect), host, socket: link.socket, secure });
+    const watch = (secure: TLSSocket): void => this.#rejections.watch({ client: tlsClientOf(connect), host, socket: link.socket, secure });
     link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, watch });
   }
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import type { RequestBody } from './body-source.ts';
+import type { ArrivedBody } from './body-source.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { http1Fields, isBodiless, refuseNoStatus, trailerPairs } from './reply-fields.ts';
@@ -23,7 +23,7 @@ export interface Http1Owner {
 export interface Http1ReplyOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly body: RequestBody;
+  readonly body: ArrivedBody;
   readonly link: Link;
   readonly owner: Http1Owner;
   readonly limits: ListenerLimits;

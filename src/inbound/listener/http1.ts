@@ -7,7 +7,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import { RequestBody } from './body-source.ts';
+import { ArrivedBody } from './body-source.ts';
 import { rawErrorReply, sendError } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
@@ -59,7 +59,7 @@ export class Http1Connection implements Activity, Http1Owner {
   /** Monotonic milliseconds until which such a client, and one whose WebSocket was refused, may take to read why. */
   #lingersUntil = Number.POSITIVE_INFINITY;
   /** The body of the request that came last: a later one cannot begin before it is complete. */
-  #arriving: RequestBody | undefined;
+  #arriving: ArrivedBody | undefined;
   /** A request was refused for its framing, or is not read to its end: nobody can say where the next one begins. */
   #lost = false;
   /** What waits for the last of the answers that are complete. */
@@ -117,7 +117,7 @@ export class Http1Connection implements Activity, Http1Owner {
     }
     const framing = judged(request, limits);
     const refused = framing instanceof GatewayError;
-    const body = new RequestBody({
+    const body = new ArrivedBody({
       source: request,
       declaredLength: refused ? undefined : framing.declaredLength,
       startedAt: clock.monotonic(),
@@ -160,7 +160,7 @@ export class Http1Connection implements Activity, Http1Owner {
     response.assignSocket(transport);
     response.shouldKeepAlive = false;
     transport.on('drain', () => response.emit('drain'));
-    const body = new RequestBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
+    const body = new ArrivedBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
     const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock, takeOver });
     this.#open.add(reply);

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
-import type { RequestBody } from './body-source.ts';
+import type { ArrivedBody } from './body-source.ts';
 import { http2Fields, http2Trailers, isBodiless, refuseNoStatus } from './reply-fields.ts';
 
 interface HeadWay {
@@ -16,7 +16,7 @@ interface HeadWay {
 export class Http2Reply implements ReplySink {
   readonly #stream: ServerHttp2Stream;
   readonly #method: string;
-  readonly #body: RequestBody;
+  readonly #body: ArrivedBody;
   #headSent = false;
   #ended = false;
   #gone = false;
@@ -29,7 +29,7 @@ export class Http2Reply implements ReplySink {
   #trailers: readonly string[] = [];
   #goneListeners: (() => void)[] = [];
 
-  constructor(stream: ServerHttp2Stream, method: string, body: RequestBody) {
+  constructor(stream: ServerHttp2Stream, method: string, body: ArrivedBody) {
     this.#stream = stream;
     this.#method = method;
     this.#body = body;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
-import { RequestBody } from './body-source.ts';
+import { ArrivedBody } from './body-source.ts';
 import { type Arrivals, refuseArrival } from './http1.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
@@ -26,7 +26,7 @@ export interface Http2ConnectionOptions {
 export class Http2Connection implements Activity {
   readonly #options: Http2ConnectionOptions;
   /** Streams whose request has not arrived in full. */
-  readonly #arriving = new Map<ServerHttp2Stream, RequestBody>();
+  readonly #arriving = new Map<ServerHttp2Stream, ArrivedBody>();
   #open = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
@@ -141,7 +141,7 @@ export class Http2Connection implements Activity {
     stream.once('aborted', () => letGo(stream));
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
-    const body = new RequestBody({
+    const body = new ArrivedBody({
       source: stream,
       declaredLength: hasBody ? declaredLength(headers['content-length']) : 0,
       startedAt,

@@ -93,7 +93,7 @@ const PORTS = ['developer', 'ambient'] as const satisfies readonly TrafficClass[
  * @throws Error of `listen` (EADDRINUSE, EACCES, …); nothing stays open then
  */
 export async function openListener(options: ListenerOptions): Promise<Listener> {
-  const doors = new Doors(options);
+  const doors = new PortServers(options);
   const fronts: Front[] = [];
   let places: readonly BoundPort[] = [];
   try {
@@ -111,7 +111,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return opened(doors, servers, places, options.clock);
 }
 
-function opened(doors: Doors, servers: readonly Server[], places: readonly BoundPort[], clock: Clock): Listener {
+function opened(doors: PortServers, servers: readonly Server[], places: readonly BoundPort[], clock: Clock): Listener {
   const [port = 0, ambientPort = 0] = places.map((place) => place.port);
   const stopAccepting = (): Promise<unknown> =>
     Promise.all(servers.map((server) => new Promise<void>((resolve) => (server.listening ? server.close(() => resolve()) : resolve()))));
@@ -161,7 +161,7 @@ async function within(promise: Promise<void>, ms: number, clock: Clock): Promise
 }
 
 /** The state that both ports share. */
-class Doors {
+class PortServers {
   readonly links = new Links();
   readonly own: OwnAddresses;
   readonly tunnels: OpenTunnels;

@@ -15,7 +15,7 @@ export interface RejectionWatchOptions {
 
 /** One handshake that is to be watched. */
 export interface WatchedHandshake {
-  /** Whose it is; see {@link clientOf}. */
+  /** Whose it is; see {@link tlsClientOf}. */
   readonly client: string;
   readonly host: string;
   /** What `secure` is spoken on. */
@@ -103,7 +103,7 @@ export class RejectionWatch {
  * One program, as far as a CONNECT tells: its address, the workload whose name it gives, and what it says it is. On a loopback address everything is one
  * neighbour, and a program that pins must not hide behind the browser beside it.
  */
-export function clientOf({ remoteAddress, proxyUser = '', headers }: ConnectRequest): string {
+export function tlsClientOf({ remoteAddress, proxyUser = '', headers }: ConnectRequest): string {
   return `${remoteAddress} ${proxyUser.slice(0, MAX_PROGRAM_LENGTH)} ${String(headers['user-agent'] ?? '').slice(0, MAX_PROGRAM_LENGTH)}`;
 }
 

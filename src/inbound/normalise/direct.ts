@@ -4,7 +4,7 @@ import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
 import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
-import { actionMethod, isHeaderName, isHeaderValue, Problems } from './envelope-rules.ts';
+import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue } from './envelope-rules.ts';
 import { emptyMap, isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
@@ -50,7 +50,7 @@ export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): D
   const { value, text, doubt } = json;
   if (!isMap(value))
     throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
-  const problems = new Problems();
+  const problems = new EnvelopeProblems();
   if (/\\u[dD][89a-fA-F]/.test(text)) findIllFormed(value, '', problems);
   const envelope = readEnvelope(value, problems);
   const action = envelope.action === undefined ? undefined : readAction(envelope.action, options, problems);
@@ -78,7 +78,7 @@ interface ActionRead {
   readonly tls: boolean;
 }
 
-function readAction(map: Members, options: DirectOptions, problems: Problems): ActionRead | undefined {
+function readAction(map: Members, options: DirectOptions, problems: EnvelopeProblems): ActionRead | undefined {
   const type = requiredText(map, 'type', problems);
   if (type !== undefined && !isActionType(type)) {
     problems.add('action.type', 'must be lower-case words joined by dots, such as ai.infer');
@@ -116,7 +116,7 @@ interface Target {
 }
 
 /** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
-function readTarget(map: Members, options: DirectOptions, problems: Problems): Target | undefined {
+function readTarget(map: Members, options: DirectOptions, problems: EnvelopeProblems): Target | undefined {
   const host = readHost(map, problems);
   const pathText = shortText(map, 'target_path', problems);
   const url = shortText(map, 'target', problems);
@@ -138,7 +138,7 @@ function readTarget(map: Members, options: DirectOptions, problems: Problems): T
   return { host, path: path ?? urlPath, url, port: authority.port, tls };
 }
 
-function readHost(map: Members, problems: Problems): string | undefined {
+function readHost(map: Members, problems: EnvelopeProblems): string | undefined {
   const text = requiredText(map, 'target_host', problems);
   if (text === undefined) return undefined;
   const host = canonicalHost(text);
@@ -146,7 +146,7 @@ function readHost(map: Members, problems: Problems): string | undefined {
   return host;
 }
 
-function readPath(text: string, member: string, host: string, options: DirectOptions, problems: Problems): string | undefined {
+function readPath(text: string, member: string, host: string, options: DirectOptions, problems: EnvelopeProblems): string | undefined {
   try {
     return canonicalPath(text, options.isAiHost(host));
   } catch (error) {
@@ -156,7 +156,7 @@ function readPath(text: string, member: string, host: string, options: DirectOpt
   }
 }
 
-function readHeaders(value: Member, problems: Problems): Readonly<Record<string, string>> | undefined {
+function readHeaders(value: Member, problems: EnvelopeProblems): Readonly<Record<string, string>> | undefined {
   if (value === undefined) return undefined;
   if (!isMap(value)) {
     problems.add('action.headers', 'must be an object of strings');
@@ -189,13 +189,13 @@ function stringMap(map: OpenMap): Readonly<Record<string, string>> {
   return result;
 }
 
-function requiredText(map: Members, name: string, problems: Problems): string | undefined {
+function requiredText(map: Members, name: string, problems: EnvelopeProblems): string | undefined {
   const text = optionalText(map, name, problems);
   if (text === undefined && map[name] === undefined) problems.add(`action.${name}`, 'is required');
   return text;
 }
 
-function optionalText(map: Members, name: string, problems: Problems): string | undefined {
+function optionalText(map: Members, name: string, problems: EnvelopeProblems): string | undefined {
   const value = map[name];
   if (value === undefined) return undefined;
   if (typeof value === 'string' && value !== '') return value;
@@ -203,7 +203,7 @@ function optionalText(map: Members, name: string, problems: Problems): string | 
   return undefined;
 }
 
-function shortText(map: Members, name: string, problems: Problems): string | undefined {
+function shortText(map: Members, name: string, problems: EnvelopeProblems): string | undefined {
   const text = optionalText(map, name, problems);
   if (text === undefined || text.length <= MAX_TARGET) return text;
   problems.add(`action.${name}`, `must be at most ${MAX_TARGET} characters`);
@@ -211,7 +211,7 @@ function shortText(map: Members, name: string, problems: Problems): string | und
 }
 
 /** Names and values with lone surrogates cannot be written as UTF-8, so neither sent nor hashed (decision 7.6). Depth is bounded by the scan before. */
-function findIllFormed(value: unknown, path: string, problems: Problems): void {
+function findIllFormed(value: unknown, path: string, problems: EnvelopeProblems): void {
   if (typeof value === 'string') {
     if (!isWellFormed(value)) problems.add(path, 'is not well-formed Unicode');
     return;

@@ -53,7 +53,7 @@ export function headerText(value: string): string {
 }
 
 /** Collects what is wrong with a request, so that all of it is named at once (decision 8.1). */
-export class Problems {
+export class EnvelopeProblems {
   readonly #details: ErrorDetail[] = [];
 
   add(path: string, message: string): void {

@@ -1,6 +1,6 @@
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, type Problems, TEXT_RULE } from './envelope-rules.ts';
+import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
 
 /** A parsed JSON object; read it by own properties only (decision 4.7). */
 export type OpenMap = Readonly<Record<string, unknown>>;
@@ -79,7 +79,7 @@ export interface Envelope {
 }
 
 /** Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then left out of the result. */
-export function readEnvelope(body: OpenMap, problems: Problems): Envelope {
+export function readEnvelope(body: OpenMap, problems: EnvelopeProblems): Envelope {
   const top = readMembers(body, '', ENVELOPE, problems);
   const context = readContext(top['context'], problems);
   const attribution = readAttribution(top['attribution'], problems);
@@ -103,7 +103,7 @@ function textOf(value: Member): string | undefined {
 }
 
 /** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
-function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: Problems): Members {
+function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: EnvelopeProblems): Members {
   const result: Record<string, Member> = emptyMap();
   for (const name of Object.keys(map)) {
     if (!rules.has(name)) problems.add(prefix + name, 'is not a known member');
@@ -121,7 +121,7 @@ function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, Me
   return result;
 }
 
-function readContext(value: Member, problems: Problems): ActionRequest['context'] {
+function readContext(value: Member, problems: EnvelopeProblems): ActionRequest['context'] {
   if (!isMap(value)) return undefined;
   const members = readMembers(value, 'context.', CONTEXT, problems);
   const labels = readLabels(members['labels'], 'context.labels', problems);
@@ -145,7 +145,7 @@ function countOf(value: Member): number | undefined {
   return typeof value === 'number' ? value : undefined;
 }
 
-function readAttribution(value: Member, problems: Problems): Attribution {
+function readAttribution(value: Member, problems: EnvelopeProblems): Attribution {
   if (!isMap(value)) return {};
   const members = readMembers(value, 'attribution.', ATTRIBUTION, problems);
   return {
@@ -157,7 +157,7 @@ function readAttribution(value: Member, problems: Problems): Attribution {
 }
 
 /** At most 32 labels, names of 1 to 256 characters, values texts (decision 4.7). `__proto__` is a name like any other. */
-function readLabels(value: Member, path: string, problems: Problems): Readonly<Record<string, string>> | undefined {
+function readLabels(value: Member, path: string, problems: EnvelopeProblems): Readonly<Record<string, string>> | undefined {
   if (!isMap(value)) return undefined;
   const names = Object.keys(value);
   if (names.length > MAX_LABELS) problems.add(path, `must have at most ${MAX_LABELS} members`);
@@ -172,7 +172,7 @@ function readLabels(value: Member, path: string, problems: Problems): Readonly<R
   return labels;
 }
 
-function readActionNames(value: Member, problems: Problems): Members | undefined {
+function readActionNames(value: Member, problems: EnvelopeProblems): Members | undefined {
   if (!isMap(value)) return undefined;
   const members: Record<string, Member> = emptyMap();
   for (const name of Object.keys(value)) {

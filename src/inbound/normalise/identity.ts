@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { headerText, ID_RULE, isId, MAX_TEXT, member, Problems, TEXT_RULE } from './envelope-rules.ts';
+import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
 
 /** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
 export interface ProxiedIdentity {
@@ -51,7 +51,7 @@ const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIB
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
   if (saysNothing(head)) return NOBODY;
-  const problems = new Problems();
+  const problems = new EnvelopeProblems();
   const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
   const proxy = proxyCredentials(head);
   const orgId = read('org');
@@ -84,7 +84,7 @@ function saysNothing({ headers, tunnel }: ArrivalHead): boolean {
 function readWorkload(
   named: string | undefined,
   proxyUser: string | undefined,
-  problems: Problems,
+  problems: EnvelopeProblems,
 ): Pick<ProxiedIdentity, 'workloadId' | 'workloadSource'> {
   if (named !== undefined) return { workloadId: named, workloadSource: 'header' };
   if (proxyUser === undefined) return { workloadSource: 'none' };
@@ -108,7 +108,11 @@ export function callerIp(head: ArrivalHead, trustedProxies: IpSet): string {
   return peer.includes(':') ? (parseIp(peer)?.text ?? peer) : peer;
 }
 
-function readHeader(head: ArrivalHead, [lower, shown, kind]: readonly [string, string, Kind], problems: Problems): string | undefined {
+function readHeader(
+  head: ArrivalHead,
+  [lower, shown, kind]: readonly [string, string, Kind],
+  problems: EnvelopeProblems,
+): string | undefined {
   const value = head.headers[lower];
   if (value === undefined || value === '') return undefined;
   if (kind === 'secret') return value;

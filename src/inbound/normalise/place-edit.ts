@@ -1,4 +1,4 @@
-import type { Place } from '../../base/catalogue/types.ts';
+import type { FieldPlace } from '../../base/catalogue/types.ts';
 import { pathOnly, queryOf } from './path.ts';
 
 /** The last word of a path: behind a colon as Google writes verbs, or a segment. */
@@ -24,7 +24,7 @@ export function replaceInPath(path: string, pattern: RegExp, value: string): str
  * The path with its stream verb put or taken away, and with the parameter that goes with it: without `alt=sse` Gemini streams one JSON array (decision 8.6).
  * @returns undefined when the path has no verb that streams
  */
-export function switchStreamVerb(path: string, { verbs }: Extract<Place, { in: 'path' }>, stream: boolean): string | undefined {
+export function switchStreamVerb(path: string, { verbs }: Extract<FieldPlace, { in: 'path' }>, stream: boolean): string | undefined {
   const route = pathOnly(path);
   const found = VERB.exec(route);
   if (verbs === undefined || found === null) return undefined;

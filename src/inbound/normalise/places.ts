@@ -1,6 +1,6 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
-import type { Dialect, Operation, Place } from '../../base/catalogue/types.ts';
+import type { Dialect, FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
@@ -43,7 +43,7 @@ export function governedNames(dialect: Dialect | undefined): GovernedNames {
   return names;
 }
 
-function placesOf({ model, stream }: Dialect): readonly Place[] {
+function placesOf({ model, stream }: Dialect): readonly FieldPlace[] {
   return stream === undefined ? model : [...model, stream];
 }
 
@@ -145,7 +145,7 @@ function asRead(model: string, { modelNames }: Operation): string {
 
 function readModel(params: Readonly<Record<string, unknown>>, path: string, dialect: Dialect): string | undefined {
   let model: string | undefined;
-  let from: Place | undefined;
+  let from: FieldPlace | undefined;
   for (const place of placesOfModel(dialect)) {
     const value = readPlace(place, params, path);
     if (value === undefined || value === null) continue;
@@ -164,7 +164,7 @@ function readModel(params: Readonly<Record<string, unknown>>, path: string, dial
  * All places where the model may stand. A dialect whose model stands in the path, the query or a form is not to be told another one
  * in the body.
  */
-export function placesOfModel(dialect: Dialect): readonly Place[] {
+export function placesOfModel(dialect: Dialect): readonly FieldPlace[] {
   return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
 }
 
@@ -178,10 +178,10 @@ export function lacksModel(dialect: Dialect | undefined, path: string, names: Re
 }
 
 /** Where nearly every dialect keeps the model. */
-export const BODY_MODEL: Place = { in: 'body', path: 'model' };
+export const BODY_MODEL: FieldPlace = { in: 'body', path: 'model' };
 
 /** True when the model was taken from an Azure deployment's path: other places are then ignored, as Azure ignores them. */
-export function isDeploymentPlace(place: Place | undefined, path: string): boolean {
+export function isDeploymentPlace(place: FieldPlace | undefined, path: string): boolean {
   return place?.in === 'path' && DEPLOYMENT.test(pathOnly(path));
 }
 
@@ -197,7 +197,7 @@ export function withoutVersion(model: string): string {
   return at <= 0 ? model : model.slice(0, at);
 }
 
-function readStream(params: Readonly<Record<string, unknown>>, path: string, place: Place | undefined): boolean | undefined {
+function readStream(params: Readonly<Record<string, unknown>>, path: string, place: FieldPlace | undefined): boolean | undefined {
   if (place === undefined) return undefined;
   if (place.in === 'path') {
     const member = place.verbs?.body;
@@ -219,7 +219,7 @@ function switchText(text: string): boolean {
 }
 
 /** The value at a place; undefined when it is not there. @throws GatewayError `ambiguous_body` for a repeated query parameter or a broken escape */
-export function readPlace(place: Place, params: Readonly<Record<string, unknown>>, path: string): unknown {
+export function readPlace(place: FieldPlace, params: Readonly<Record<string, unknown>>, path: string): unknown {
   switch (place.in) {
     case 'body':
       return dottedValue(params, place.path);

@@ -2,9 +2,9 @@ import type { SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJson } from '../../base/lib/safe-json.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import type { AppliedChange } from './apply-mutations.ts';
 import { isMap } from './envelope-shape.ts';
 import { setJsonMember } from './json-edit.ts';
-import type { Change } from './mutate.ts';
 import { dottedValue } from './places.ts';
 
 /** One event of a client on a WebSocket whose calls are metered. */
@@ -98,7 +98,7 @@ export function withEventId(event: ClientEvent, id: string): ClientEvent {
 }
 
 /** The event with the changes of policy put in; undefined when one of them has no place in it. */
-export function rewriteCallEvent(event: CallEvent, changes: readonly Change[]): Uint8Array | undefined {
+export function rewriteCallEvent(event: CallEvent, changes: readonly AppliedChange[]): Uint8Array | undefined {
   const prefix = event.paramsIn === '' ? [] : [event.paramsIn];
   let text: string | undefined = event.text;
   for (const { key, to } of changes) {

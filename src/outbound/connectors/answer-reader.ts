@@ -1,7 +1,16 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { JsonPicker } from './json-picker.ts';
 import type { ResponseState } from './response-state.ts';
-import { type AnswerFacts, type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader } from './usage.ts';
+import {
+  type AnswerFacts,
+  type Counts,
+  compilePath,
+  countOf,
+  modelName,
+  type Path,
+  type UsageReader,
+  usageReader,
+} from './usage-reader.ts';
 
 /** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
 export interface AnswerReader {

@@ -5,7 +5,7 @@ import type { EventReader } from './event-reader.ts';
 import { parsed } from './json-picker.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
-import { compilePath, type Path, valueAt } from './usage.ts';
+import { compilePath, type Path, valueAt } from './usage-reader.ts';
 
 /**
  * Taps AWS event streams, as Amazon Bedrock answers. The event's name is a header of its message. A message of another kind than `event` is an error, and so are

@@ -3,7 +3,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import { ELEMENT, JsonPicker, parsed } from './json-picker.ts';
 import type { ResponseState } from './response-state.ts';
 import { EACH, type SeenUsage } from './seen-usage.ts';
-import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage.ts';
+import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage-reader.ts';
 import { utf8Text } from './utf8-text.ts';
 
 /** Members that name an event inside its data, where the format does not name it outside. */

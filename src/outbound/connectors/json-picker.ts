@@ -1,5 +1,5 @@
 import { TextPieces } from './text-pieces.ts';
-import type { Path } from './usage.ts';
+import type { Path } from './usage-reader.ts';
 
 /** Stands in a path for "any element of the array". No JSON text of a provider has such a name. */
 export const ELEMENT = '\u0000[]';

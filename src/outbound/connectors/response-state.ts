@@ -1,5 +1,5 @@
 import type { DeferredRule } from '../../base/catalogue/types.ts';
-import { compilePath, type Path, valueAt } from './usage.ts';
+import { compilePath, type Path, valueAt } from './usage-reader.ts';
 
 const MAX_ID = 256;
 

@@ -2,7 +2,7 @@ import type { DeltaRule } from '../../base/catalogue/types.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { countTokens } from '../../decide/pricing/count-tokens.ts';
 import { textTokens } from '../../decide/pricing/text-tokens.ts';
-import { compilePath, type Path, valueAt } from './usage.ts';
+import { compilePath, type Path, valueAt } from './usage-reader.ts';
 
 /** What is known of a call's tokens before its answer. */
 export interface ExpectedTokens {

@@ -2,7 +2,7 @@ import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { compilePath, modelName, usageReader, valueAt } from './usage.ts';
+import { compilePath, modelName, usageReader, valueAt } from './usage-reader.ts';
 
 /** One event of a server on a WebSocket whose calls are metered, as far as it concerns them. */
 export interface ServerEvent {

@@ -1,6 +1,6 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import { awsErrorFrame } from './aws-error-frame.ts';
-import { type RefusalText, refusalBody } from './refusal-body.ts';
+import { type ProviderErrorText, refusalBody } from './provider-error.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -9,7 +9,12 @@ type Members = Readonly<Record<string, unknown>>;
  * it for one. Each piece is written by itself.
  * @param more members beside those that the format knows
  */
-export function streamError(dialect: Dialect, framing: StreamRule['framing'], text: RefusalText, more: Members): readonly Uint8Array[] {
+export function streamError(
+  dialect: Dialect,
+  framing: StreamRule['framing'],
+  text: ProviderErrorText,
+  more: Members,
+): readonly Uint8Array[] {
   const rule = dialect.streamError;
   const data = rule ? (filled(rule.data, text) as Members) : {};
   const json = JSON.stringify({ ...refusalBody(dialect.errorShape, text), ...data, ...more });
@@ -28,7 +33,7 @@ export function framedError(
   return Buffer.from(`${name === undefined ? '' : `event: ${name}\n`}data: ${json}\n\n`);
 }
 
-function filled(value: unknown, text: RefusalText): unknown {
+function filled(value: unknown, text: ProviderErrorText): unknown {
   if (value === '{message}') return text.message;
   if (value === '{code}') return text.type;
   if (typeof value !== 'object' || value === null) return value;

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { RequestBody } from './request-body.ts';
+import type { OutgoingBody } from './request-body.ts';
 import { bodyLengthError } from './upstream-error.ts';
 
 /** What a streamed body tells. */
@@ -15,7 +15,7 @@ export interface BodyEvents {
 /** Writes a streamed request body, the head with its first piece. No piece is asked for while the connection does not take any. */
 export class BodyWriter {
   readonly #socket: Socket;
-  readonly #body: RequestBody;
+  readonly #body: OutgoingBody;
   readonly #events: BodyEvents;
   readonly #length: number | undefined;
   /** What goes before the next piece. */
@@ -28,7 +28,7 @@ export class BodyWriter {
    * @param head without its last, empty line and without framing
    * @param length of the whole body; undefined: chunked (RFC 9112 §7.1)
    */
-  constructor(socket: Socket, head: string, body: RequestBody, length: number | undefined, events: BodyEvents) {
+  constructor(socket: Socket, head: string, body: OutgoingBody, length: number | undefined, events: BodyEvents) {
     this.#socket = socket;
     this.#body = body;
     this.#events = events;

@@ -9,8 +9,8 @@ import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { AnswerGuard } from './answer-guard.ts';
-import { Call, type SlowCounter } from './call.ts';
-import { type ConnectTo, Dialer } from './dialer.ts';
+import { CallInLane, type SlowCounter } from './call-in-lane.ts';
+import { Dialer, type DialTo } from './dialer.ts';
 import { DialledHttp1, type DialledOrigin, UndialledOrigin } from './dialled.ts';
 import { DialledHttp2 } from './dialled-http2.ts';
 import { DirectLane } from './direct-lane.ts';
@@ -32,7 +32,7 @@ export interface UpstreamOptions {
   /** `GW_UPSTREAM_CLIENT`: who speaks HTTP/1.1 on the connections. Default `direct`. */
   readonly client?: 'direct' | 'undici';
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
-  readonly connectTo?: readonly ConnectTo[];
+  readonly connectTo?: readonly DialTo[];
   /** `GW_UPSTREAM_PROXY`: stands before every host that `connectTo` does not name. */
   readonly parentProxy?: ParentProxy;
   /** Our own entry of `Via`, for CONNECTs to the parent; that of requests is among their headers. */
@@ -137,7 +137,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   #callShared(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
-    const call = new Call(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
+    const call = new CallInLane(request, events, this, request.tls ? undefined : this.#dialer.parentOf(request.authority));
     if (this.#closed) {
       call.starting = true;
       call.fail(stopping());

@@ -8,7 +8,7 @@ import type { Resolver } from './resolver.ts';
 import { dialError, timeoutError } from './upstream-error.ts';
 
 /** One row of `GW_UPSTREAM_CONNECT_TO`: where to really connect for a host and port. */
-export interface ConnectTo {
+export interface DialTo {
   readonly host: string;
   readonly port: number;
   readonly toHost: string;
@@ -19,7 +19,7 @@ export interface DialerOptions {
   readonly clock: Clock;
   readonly resolver: Resolver;
   readonly guard: EgressGuard;
-  readonly connectTo: readonly ConnectTo[];
+  readonly connectTo: readonly DialTo[];
   /** Stands between the gateway and every host that the connect-to table does not name. */
   readonly parent?: ParentProxy | undefined;
   /** Our own entry of `Via`, for each CONNECT to the parent. */

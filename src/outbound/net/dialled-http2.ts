@@ -6,7 +6,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { SlowCounter } from './call.ts';
+import type { SlowCounter } from './call-in-lane.ts';
 import type { DialledOrigin } from './dialled.ts';
 import { Http2Call, type Http2Lane } from './http2-call.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';

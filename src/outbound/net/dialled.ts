@@ -4,7 +4,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
-import { Call, type SlowCounter } from './call.ts';
+import { CallInLane, type SlowCounter } from './call-in-lane.ts';
 import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import { tlsError } from './upstream-error.ts';
@@ -58,7 +58,7 @@ export class DialledHttp1 implements DialledOrigin {
   }
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
-    const call = new Call(request, events, this.#counter, undefined);
+    const call = new CallInLane(request, events, this.#counter, undefined);
     this.#origin.start(call);
     return call;
   }

@@ -3,10 +3,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type BodyEvents, BodyWriter } from './body-writer.ts';
-import type { Call } from './call.ts';
+import type { CallInLane } from './call-in-lane.ts';
 import { KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MAX_MS, KEEP_ALIVE_MS, type Lane, type LaneOptions, type LaneOwner } from './lane.ts';
 import type { NextTurn, Waiting } from './next-turn.ts';
-import { RequestBody } from './request-body.ts';
+import { OutgoingBody } from './request-body.ts';
 import { expectsBody, originFields, requestHead } from './request-head.ts';
 import { HEAD_TOO_LARGE, ResponseParser } from './response-parser.ts';
 import type { ResponseSink } from './response-sink.ts';
@@ -25,7 +25,7 @@ const TURNS_BETWEEN = 4;
  * was written connects anew, anything later fails the call.
  */
 export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
-  call: Call | undefined;
+  call: CallInLane | undefined;
   expiresAt: number | undefined;
 
   readonly #owner: LaneOwner;
@@ -52,7 +52,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     this.#fields = originFields(options);
   }
 
-  run(call: Call): void {
+  run(call: CallInLane): void {
     this.call = call;
     call.lane = this;
     try {
@@ -214,7 +214,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     if (call.stream !== undefined) {
       this.#stream(socket, head, call.stream, bodyLength);
     } else if (held !== undefined && held.length > PIECE_BYTES) {
-      this.#stream(socket, head, new RequestBody(pieces(held)), held.length);
+      this.#stream(socket, head, new OutgoingBody(pieces(held)), held.length);
     } else if (held !== undefined) {
       writeWhole(socket, `${head}content-length: ${held.length}\r\n\r\n`, held);
       call.bodyLeft();
@@ -223,7 +223,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
     }
   }
 
-  #stream(socket: Socket, head: string, body: RequestBody, length: number | undefined): void {
+  #stream(socket: Socket, head: string, body: OutgoingBody, length: number | undefined): void {
     this.#writer = new BodyWriter(socket, head, body, length, this);
     this.#writer.pull();
   }

@@ -5,9 +5,9 @@ import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { fieldListBytes, noFields } from '../../base/lib/http2-fields.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { SlowCounter } from './call.ts';
+import type { SlowCounter } from './call-in-lane.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
-import { RequestBody, STOPPED } from './request-body.ts';
+import { OutgoingBody, STOPPED } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import {
   answerError,
@@ -38,7 +38,7 @@ export class Http2Call implements UpstreamHandle {
   readonly #events: UpstreamEvents;
   readonly #counter: SlowCounter;
   readonly #lane: Http2Lane;
-  readonly #body: RequestBody | undefined;
+  readonly #body: OutgoingBody | undefined;
   #stream: ClientHttp2Stream | undefined;
   #phase: CallPhase = 'connecting';
   #trailers = NO_TRAILERS;
@@ -54,7 +54,7 @@ export class Http2Call implements UpstreamHandle {
     this.#counter = counter;
     this.#lane = lane;
     this.seenAt = counter.tick;
-    this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
+    this.#body = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new OutgoingBody(body);
   }
 
   get phase(): CallPhase {
@@ -197,7 +197,7 @@ export class Http2Call implements UpstreamHandle {
     else if (body instanceof Uint8Array && body.length > 0) stream.end(body);
   }
 
-  async #pump(stream: ClientHttp2Stream, body: RequestBody): Promise<void> {
+  async #pump(stream: ClientHttp2Stream, body: OutgoingBody): Promise<void> {
     try {
       for await (const chunk of body) {
         this.seen();

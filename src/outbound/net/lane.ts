@@ -1,16 +1,16 @@
 import type { Socket } from 'node:net';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { Call, CallLane } from './call.ts';
+import type { CallInLane, CallLane } from './call-in-lane.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 
 /** One connection to an origin, which serves one call at a time. */
 export interface Lane extends CallLane {
   /** The call that it serves. */
-  readonly call: Call | undefined;
+  readonly call: CallInLane | undefined;
   /** Monotonic milliseconds from which on it may not be given a call; undefined: the lane itself sees to that. */
   readonly expiresAt: number | undefined;
   /** Serves `call`: connects where that is needed, sends once, and tells the call. Nothing is told before this returns. */
-  run(call: Call): void;
+  run(call: CallInLane): void;
   /** Closes the connection and tells nobody. */
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { Call } from './call.ts';
+import type { CallInLane } from './call-in-lane.ts';
 import type { Lane, LaneOwner } from './lane.ts';
 import { timeoutError } from './upstream-error.ts';
 
@@ -30,7 +30,7 @@ export class Origin implements LaneOwner {
   readonly #lanes = new Set<Lane>();
   /** The one used last is taken first, so that surplus connections fall idle and are closed. */
   readonly #idle: Lane[] = [];
-  readonly #waiting = new Set<Call>();
+  readonly #waiting = new Set<CallInLane>();
 
   constructor(options: OriginOptions) {
     this.#options = options;
@@ -42,7 +42,7 @@ export class Origin implements LaneOwner {
   }
 
   /** Hands the call to a connection. Its events come later, never before this returns. */
-  start(call: Call): void {
+  start(call: CallInLane): void {
     const lane = this.#takeIdle() ?? this.#open();
     if (lane !== undefined) {
       lane.run(call);
@@ -139,7 +139,7 @@ export class Origin implements LaneOwner {
     void lane.close();
   }
 
-  #nextWaiting(): Call | undefined {
+  #nextWaiting(): CallInLane | undefined {
     for (const call of this.#waiting) {
       this.#waiting.delete(call);
       if (!call.done) return call;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 export const STOPPED = new Error('the call was stopped');
 
 /** A streamed request body that can be stopped while it waits for its source, so that nothing hangs on a client that went away. */
-export class RequestBody implements AsyncIterableIterator<Uint8Array> {
+export class OutgoingBody implements AsyncIterableIterator<Uint8Array> {
   readonly #source: AsyncIterable<Uint8Array>;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #release: ((error: Error) => void) | undefined;

@@ -2,7 +2,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { KnownNames } from '../../base/lib/known-names.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import type { Call } from './call.ts';
+import type { CallInLane } from './call-in-lane.ts';
 import type { LaneOptions } from './lane.ts';
 import { absoluteForm, type ParentProxy } from './parent-proxy.ts';
 import type { UpstreamCall } from './upstream.ts';
@@ -50,7 +50,7 @@ export function originFields(options: LaneOptions): string {
  * The head of a request without its last, empty line: request line, the origin's fields, those of the caller.
  * @throws GatewayError `invalid_request` for what cannot be sent, or could be read as something else by the upstream
  */
-export function requestHead({ request }: Call, parent: ParentProxy | undefined, fields: string): string {
+export function requestHead({ request }: CallInLane, parent: ParentProxy | undefined, fields: string): string {
   const { method, headers } = request;
   const target = targetOf(request, parent);
   if (!TOKEN.test(method)) throw unsendable(request, 'invalid request method');

@@ -1,5 +1,5 @@
 /** How the body of an answer ends, and whether its connection may serve another call (RFC 9112 §6.3, §9.3). */
-export interface Framing {
+export interface AnswerFraming {
   readonly kind: 'length' | 'chunked' | 'close';
   /** Bytes of the body; 0 unless `kind` is `length`. */
   readonly length: number;
@@ -29,7 +29,7 @@ const TIMEOUT = /(?:^|[,;\s])timeout\s*=\s*(\d{1,9})/i;
  * @param isHead the request was HEAD
  * @returns a text that says why the framing is not clear; nobody guesses then
  */
-export function framingOfAnswer(rawHeaders: readonly string[], status: number, minor: number, isHead: boolean): Framing | string {
+export function framingOfAnswer(rawHeaders: readonly string[], status: number, minor: number, isHead: boolean): AnswerFraming | string {
   const said = read(rawHeaders);
   const doubt = doubtOf(said, minor);
   if (doubt !== undefined) return doubt;

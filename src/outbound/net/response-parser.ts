@@ -5,7 +5,7 @@
  */
 import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
-import { type Framing, framingOfAnswer } from './response-framing.ts';
+import { type AnswerFraming, framingOfAnswer } from './response-framing.ts';
 import type { ResponseSink } from './response-sink.ts';
 import { MAX_INTERIM } from './upstream-error.ts';
 
@@ -59,7 +59,7 @@ export class ResponseParser {
   #interims = 0;
   #isHead = false;
   #inTrailers = false;
-  #framing: Framing | undefined;
+  #framing: AnswerFraming | undefined;
   /** Bytes that are left of the body or of the chunk. */
   #left = 0;
   #bodyStart = 0;
@@ -89,7 +89,7 @@ export class ResponseParser {
   }
 
   /** The framing of the answer whose head came last. */
-  get framing(): Framing | undefined {
+  get framing(): AnswerFraming | undefined {
     return this.#framing;
   }
 

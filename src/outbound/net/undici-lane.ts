@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import { bracketHost } from '../../base/lib/host.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import type { Call } from './call.ts';
+import type { CallInLane } from './call-in-lane.ts';
 import {
   KEEP_ALIVE_MARGIN_MS,
   KEEP_ALIVE_MAX_MS,
@@ -29,7 +29,7 @@ let parsing = 0;
  */
 export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
   readonly expiresAt = undefined;
-  call: Call | undefined;
+  call: CallInLane | undefined;
 
   readonly #owner: LaneOwner;
   readonly #options: LaneOptions;
@@ -66,7 +66,7 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     });
   }
 
-  run(call: Call): void {
+  run(call: CallInLane): void {
     this.call = call;
     call.lane = this;
     call.starting = true;
@@ -149,7 +149,7 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
   }
 
   /** undici is through with the call. */
-  #release(isReusable: (call: Call) => boolean): Call | undefined {
+  #release(isReusable: (call: CallInLane) => boolean): CallInLane | undefined {
     const { call } = this;
     this.call = undefined;
     if (call !== undefined) this.#owner.free(this, isReusable(call));
@@ -169,7 +169,7 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     if (this.call !== undefined && !this.call.done) this.#resumeUpstream?.();
   }
 
-  #dispatchOptions({ request, stream, held }: Call): Dispatcher.DispatchOptions {
+  #dispatchOptions({ request, stream, held }: CallInLane): Dispatcher.DispatchOptions {
     const { parent } = this.#options;
     const { bodyLength } = request;
     // Named here, so that a Host that slipped into `headers` is a duplicate, which undici refuses.

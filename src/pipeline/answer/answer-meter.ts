@@ -7,7 +7,7 @@ import { createStreamTap } from '../../outbound/connectors/create-stream-tap.ts'
 import { ResponseState } from '../../outbound/connectors/response-state.ts';
 import type { SeenUsage, StreamWatch } from '../../outbound/connectors/seen-usage.ts';
 import type { StreamTap } from '../../outbound/connectors/stream-tap.ts';
-import { usageOfHeaders } from '../../outbound/connectors/usage.ts';
+import { usageOfHeaders } from '../../outbound/connectors/usage-reader.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
 import { tellsOfResponse } from './deferred-call.ts';
 

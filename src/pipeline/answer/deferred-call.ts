@@ -1,13 +1,13 @@
 import type { EndedResponse } from '../../services/deferred-response.ts';
+import type { DeferredResponses } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { LineName } from '../parts/line-name.ts';
-import type { Content, ForwardedCall, Route, Used } from '../parts/parts.ts';
-import type { DeferredResponses } from '../parts/services.ts';
+import type { CallRoute, Content, ForwardedCall, Used } from '../parts/parts.ts';
 import { assumedMetering } from './intent.ts';
 import { approximated } from './used.ts';
 
 /** Whether a call asks for a response that is made after its answer. Whatever a provider may take for a yes is one. */
-export function asksDeferred(line: LineName, { operation }: Route, { params }: Content): boolean {
+export function asksDeferred(line: LineName, { operation }: CallRoute, { params }: Content): boolean {
   const rule = operation?.dialect?.deferred;
   if (rule === undefined || line === 'socket' || operation?.actionType === 'http.request') return false;
   const value = Object.hasOwn(params, rule.switch) ? params[rule.switch] : undefined;

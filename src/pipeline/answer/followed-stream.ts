@@ -1,11 +1,11 @@
 import type { DeltaRule } from '../../base/catalogue/types.ts';
 import { parseUsd } from '../../base/lib/money.ts';
-import { meter } from '../../decide/pricing/meter.ts';
+import { meter } from '../../decide/pricing/cost.ts';
 import { SeenUsage, type StreamWatch } from '../../outbound/connectors/seen-usage.ts';
 import { meteringFrom } from '../../record/metering.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { type CapReached, ofBudget, ofRequest } from '../parts/cap-reached.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 
 /** A stream's growth is stored when it is more than this part of what was stored before. */
 const MARK_STEP = 8n;

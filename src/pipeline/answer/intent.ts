@@ -1,8 +1,8 @@
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import { estimatedMetering, type RecordMetering } from '../../record/metering.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Hold } from '../parts/hold.ts';
-import type { IntendedCall, Route } from '../parts/parts.ts';
-import type { PipelineSettings } from '../parts/services.ts';
+import type { CallRoute, IntendedCall } from '../parts/parts.ts';
 
 const ENDED = 'The gateway ended while this call was under way';
 
@@ -21,7 +21,7 @@ export function intendAnswer(call: IntendedCall, settings: PipelineSettings): Pr
 }
 
 /** What a call is charged whose usage will not be known: what was set aside for it. Undefined where nothing was. */
-export function assumedMetering({ reservation }: Hold, { estimate, price, model }: Route): RecordMetering | undefined {
+export function assumedMetering({ reservation }: Hold, { estimate, price, model }: CallRoute): RecordMetering | undefined {
   if (!reservation || !estimate || !price) return undefined;
   const { tokensIn, tokensOutMax } = estimate;
   return estimatedMetering({ tokensIn, tokensOutMax, pico: reservation.pico, price, model });

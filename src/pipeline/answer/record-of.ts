@@ -9,11 +9,11 @@ import type { MatchedRule } from '../../decide/policy/verdict.ts';
 import { pathOnly, recordedPath } from '../../inbound/normalise/path.ts';
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { meteringFrom } from '../../record/metering.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
 import type { Judgement, Known } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { STOPPED, stopMessage } from './stop-event.ts';
 
 /** A request whose record is written. */

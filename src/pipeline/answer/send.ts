@@ -8,7 +8,7 @@ import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
 import { envelope, type TraceFacts, withResult } from '../../inbound/reply/envelope.ts';
 import { governedHeaders, type Mark } from '../../inbound/reply/governed-headers.ts';
 import { directRefusal, proxiedRefusal, type RefusalText } from '../../inbound/reply/refusal-body.ts';
-import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
+import { refusalBody } from '../../outbound/connectors/provider-error.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
 import { wireOf } from '../parts/known.ts';
 import type { LineName } from '../parts/line-name.ts';

@@ -3,7 +3,7 @@ import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { directRefusal } from '../../inbound/reply/refusal-body.ts';
-import type { RefusalText } from '../../outbound/connectors/refusal-body.ts';
+import type { ProviderErrorText } from '../../outbound/connectors/provider-error.ts';
 import { framedError, streamError } from '../../outbound/connectors/stream-error.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
@@ -17,7 +17,7 @@ export function stopMessage({ cap }: CapReached): string {
 }
 
 /** The same for people who do not know of a gateway. */
-export function stopText(reached: CapReached): RefusalText {
+export function stopText(reached: CapReached): ProviderErrorText {
   return {
     status: ERROR_CODES[STOPPED].status,
     type: BUDGET_EXCEEDED,

@@ -3,7 +3,7 @@ import { rollUp } from '../../record/roll-up.ts';
 import type { Counted } from '../../services/budgets.ts';
 import { countCost } from '../../services/cost-of.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import type { Budgets } from '../parts/services.ts';
+import type { Budgets } from '../parts/call-services.ts';
 import type { Closing, Settlement } from '../parts/settlement.ts';
 
 /** Settlements that every request has, refused ones included. */

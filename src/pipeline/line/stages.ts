@@ -4,8 +4,9 @@ import type { Stage } from '../parts/stage.ts';
 import { admit } from '../stages/admit.ts';
 import { aim } from '../stages/aim.ts';
 import { askForUsage } from '../stages/ask-for-usage.ts';
-import { attributionEffects, defaultAttribution } from '../stages/attribution.ts';
+import { attributionEffects, defaultAttribution } from '../stages/attribute.ts';
 import { authenticate, authenticateEnvelope, knock } from '../stages/authenticate.ts';
+import { workload } from '../stages/caller.ts';
 import { caps } from '../stages/caps.ts';
 import { carry } from '../stages/carry.ts';
 import { checkAgain } from '../stages/check-again.ts';
@@ -28,7 +29,6 @@ import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
 import { resolve } from '../stages/resolve.ts';
 import { stayOnSocket } from '../stages/stay-on-socket.ts';
-import { workload } from '../stages/workload.ts';
 
 /** From here on a request is the same whichever door it came by. */
 const JUDGE: readonly Stage[] = [

@@ -6,7 +6,7 @@ import type { RecordMetering } from '../../record/metering.ts';
 import type { Reservation } from '../../services/budgets.ts';
 import type { DeferredCall } from '../../services/deferred-response.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import type { CallServices } from './services.ts';
+import type { CallServices } from './call-services.ts';
 import type { Closing, Ending, Settlement } from './settlement.ts';
 
 type Ground = Pick<CallServices, 'budgets' | 'deferred' | 'intents' | 'lateRecords'> & { readonly log: Logger };

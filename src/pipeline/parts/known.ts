@@ -1,9 +1,9 @@
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Delivered } from './delivered.ts';
-import type { Known, Route, Target, WireCall } from './parts.ts';
+import type { CallRoute, Known, Target, WireCall } from './parts.ts';
 
 /** What is known of where a call goes and what it means: the latest part that says so. */
-export type Wire = Omit<WireCall, 'stream' | 'model'> & Partial<Route>;
+export type Wire = Omit<WireCall, 'stream' | 'model'> & Partial<CallRoute>;
 
 const NO_ATTRIBUTION: Attribution = {};
 
@@ -20,7 +20,7 @@ export function wireOf({ arrival, target, content, offer, chosen, mutation, rout
 }
 
 /** Of a call that was refused for what policy made of it. */
-function mutatedRoute(chosen: Route | undefined, call: WireCall | undefined): Route | undefined {
+function mutatedRoute(chosen: CallRoute | undefined, call: WireCall | undefined): CallRoute | undefined {
   return chosen && call && { ...chosen, ...call };
 }
 

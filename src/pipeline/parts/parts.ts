@@ -17,10 +17,10 @@ import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { Estimate } from '../../decide/pricing/estimate.ts';
 import type { CredentialAnswer } from '../../decide/routing/choose-credential.ts';
+import type { AppliedChange } from '../../inbound/normalise/apply-mutations.ts';
 import type { AiBody } from '../../inbound/normalise/body.ts';
 import type { Form } from '../../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../../inbound/normalise/identity.ts';
-import type { Change } from '../../inbound/normalise/mutate.ts';
 import type { CallEvent } from '../../inbound/normalise/socket-event.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
@@ -52,7 +52,7 @@ export interface SocketCall {
 /** What the calls on a WebSocket take over from its handshake. */
 export interface OpenedSocket {
   readonly arrival: Arrived;
-  readonly route: Route;
+  readonly route: CallRoute;
   /** As they came. */
   readonly headers: readonly string[];
 }
@@ -152,7 +152,7 @@ export interface Content {
 }
 
 /** The action as it was received, whichever door it came by. */
-export interface Action {
+export interface ReceivedAction {
   readonly request: ActionRequest;
   /** The caller wrote it so: it came by the structured API. */
   readonly isEnvelope: boolean;
@@ -180,7 +180,7 @@ export interface WireCall {
 }
 
 /** The connector of a call, and all that follows from it. One function settles it (route/settle-route.ts), and settles it anew when policy has changed something. */
-export interface Route extends WireCall {
+export interface CallRoute extends WireCall {
   readonly connectorId: string;
   /** Connectors that could take the call. */
   readonly candidates: readonly string[];
@@ -207,10 +207,10 @@ export interface Judgement {
 }
 
 /** What policy changed of a call that it let through. */
-export interface Mutation extends ReplacedModel {
+export interface CallMutation extends ReplacedModel {
   readonly decision: Extract<Decision, 'allow' | 'downgrade'>;
   /** In order; empty when nothing changed. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly AppliedChange[];
   readonly call: WireCall;
 }
 
@@ -239,7 +239,7 @@ export interface Outgoing {
 /** A call that is about to be forwarded, or answered. */
 export interface IntendedCall {
   readonly hold: Hold;
-  readonly route: Route;
+  readonly route: CallRoute;
   /** The record of the call as it stands. */
   draft(): UnhashedRecord;
 }
@@ -249,7 +249,7 @@ export interface ForwardedCall extends IntendedCall {
   readonly arrival: Arrived;
   readonly claims: Claims;
   readonly judgement: Judgement;
-  readonly mutation: Mutation;
+  readonly mutation: CallMutation;
   /** Whose share of the buffers the answer is counted in. */
   readonly client: string;
   /** The gateway asked for the stream's usage, the caller did not: what comes of that is kept from the caller. */
@@ -292,7 +292,7 @@ export interface Parts {
   readonly caller: Caller;
   readonly intake: Intake;
   readonly received: Received;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   /** As it was received. */
   readonly content: Content;
   /** Undefined for a call without an idempotency key. */
@@ -300,19 +300,19 @@ export interface Parts {
   /** Of the caller, with its workload's defaults. */
   readonly attributed: Attribution;
   /** What policy is asked about. */
-  readonly offer: Route;
+  readonly offer: CallRoute;
   readonly asked: Content;
   readonly facts: Facts;
   readonly judgement: Judgement;
   /** With what policy says of it. */
   readonly attribution: Attribution;
   /** With the connector and the credential that policy selected. */
-  readonly chosen: Route;
-  readonly mutation: Mutation;
+  readonly chosen: CallRoute;
+  readonly mutation: CallMutation;
   /** What is sent, after mutations. */
   readonly mutated: Content;
   /** The final one. */
-  readonly route: Route;
+  readonly route: CallRoute;
   readonly dressed: Dressed;
   readonly signed: Signed;
   readonly hold: Hold;

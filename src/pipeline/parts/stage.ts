@@ -1,8 +1,8 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { Pipeline } from './call-services.ts';
 import type { Known, PartName, Parts } from './parts.ts';
 import type { Refusal } from './refusal.ts';
-import type { Pipeline } from './services.ts';
 import type { Settlement } from './settlement.ts';
 
 /** The stage has answered by itself and the call leaves no record of its own: it repeats one that did. */

@@ -1,10 +1,10 @@
 import { permits } from '../../base/model/decision.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { RateRefusal } from '../../services/rate-limits.ts';
+import { type Maybe, type RateLimits, when } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';
 import { type Refusal, statusOf } from './refusal.ts';
-import { type Maybe, type RateLimits, when } from './services.ts';
 
 /** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
 export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, rateLimits: RateLimits): Maybe<Refusal> {

@@ -9,8 +9,8 @@ import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, vi
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { sendError } from '../../surfaces/http/router.ts';
 import { denyEgress, runProxied } from '../enter.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
 

@@ -1,11 +1,11 @@
 import { filterRequestHeaders, via } from '../../outbound/net/header-filter.ts';
-import type { Arrived, Route } from '../parts/parts.ts';
-import type { PipelineSettings } from '../parts/services.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
+import type { Arrived, CallRoute } from '../parts/parts.ts';
 
 /** A call of which the head is written. */
 export interface OutboundCall {
   readonly arrival: Arrived;
-  readonly route: Pick<Route, 'provider' | 'actionType'>;
+  readonly route: Pick<CallRoute, 'provider' | 'actionType'>;
   readonly headers: readonly string[];
   /** Lower-case names that its caller's signature covers. */
   readonly signed: readonly string[] | undefined;

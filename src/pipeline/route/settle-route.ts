@@ -1,15 +1,15 @@
 import type { CredentialSelection } from '../../decide/routing/choose-credential.ts';
-import type { Action, Arrived, Claims, Content, Route, Target } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
-import type { Connected } from './connector.ts';
-import { chooseFor } from './credential.ts';
+import type { Pipeline } from '../parts/call-services.ts';
+import type { Arrived, CallRoute, Claims, Content, ReceivedAction, Target } from '../parts/parts.ts';
+import type { Connected } from './call-connector.ts';
+import { chooseFor } from './call-credential.ts';
 import { worthOf } from './worth.ts';
 
 export interface RoutedCall {
   readonly arrival: Arrived;
   readonly claims: Claims;
   readonly target: Target;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   readonly call: Connected;
   readonly content: Content;
   /** The credential that policy selected, once it was asked. */
@@ -20,7 +20,7 @@ export interface RoutedCall {
  * All that follows from the connector of a call: credential, price and estimate. Asked when the connector is known, and again when policy has changed what these depend
  * on (decision 5.4).
  */
-export function settleRoute({ arrival, claims, target, action, call, content, select }: RoutedCall, pipeline: Pipeline): Route {
+export function settleRoute({ arrival, claims, target, action, call, content, select }: RoutedCall, pipeline: Pipeline): CallRoute {
   const { credentialCandidates, credential, credentialId } = chooseFor(
     { arrival, claims, action, call, headers: content.headers, select },
     pipeline,

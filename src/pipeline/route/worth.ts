@@ -1,11 +1,11 @@
 import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
-import type { Action, Arrived, Content, Route, WireCall } from '../parts/parts.ts';
-import type { PipelineSettings } from '../parts/services.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
+import type { Arrived, CallRoute, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
 
 export interface Priced {
   readonly arrival: Arrived;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   readonly call: WireCall;
   readonly content: Content;
   /** A handshake costs nothing; what is asked for on the socket is estimated call by call. */
@@ -16,7 +16,7 @@ export interface Priced {
 export function worthOf(
   { arrival, action, call, content, opensSocket }: Priced,
   settings: PipelineSettings,
-): Pick<Route, 'price' | 'estimate'> {
+): Pick<CallRoute, 'price' | 'estimate'> {
   const { provider, operation, model } = call;
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
   const price = isAi ? arrival.catalogue.price(provider.id, model, arrival.createdAt) : undefined;

@@ -4,7 +4,7 @@ import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId, withoutModel } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/refusal-body.ts';
-import { refusalBody } from '../../outbound/connectors/refusal-body.ts';
+import { refusalBody } from '../../outbound/connectors/provider-error.ts';
 import { endsHere } from '../../outbound/connectors/seen-usage.ts';
 import { errorEvent, type ServerEvent, sideModels } from '../../outbound/connectors/socket-events.ts';
 import { type FollowedCall, type FollowedStream, followStream } from '../answer/followed-stream.ts';
@@ -13,18 +13,18 @@ import { errorShape } from '../answer/send.ts';
 import { stopMembers, stopText } from '../answer/stop-event.ts';
 import { orSeen, orUnreported } from '../answer/used.ts';
 import { beginSocketCall } from '../line/begin.ts';
-import type { Call } from '../line/call.ts';
-import { closeCall, type RunResult, walkLine } from '../line/run.ts';
+import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
+import type { WalkingCall } from '../line/walking-call.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
 import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
 import { ANSWERED } from '../parts/stage.ts';
 import { UnconfirmedSettings } from './unconfirmed-settings.ts';
 
 /** One call on the socket, from its judgement to its record. */
 export interface OpenCall {
-  readonly call: Call;
+  readonly call: WalkingCall;
   /** The client's event as it is sent, where that is another one by now. */
   readonly sendBytes: Uint8Array | undefined;
   readonly answer: SocketAnswer;
@@ -350,7 +350,7 @@ export class SocketCalls {
 const NOTHING_USED: Used = { usage: undefined, approximated: false, model: undefined };
 
 /** What follows a call that policy has let through; undefined for one that did not come so far. */
-function judgedCall(call: Call): (FollowedCall & IntendedCall) | undefined {
+function judgedCall(call: WalkingCall): (FollowedCall & IntendedCall) | undefined {
   const { arrival, claims, judgement, route, hold } = call.parts;
   return claims && judgement && route && hold && { arrival, claims, judgement, route, hold, draft: () => call.draft() };
 }

@@ -7,10 +7,10 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
 import { clientOf } from '../body/client-of.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
-import { Lane } from './lane.ts';
+import { SocketLane } from './socket-lane.ts';
 
 /** How long a side may take to close once it was told to (RFC 6455 §7.1.1). */
 const CLOSE_MS = 5_000;
@@ -33,8 +33,8 @@ export class MeteredSocket {
   readonly #rule: SocketRule;
   readonly #dialect: Dialect;
   readonly #calls: SocketCalls;
-  readonly #up: Lane;
-  readonly #down: Lane;
+  readonly #up: SocketLane;
+  readonly #down: SocketLane;
   readonly #host: string;
   readonly #onClosed: () => void;
   #open = 2;
@@ -65,7 +65,7 @@ export class MeteredSocket {
     this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
     const { settings, buffers } = pipeline;
     const owner = clientOf(arrival.callerIp, handshake.proof?.workload);
-    this.#up = new Lane({
+    this.#up = new SocketLane({
       maxBytes: settings.maxBodyBytes,
       hold: buffers.hold(owner),
       from: client,
@@ -74,7 +74,7 @@ export class MeteredSocket {
       onEnd: () => this.#clientLeft(!this.#clientSaidClose),
       onFault: (error) => this.#fault(error, { clientGone: true }),
     });
-    this.#down = new Lane({
+    this.#down = new SocketLane({
       maxBytes: settings.maxBodyBytes,
       hold: buffers.hold(owner),
       from: upstream,

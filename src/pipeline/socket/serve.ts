@@ -1,6 +1,6 @@
+import type { Pipeline } from '../parts/call-services.ts';
 import type { AcceptedSocket } from '../parts/handshake.ts';
 import type { Known } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { MeteredSocket } from './metered-socket.ts';
 import { relay } from './relay.ts';
 

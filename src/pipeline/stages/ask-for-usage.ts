@@ -2,8 +2,8 @@ import type { UsageAskRule } from '../../base/catalogue/types.ts';
 import { setJsonMember } from '../../inbound/normalise/json-edit.ts';
 import { queryOf } from '../../inbound/normalise/path.ts';
 import { isWatched } from '../answer/used.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Content, Parts } from '../parts/parts.ts';
-import type { PipelineSettings } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
 import { withBytes } from '../parts/with-bytes.ts';
 

@@ -1,9 +1,9 @@
 import { requestLine, shown } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../services/workloads.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Claims } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
 
 const API_KEY_PREFIX = 'gwk_';

@@ -1,12 +1,12 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import { CallFacts } from '../parts/facts.ts';
-import type { Parts, Route } from '../parts/parts.ts';
-import { type Pipeline, when } from '../parts/services.ts';
+import { CallFacts } from '../parts/call-facts.ts';
+import { type Pipeline, when } from '../parts/call-services.ts';
+import type { CallRoute, Parts } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
-import { type Connected, connect } from '../route/connector.ts';
+import { type Connected, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
 const READ = ['arrival', 'claims', 'target', 'action', 'facts', 'judgement', 'attribution', 'chosen', 'mutation', 'mutated'] as const;
@@ -34,7 +34,7 @@ export const checkAgain = defineStage({
 });
 
 /** By the host alone, where that is another one by now. */
-function settleAnew(parts: Read, pipeline: Pipeline): Route {
+function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
   const { arrival, action, facts, judgement, chosen, mutation, mutated } = parts;
   const { connectorId, candidates, meantFor } = chosen;
   const call: Connected =
@@ -45,18 +45,18 @@ function settleAnew(parts: Read, pipeline: Pipeline): Route {
   return settleRoute({ ...parts, call, content: mutated, select }, pipeline);
 }
 
-function askAgain({ judgement, facts, ...parts }: Read, route: Route, connectorId?: string): Verdict | undefined {
+function askAgain({ judgement, facts, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {
   const { active, verdict } = judgement;
   const asked = { ...parts, route, content: parts.mutated, ...(connectorId === undefined ? {} : { connectorId }) };
   return recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */
-function asItsProvider(parts: Read, route: Route): Verdict | undefined {
+function asItsProvider(parts: Read, route: CallRoute): Verdict | undefined {
   const { connectorId, provider } = route;
   return connectorId === GENERIC_HTTP && provider !== undefined ? askAgain(parts, route, provider.id) : undefined;
 }
 
-function isOther({ facts }: Read, { actionType, connectorId, host, credentialId }: Route): boolean {
+function isOther({ facts }: Read, { actionType, connectorId, host, credentialId }: CallRoute): boolean {
   return isAnotherChoice(facts, { action_type: actionType, connector_id: connectorId, target_host: host, credential_id: credentialId });
 }

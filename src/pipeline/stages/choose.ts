@@ -1,9 +1,9 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Parts, Route } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
+import type { CallRoute, Parts } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
-import type { PipelineSettings } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
-import { type Connected, connect } from '../route/connector.ts';
+import { type Connected, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
 type Read = Pick<Parts, 'arrival' | 'action' | 'offer' | 'judgement'>;
@@ -24,7 +24,7 @@ export const choose = defineStage({
 });
 
 /** With `select_connector` of a matching rule; a hint of the caller wins over it (decision 5.4). */
-function selected({ arrival, action, offer, judgement }: Read, settings: PipelineSettings): Route | Connected | Refusal {
+function selected({ arrival, action, offer, judgement }: Read, settings: PipelineSettings): CallRoute | Connected | Refusal {
   const selectConnector = judgement.verdict.effects.select_connector;
   if (selectConnector === undefined || action.request.connector_hint !== undefined || selectConnector === offer.connectorId) return offer;
   try {

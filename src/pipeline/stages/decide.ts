@@ -4,9 +4,9 @@ import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import { CallFacts } from '../parts/facts.ts';
+import { CallFacts } from '../parts/call-facts.ts';
+import { type Maybe, type RateLimits, when } from '../parts/call-services.ts';
 import type { Claims } from '../parts/parts.ts';
-import { type Maybe, type RateLimits, when } from '../parts/services.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 

@@ -3,7 +3,7 @@ import { injectAuth, withoutAuth, withoutAuthQuery } from '../../outbound/connec
 import type { Dressed, Parts } from '../parts/parts.ts';
 import { deny } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
-import { meantProvider } from '../route/credential.ts';
+import { meantProvider } from '../route/call-credential.ts';
 
 /** Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was there goes (decision 8.4). */
 export const inject = defineStage({

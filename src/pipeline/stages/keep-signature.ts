@@ -1,8 +1,8 @@
 import { isSignature, signedHeaders } from '../../outbound/connectors/signed-headers.ts';
 import { hostHeader } from '../../outbound/net/request-head.ts';
-import type { Mutation, Parts } from '../parts/parts.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
+import type { CallMutation, Parts } from '../parts/parts.ts';
 import { deny } from '../parts/refusal.ts';
-import type { PipelineSettings } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
 import { byName } from '../route/flat-headers.ts';
 import { outboundHeaders } from '../route/outbound-headers.ts';
@@ -56,7 +56,7 @@ function brokenUrl({ arrival: { head }, action, facts, mutation, route, dressed 
 
 const RESPELT = 'The path is sent in another spelling than it came in';
 
-function mutationOf({ changes }: Mutation): string | undefined {
+function mutationOf({ changes }: CallMutation): string | undefined {
   const change = changes.find(({ key }) => !key.startsWith('action.headers.'));
   return change && `Policy changes ${change.key}`;
 }

@@ -1,8 +1,8 @@
 import { endedResponse, orDeferred } from '../answer/deferred-call.ts';
 import { orSeen, orUnreported } from '../answer/used.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Used } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { tellOfClientCertificate } from '../route/tunnel-call.ts';
 

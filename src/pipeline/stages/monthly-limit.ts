@@ -1,6 +1,6 @@
 import type { CountedRequest } from '../../services/monthly-requests.ts';
+import { type MonthlyRequests, when } from '../parts/call-services.ts';
 import { deny } from '../parts/refusal.ts';
-import { type MonthlyRequests, when } from '../parts/services.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import { defineStage } from '../parts/stage.ts';
 

@@ -1,9 +1,9 @@
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
 import type { Catalogue, Operation } from '../../base/catalogue/types.ts';
-import { applyMutations } from '../../inbound/normalise/mutate.ts';
+import { applyMutations } from '../../inbound/normalise/apply-mutations.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
-import type { Content, Intake, Mutation, Parts, Route, WireCall } from '../parts/parts.ts';
+import type { CallMutation, CallRoute, Content, Intake, Parts, WireCall } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { withBytes } from '../parts/with-bytes.ts';
@@ -47,7 +47,7 @@ export const mutate = defineStage({
 });
 
 /** What the wire format of a structured call needs beyond the headers that the caller set. */
-function withDirectHeaders(content: Content, { provider, operation }: Route, idempotencyKey: string | undefined): Content {
+function withDirectHeaders(content: Content, { provider, operation }: CallRoute, idempotencyKey: string | undefined): Content {
   const set = byName(content.headers);
   const added = directHeaders({
     provider,
@@ -71,8 +71,8 @@ function operationsOf(catalogue: Catalogue, opensSocket: boolean): (method: stri
   };
 }
 
-function unchanged(call: Route, content: Content): Made {
-  const mutation: Mutation = { decision: 'allow', changes: [], originalModel: undefined, substitutedModel: undefined, call };
+function unchanged(call: CallRoute, content: Content): Made {
+  const mutation: CallMutation = { decision: 'allow', changes: [], originalModel: undefined, substitutedModel: undefined, call };
   return { mutation, mutated: content };
 }
 
@@ -82,7 +82,7 @@ function isUnseen(operation: Operation | undefined, { body }: Content, intake: I
 }
 
 interface Change {
-  readonly chosen: Route;
+  readonly chosen: CallRoute;
   readonly content: Content;
   readonly mutated: Mutated;
   readonly operation: Operation | undefined;
@@ -118,7 +118,7 @@ function changed({ chosen, content, mutated, operation, decision }: Change, cata
 }
 
 /** What the call means now, so that policy is asked about that (decision 5.4). A type of the caller's own on the structured API stays. */
-function actionTypeOf(chosen: Route, operation: Operation | undefined): string {
+function actionTypeOf(chosen: CallRoute, operation: Operation | undefined): string {
   if (operation === undefined || operation === chosen.operation) return chosen.actionType;
   return chosen.actionType === (chosen.operation?.actionType ?? 'http.request') ? operation.actionType : chosen.actionType;
 }

@@ -4,7 +4,7 @@ import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/acti
 import { readAiBody } from '../../inbound/normalise/body.ts';
 import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '../../inbound/normalise/direct.ts';
 import { MAX_TEXT } from '../../inbound/normalise/envelope-rules.ts';
-import type { Action, Arrived, Claims, Content, Intake, Parts, SocketCall, Target } from '../parts/parts.ts';
+import type { Arrived, Claims, Content, Intake, Parts, ReceivedAction, SocketCall, Target } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
 const NO_BYTES = new Uint8Array(0);
@@ -90,13 +90,13 @@ export const openEnvelope = defineStage({
   },
 });
 
-function bodiless(claims: Claims, target: Target, headers: readonly string[]): { action: Action; content: Content } {
+function bodiless(claims: Claims, target: Target, headers: readonly string[]): { action: ReceivedAction; content: Content } {
   const content = { headers, params: NO_PARAMS, stream: false, model: undefined, body: undefined, bytes: undefined };
   return { action: actionOf(claims, target, NO_PARAMS), content };
 }
 
 /** The ActionRequest that a proxied call amounts to (specification, "ActionRequest"). */
-function actionOf(claims: Claims, target: Target, params: Readonly<Record<string, unknown>>): Action {
+function actionOf(claims: Claims, target: Target, params: Readonly<Record<string, unknown>>): ReceivedAction {
   const { requestId, orgId, workloadId, callerId, attribution, delegationId } = claims;
   const { actionType: type, method, host, path } = target;
   const request: ActionRequest = {

@@ -1,7 +1,7 @@
 import type { RateRefusal } from '../../services/rate-limits.ts';
+import { when } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import { type Refusal, statusOf } from '../parts/refusal.ts';
-import { when } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
 
 /** Takes a token from the workload's bucket and from those of the rules that limit this request (decision 6.1). A refused request takes none:

@@ -9,8 +9,8 @@ import { clientOf } from '../body/client-of.ts';
 import { decodeBody, refuseUnreadable } from '../body/decode-body.ts';
 import { FormUpload } from '../body/form-upload.ts';
 import { PassingBody } from '../body/passing-body.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Intake, Parts, Received, Target } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 
 type Read = Pick<Parts, 'intake' | 'received'> | EndedWith<'intake' | 'received'>;

@@ -7,10 +7,10 @@ import type { KeptResult } from '../../services/idempotency.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { sendReplay } from '../answer/send.ts';
 import { AnswerCopy } from '../parts/answer-copy.ts';
+import type { Idempotency, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import type { Idempotency, Pipeline } from '../parts/services.ts';
 import type { Closing, ReplacedModel, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 

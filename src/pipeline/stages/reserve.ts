@@ -3,11 +3,11 @@ import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import { writeIntent } from '../answer/intent.ts';
+import { type Pipeline, when } from '../parts/call-services.ts';
 import { capAttributes, capCode, overBudget } from '../parts/cap-reached.ts';
 import { Hold } from '../parts/hold.ts';
 import type { Parts } from '../parts/parts.ts';
 import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
-import { type Pipeline, when } from '../parts/services.ts';
 import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 

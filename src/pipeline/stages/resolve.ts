@@ -3,9 +3,9 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import { directCall } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
-import type { Action, Content, Target, WireCall } from '../parts/parts.ts';
+import type { Content, ReceivedAction, Target, WireCall } from '../parts/parts.ts';
 import { defineStage } from '../parts/stage.ts';
-import { type Connected, type ConnectorQuestion, connect } from '../route/connector.ts';
+import { type Connected, type ConnectorQuestion, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
 /** Which connector, which operation, which credential, which price: what policy will be asked about. */
@@ -35,7 +35,7 @@ function callOf(target: Target, content: Content): WireCall {
   return { method, host, port, tls, path, provider, operation, actionType, stream, model };
 }
 
-function byOf(action: Action): ConnectorQuestion['by'] {
+function byOf(action: ReceivedAction): ConnectorQuestion['by'] {
   const { connector_hint: connectorHint, action: own } = action.request;
   return action.isEnvelope ? { connectorHint, actionType: own.type } : {};
 }

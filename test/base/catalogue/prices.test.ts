@@ -8,7 +8,7 @@ import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
 import type { Catalogue } from '../../../src/base/catalogue/types.ts';
 import { usdFromPico } from '../../../src/base/lib/money.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
-import { meter } from '../../../src/decide/pricing/meter.ts';
+import { meter } from '../../../src/decide/pricing/cost.ts';
 import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 
 const shipped = readFileSync(join(packageRoot(), 'src/base/catalogue/data/prices.csv'), 'utf8').trim().split('\n').slice(1);

@@ -5,9 +5,9 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Price } from '../../../src/base/catalogue/types.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { usdFromPico } from '../../../src/base/lib/money.ts';
+import { meter } from '../../../src/decide/pricing/cost.ts';
 import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
 import { estimate } from '../../../src/decide/pricing/estimate.ts';
-import { meter } from '../../../src/decide/pricing/meter.ts';
 
 const catalogue = loadCatalogue();
 const gpt4o = catalogue.price('openai', 'gpt-4o-2024-05-13');

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
-import { candidateConnectors, route } from '../../../src/decide/routing/route.ts';
+import { candidateConnectors, chooseConnector } from '../../../src/decide/routing/choose-connector.ts';
 
 const catalogue = loadCatalogue();
 const question = { actionType: 'ai.infer', targetHost: 'api.openai.com' };
@@ -19,7 +19,7 @@ t.test('routing follows the specified precedence', async (t) => {
     ['no action type, no mapping', { targetHost: 'api.openai.com' }, 'openai', 'target_host'],
   ] as const;
   for (const [name, asked, connectorId, chosenBy] of table) {
-    const made = route(catalogue, asked, map);
+    const made = chooseConnector(catalogue, asked, map);
     t.strictSame([made.connectorId, made.chosenBy], [connectorId, chosenBy], name);
     const hosted = asked.targetHost === 'example.com' ? undefined : 'openai';
     t.equal(made.provider?.id, connectorId === 'generic_http' ? hosted : connectorId, `${name}: what the call means`);
@@ -27,34 +27,40 @@ t.test('routing follows the specified precedence', async (t) => {
 });
 
 t.test('the connector that is taken fixes the host', async (t) => {
-  t.equal(route(catalogue, { ...question, connectorHint: 'anthropic' }).targetHost, 'api.anthropic.com');
-  t.equal(route(catalogue, { ...question, targetHost: 'eu.api.openai.com', connectorHint: 'openai' }).targetHost, 'eu.api.openai.com');
-  t.equal(route(catalogue, { ...question, targetHost: 'r.openai.azure.com', connectorHint: 'azure' }).targetHost, 'r.openai.azure.com');
-  t.equal(route(catalogue, { ...question, targetHost: 'example.com', connectorHint: 'generic' }).targetHost, 'example.com');
+  t.equal(chooseConnector(catalogue, { ...question, connectorHint: 'anthropic' }).targetHost, 'api.anthropic.com');
+  t.equal(
+    chooseConnector(catalogue, { ...question, targetHost: 'eu.api.openai.com', connectorHint: 'openai' }).targetHost,
+    'eu.api.openai.com',
+  );
+  t.equal(
+    chooseConnector(catalogue, { ...question, targetHost: 'r.openai.azure.com', connectorHint: 'azure' }).targetHost,
+    'r.openai.azure.com',
+  );
+  t.equal(chooseConnector(catalogue, { ...question, targetHost: 'example.com', connectorHint: 'generic' }).targetHost, 'example.com');
 });
 
 t.test("an unknown hint, and a hosted variant without its host, are the caller's mistake", async (t) => {
   for (const connectorHint of ['nobody', '', '__proto__', 'custom:x']) {
     t.throws(
-      () => route(catalogue, { ...question, connectorHint }),
+      () => chooseConnector(catalogue, { ...question, connectorHint }),
       { code: 'invalid_request', details: [{ path: 'connector_hint' }] },
       connectorHint,
     );
   }
-  t.throws(() => route(catalogue, { ...question, connectorHint: 'azure_openai' }), {
+  t.throws(() => chooseConnector(catalogue, { ...question, connectorHint: 'azure_openai' }), {
     code: 'invalid_request',
     details: [{ path: 'action.target_host' }],
   });
 });
 
 t.test('a connector that policy names and nobody has is not silently another one', async (t) => {
-  t.throws(() => route(catalogue, { ...question, selectConnector: 'nobody' }), { code: 'internal' });
+  t.throws(() => chooseConnector(catalogue, { ...question, selectConnector: 'nobody' }), { code: 'internal' });
 });
 
 t.test("candidates are the chosen connector, the host's own and the fallback, each once", async (t) => {
-  t.strictSame(candidateConnectors(catalogue, route(catalogue, question)), ['openai', 'generic_http']);
-  t.strictSame(candidateConnectors(catalogue, route(catalogue, { ...question, targetHost: 'example.com' })), ['generic_http']);
-  t.strictSame(candidateConnectors(catalogue, route(catalogue, { ...question, connectorHint: 'generic_http' })), [
+  t.strictSame(candidateConnectors(catalogue, chooseConnector(catalogue, question)), ['openai', 'generic_http']);
+  t.strictSame(candidateConnectors(catalogue, chooseConnector(catalogue, { ...question, targetHost: 'example.com' })), ['generic_http']);
+  t.strictSame(candidateConnectors(catalogue, chooseConnector(catalogue, { ...question, connectorHint: 'generic_http' })), [
     'generic_http',
     'openai',
   ]);

@@ -6,7 +6,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
 import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
-import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage.ts';
+import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage-reader.ts';
 
 const catalogue = loadCatalogue();
 

@@ -10,7 +10,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { ErrorShape } from '../../../src/base/catalogue/types.ts';
 import { authHeaderNames, clientKey, injectAuth, withoutAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
 import { directHeaders } from '../../../src/outbound/connectors/direct-headers.ts';
-import { refusalBody } from '../../../src/outbound/connectors/refusal-body.ts';
+import { refusalBody } from '../../../src/outbound/connectors/provider-error.ts';
 
 const catalogue = loadCatalogue();
 

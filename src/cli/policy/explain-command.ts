@@ -12,8 +12,8 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { fetchRecord } from './gateway-client.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
+import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './policy-target.ts';
 import { loadSuites } from './suites.ts';
-import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './target.ts';
 
 /** Says of every rule why it took part in a decision or not. */
 export const explainDecision: Command = {

@@ -2,7 +2,7 @@ import { FrameReader, type WebSocketMessage } from '../../base/lib/websocket-fra
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 
-export interface LaneOptions {
+export interface SocketLaneOptions {
   readonly from: ByteChannel;
   /** The sender is a client. */
   readonly masked: boolean;
@@ -21,8 +21,8 @@ export interface LaneOptions {
  * One direction of a metered WebSocket: bytes in, whole messages out, one after the other. A message is read when the one before is done with, and when the receiver
  * takes more: what waits here are the bytes of one chunk.
  */
-export class Lane {
-  readonly #options: LaneOptions;
+export class SocketLane {
+  readonly #options: SocketLaneOptions;
   readonly #reader: FrameReader;
   #busy = false;
   #stopped = false;
@@ -30,7 +30,7 @@ export class Lane {
   /** The receiver of what this lane sends on is full. */
   #blocked = false;
 
-  constructor(options: LaneOptions) {
+  constructor(options: SocketLaneOptions) {
     this.#options = options;
     this.#reader = new FrameReader(options.masked, options.maxBytes);
   }

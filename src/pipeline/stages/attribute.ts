@@ -1,4 +1,4 @@
-import { mergeAttribution, settleAttribution } from '../../decide/attribution/attribution.ts';
+import { mergeAttribution, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
 /** What the caller left out comes from its workload (specification, "ActionRequest"; decision 6.11). */

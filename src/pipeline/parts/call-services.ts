@@ -14,7 +14,7 @@ import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-re
 import type { Workload } from '../../base/model/workload.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import type { ActionTypeMap } from '../../decide/routing/route.ts';
+import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';

@@ -14,7 +14,7 @@ import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
-import { MonthlyRequests } from '../services/monthly-requests.ts';
+import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
@@ -38,7 +38,7 @@ export interface Services {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly rateLimits: RateLimitService;
-  readonly monthlyRequests: MonthlyRequests;
+  readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly deferred: DeferredUsage;
@@ -66,7 +66,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
-  const monthlyRequests = await MonthlyRequests.open({ store, clock, plan, moments: clockWatch.moments });
+  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });

@@ -1,17 +1,17 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
-import { candidateConnectors, type RouteQuestion, route } from '../../decide/routing/route.ts';
+import { candidateConnectors, chooseConnector, type RouteQuestion } from '../../decide/routing/choose-connector.ts';
 import { directPath } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
-import type { Action, Arrived, Route, WireCall } from '../parts/parts.ts';
-import type { PipelineSettings } from '../parts/services.ts';
+import type { PipelineSettings } from '../parts/call-services.ts';
+import type { Arrived, CallRoute, ReceivedAction, WireCall } from '../parts/parts.ts';
 
 /** A call with its connector. */
-export type Connected = WireCall & Pick<Route, 'connectorId' | 'candidates' | 'meantFor'>;
+export type Connected = WireCall & Pick<CallRoute, 'connectorId' | 'candidates' | 'meantFor'>;
 
 export interface ConnectorQuestion {
   readonly arrival: Arrived;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   readonly call: WireCall;
   /** What chooses beside the host; what was mutated goes by its host alone. */
   readonly by: Omit<RouteQuestion, 'targetHost'>;
@@ -21,11 +21,11 @@ export interface ConnectorQuestion {
 
 /**
  * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type.
- * @throws GatewayError `invalid_request` as {@link route}
+ * @throws GatewayError `invalid_request` as {@link chooseConnector}
  */
 export function connect({ arrival, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
   const { catalogue } = arrival;
-  const chosen = route(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const chosen = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
   const path =
@@ -51,6 +51,6 @@ export function connect({ arrival, action, call, by, meantFor }: ConnectorQuesti
     // An operator's mapping is nothing that a caller knows of: what it brings is meant for the host that it names.
     meantFor:
       meantFor ??
-      (moves && chosen.chosenBy === 'action_type' ? route(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
+      (moves && chosen.chosenBy === 'action_type' ? chooseConnector(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
   };
 }

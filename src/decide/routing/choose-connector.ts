@@ -18,7 +18,7 @@ export interface RouteQuestion {
   readonly targetHost: string;
 }
 
-export interface Route {
+export interface ChosenConnector {
   readonly connectorId: string;
   /**
    * The registry row of the host: what the call means, and what it costs. `generic_http` adds nothing to a call, but takes none of that away either, or a
@@ -41,7 +41,11 @@ const NO_ACTION_TYPES: ActionTypeMap = new Map();
  * @throws GatewayError `invalid_request` for a hint that names no connector (decision 5.4), or a connector of per-customer hosts whose host is not given;
  * a name from policy or from the map that nobody has is a fault of ours, `internal`, since both are checked when they are loaded
  */
-export function route(catalogue: Catalogue, question: RouteQuestion, actionTypes: ActionTypeMap = NO_ACTION_TYPES): Route {
+export function chooseConnector(
+  catalogue: Catalogue,
+  question: RouteQuestion,
+  actionTypes: ActionTypeMap = NO_ACTION_TYPES,
+): ChosenConnector {
   const { connectorHint, selectConnector, targetHost } = question;
   if (connectorHint !== undefined) {
     const id = registeredConnectorId(catalogue, connectorHint);
@@ -58,20 +62,20 @@ export function route(catalogue: Catalogue, question: RouteQuestion, actionTypes
  * The connectors that could take the call, for `context.candidates.connectors`: those that cover the host, and `generic_http`. A hint that covers another
  * host is added by its caller's choice.
  */
-export function candidateConnectors(catalogue: Catalogue, chosen: Route): readonly string[] {
+export function candidateConnectors(catalogue: Catalogue, chosen: ChosenConnector): readonly string[] {
   const ids = [chosen.connectorId];
   const own = catalogue.providerForHost(chosen.targetHost)?.id;
   for (const id of [own, GENERIC_HTTP]) if (id !== undefined && !ids.includes(id)) ids.push(id);
   return ids;
 }
 
-function automatic(catalogue: Catalogue, targetHost: string): Route {
+function automatic(catalogue: Catalogue, targetHost: string): ChosenConnector {
   const provider = catalogue.providerForHost(targetHost);
   if (provider === undefined) return { connectorId: GENERIC_HTTP, provider: undefined, targetHost, chosenBy: 'fallback' };
   return { connectorId: provider.id, provider, targetHost, chosenBy: 'target_host' };
 }
 
-function named(catalogue: Catalogue, id: string, targetHost: string, chosenBy: Route['chosenBy']): Route {
+function named(catalogue: Catalogue, id: string, targetHost: string, chosenBy: ChosenConnector['chosenBy']): ChosenConnector {
   if (id === GENERIC_HTTP) return { connectorId: id, provider: catalogue.providerForHost(targetHost), targetHost, chosenBy };
   const provider = catalogue.provider(id);
   if (provider === undefined) throw new GatewayError('internal', `no connector ${id}`);

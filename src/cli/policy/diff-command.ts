@@ -9,7 +9,7 @@ import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { parseJsonMap } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, surroundingsOf, UnreadablePath, unreadable } from './target.ts';
+import { loadPolicy, surroundingsOf, UnreadablePath, unreadable } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {

@@ -1,8 +1,8 @@
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { recordOf } from '../answer/record-of.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import type { Pipeline } from '../parts/services.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import type { Control } from '../parts/stage.ts';
 import { COUNTED } from './counted.ts';
@@ -42,7 +42,7 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
 };
 
 /** One call while it walks its line: the parts that were made so far, and what is to be done at its end. */
-export class Call implements Control {
+export class WalkingCall implements Control {
   readonly #pipeline: Pipeline;
   readonly #parts: Kept;
   readonly #settlements: Settlement[];

@@ -2,7 +2,7 @@ import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
-import type { Action, Arrived, Claims, Content, Route } from './parts.ts';
+import type { Arrived, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
 const NO_LABELS: Facts['labels'] = {};
 const NO_CREDENTIALS: readonly string[] = [];
@@ -11,9 +11,9 @@ const NO_CREDENTIALS: readonly string[] = [];
 export interface AskedCall {
   readonly arrival: Arrived;
   readonly claims: Claims;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   readonly attribution: Attribution;
-  readonly route: Route;
+  readonly route: CallRoute;
   readonly content: Content;
   /** Another than the one that takes the call, to ask about that. */
   readonly connectorId?: string;

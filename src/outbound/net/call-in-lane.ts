@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type ParentProxy, parentRefusal } from './parent-proxy.ts';
-import { RequestBody } from './request-body.ts';
+import { OutgoingBody } from './request-body.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import { answerError, type CallPhase, callError, ENDLESS_INTERIM, MAX_INTERIM, MAX_STATUS, NO_STATUS } from './upstream-error.ts';
 
@@ -20,10 +20,10 @@ export interface CallLane {
 const NO_TRAILERS: readonly string[] = [];
 
 /** One call: what its caller and the connection that serves it know of each other. */
-export class Call implements UpstreamHandle {
+export class CallInLane implements UpstreamHandle {
   /** Without its body, which a stream of an hour would hold otherwise. */
   readonly request: UpstreamCall;
-  readonly stream: RequestBody | undefined;
+  readonly stream: OutgoingBody | undefined;
   /** A body that is held, until it has left. */
   held: Uint8Array | undefined;
   /** Tick of the last sign of life. */
@@ -51,7 +51,7 @@ export class Call implements UpstreamHandle {
     this.seenAt = counter.tick;
     const { body, bodyLength } = request;
     this.held = body instanceof Uint8Array && body.length > 0 ? body : undefined;
-    this.stream = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new RequestBody(body);
+    this.stream = body === undefined || body instanceof Uint8Array || bodyLength === 0 ? undefined : new OutgoingBody(body);
   }
 
   /** The connection has taken all of the held body. */

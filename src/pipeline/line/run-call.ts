@@ -5,14 +5,14 @@ import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
 import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { deliveredOf } from '../parts/known.ts';
 import type { PartName } from '../parts/parts.ts';
 import { type Refusal, refusalOf } from '../parts/refusal.ts';
-import type { Pipeline } from '../parts/services.ts';
 import type { Ending } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type StageEnd } from '../parts/stage.ts';
-import type { Call } from './call.ts';
 import { STAGES } from './stages.ts';
+import type { WalkingCall } from './walking-call.ts';
 
 /** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
 export type RunResult =
@@ -24,7 +24,7 @@ export type RunResult =
 /**
  * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
  */
-export async function runCall(call: Call, pipeline: Pipeline): Promise<RunResult> {
+export async function runCall(call: WalkingCall, pipeline: Pipeline): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
   return end === ANSWERED ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
 }
@@ -33,7 +33,7 @@ export async function runCall(call: Call, pipeline: Pipeline): Promise<RunResult
  * The first half: the stages. A refusal is the call's afterwards. Never rejects.
  * @returns the failure of a request that leaves no record
  */
-export async function walkLine(call: Call, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
+export async function walkLine(call: WalkingCall, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {
     for (const stage of STAGES[call.parts.arrival.line]) {
@@ -54,7 +54,7 @@ export async function walkLine(call: Call, pipeline: Pipeline): Promise<GatewayE
 }
 
 /** @returns true when the line goes on */
-function take(call: Call, end: NonNullable<StageEnd>, makes: readonly PartName[]): boolean {
+function take(call: WalkingCall, end: NonNullable<StageEnd>, makes: readonly PartName[]): boolean {
   if (end === ANSWERED) return false;
   if (end instanceof EndedWith) {
     call.take(end.made, makes);
@@ -71,7 +71,7 @@ function take(call: Call, end: NonNullable<StageEnd>, makes: readonly PartName[]
 }
 
 /** The second half: whatever follows from how the stages ended. Never rejects. */
-export async function closeCall(call: Call, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
+export async function closeCall(call: WalkingCall, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
   if (failure) return fail(call, pipeline, failure);
   let drawn: Drawn | undefined;
   try {
@@ -91,7 +91,7 @@ interface Drawn {
 }
 
 /** The record of a request, and what is committed with it. */
-function drawUp(call: Call, pipeline: Pipeline): Drawn {
+function drawUp(call: WalkingCall, pipeline: Pipeline): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
   const draft = recordOf({ parts, refusal, completedAt }, pipeline);
@@ -106,7 +106,7 @@ function drawUp(call: Call, pipeline: Pipeline): Drawn {
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
-function acknowledge(call: Call, pipeline: Pipeline, record: ExecutionRecord): RunResult {
+function acknowledge(call: WalkingCall, pipeline: Pipeline, record: ExecutionRecord): RunResult {
   const { parts, refusal } = call;
   const delivery = deliveredOf(parts);
   if (refusal) {
@@ -123,7 +123,7 @@ function acknowledge(call: Call, pipeline: Pipeline, record: ExecutionRecord): R
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: Call, pipeline: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+function fail(call: WalkingCall, pipeline: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();

@@ -1,7 +1,7 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { writtenPath } from '../../base/catalogue/spelling.ts';
-import type { Operation, Place } from '../../base/catalogue/types.ts';
+import type { FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
@@ -31,7 +31,7 @@ export interface MutationContext {
   readonly operationFor?: (method: string, host: string, path: string) => Operation;
 }
 
-export interface Change {
+export interface AppliedChange {
   readonly key: string;
   /** Absent when there was no value. */
   readonly from?: unknown;
@@ -40,7 +40,7 @@ export interface Change {
 
 export interface Mutated extends Mutable {
   /** What is really different now, in order. Empty: a `downgrade` is reported as `allow` (policy.md, "Merging effects"). */
-  readonly changed: readonly Change[];
+  readonly changed: readonly AppliedChange[];
   /** Keys of `action.params` that could not be applied because policy does not parse this request's body. The caller decides what that means. */
   readonly unapplied: readonly string[];
 }
@@ -67,7 +67,7 @@ const HEADERS = 'action.headers.';
 class Draft {
   readonly #request: Mutable;
   readonly #context: MutationContext;
-  readonly #changed: Change[] = [];
+  readonly #changed: AppliedChange[] = [];
   readonly #unapplied: string[] = [];
   #method: string;
   #host: string;
@@ -171,7 +171,7 @@ class Draft {
   }
 
   /** Every place that names the model now, of an Azure deployment only the path; when none does, the first one that a value can be put into. */
-  #placesToSet({ operation: { dialect }, params }: AiBody): readonly Place[] {
+  #placesToSet({ operation: { dialect }, params }: AiBody): readonly FieldPlace[] {
     if (dialect === undefined) return [BODY_MODEL];
     const present = placesOfModel(dialect).filter((place) => typeof readPlace(place, params, this.#path) === 'string');
     const [first] = present;
@@ -179,7 +179,7 @@ class Draft {
     return isDeploymentPlace(first, this.#path) ? [first] : present;
   }
 
-  #setPlace(key: string, place: Place, value: string, body: AiBody): void {
+  #setPlace(key: string, place: FieldPlace, value: string, body: AiBody): void {
     if (place.in === 'path') this.#path = canonicalPath(replaceInPath(this.#path, place.pattern, value) ?? this.#path, true);
     else if (place.in === 'query') this.#path = setQuery(this.#path, place.name, value);
     else if (place.in === 'form') this.#setMember(key, place.field, value, body);

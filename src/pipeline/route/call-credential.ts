@@ -3,17 +3,17 @@ import type { Provider } from '../../base/catalogue/types.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
 import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
-import type { Action, Arrived, Claims, Route } from '../parts/parts.ts';
-import type { Pipeline } from '../parts/services.ts';
-import type { Connected } from './connector.ts';
+import type { Pipeline } from '../parts/call-services.ts';
+import type { Arrived, CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
+import type { Connected } from './call-connector.ts';
 import { byName } from './flat-headers.ts';
 
 const NONE: readonly Credential[] = [];
 
-export interface CredentialQuestion {
+export interface CallCredentialQuestion {
   readonly arrival: Arrived;
   readonly claims: Claims;
-  readonly action: Action;
+  readonly action: ReceivedAction;
   readonly call: Connected;
   /** Of the call as it is to be sent. */
   readonly headers: readonly string[];
@@ -26,9 +26,9 @@ export interface CredentialQuestion {
  * choice comes first.
  */
 export function chooseFor(
-  question: CredentialQuestion,
+  question: CallCredentialQuestion,
   { credentials, settings }: Pipeline,
-): Pick<Route, 'credentialCandidates' | 'credential' | 'credentialId'> {
+): Pick<CallRoute, 'credentialCandidates' | 'credential' | 'credentialId'> {
   const { arrival, claims, action, call, headers, select } = question;
   const { connectorId, provider } = call;
   const moved = call.meantFor !== connectorId;
@@ -39,7 +39,7 @@ export function chooseFor(
     return { credentialCandidates: candidates, credential: undefined, credentialId: undefined };
   const hint = action.request.credential_hint;
   const credential = chooseCredential({
-    door: action.isEnvelope ? 'direct' : 'proxied',
+    isEnvelope: action.isEnvelope,
     connectorId,
     needsCredential: provider?.needsCredential === true && connectorId !== GENERIC_HTTP,
     candidates,
@@ -55,7 +55,7 @@ export function chooseFor(
 }
 
 /** The provider whose key a caller may bring: that which its own words lead to. */
-export function meantProvider({ meantFor }: Pick<Route, 'meantFor'>, { catalogue }: Arrived): Provider | undefined {
+export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catalogue }: Arrived): Provider | undefined {
   return catalogue.provider(meantFor);
 }
 

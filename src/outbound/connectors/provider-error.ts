@@ -1,7 +1,7 @@
 import type { ErrorShape } from '../../base/catalogue/types.ts';
 
 /** What a refusal says to a person. */
-export interface RefusalText {
+export interface ProviderErrorText {
   /** HTTP status of the answer. */
   readonly status: number;
   /** A stable word for programs, such as `policy_denied`. */
@@ -38,7 +38,7 @@ const AWS_EXCEPTION: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailableException',
 };
 
-const SHAPES: Readonly<Record<ErrorShape, (text: RefusalText) => Members>> = {
+const SHAPES: Readonly<Record<ErrorShape, (text: ProviderErrorText) => Members>> = {
   openai: ({ type, message }) => ({ error: { message, type, param: null, code: type } }),
   anthropic: ({ type, message }) => ({ type: 'error', error: { type, message } }),
   google: ({ status, message }) => ({
@@ -60,6 +60,6 @@ const SHAPES: Readonly<Record<ErrorShape, (text: RefusalText) => Members>> = {
  * `error` object with a `message`.
  * @param shape of the dialect; undefined for a host without one takes the commonest
  */
-export function refusalBody(shape: ErrorShape | undefined, text: RefusalText): Members {
+export function refusalBody(shape: ErrorShape | undefined, text: ProviderErrorText): Members {
   return SHAPES[shape ?? 'openai'](text);
 }
