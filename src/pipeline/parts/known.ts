@@ -24,7 +24,8 @@ function mutatedRoute(chosen: CallRoute | undefined, call: WireCall | undefined)
   return chosen && call && { ...chosen, ...call };
 }
 
-function nowhere(method: string): Target {
+/** Of a call of which nothing else is known yet. */
+export function nowhere(method: string): Target {
   return {
     method,
     host: '',

@@ -90,8 +90,8 @@ export interface Claims {
   readonly identity: ProxiedIdentity | undefined;
 }
 
-/** Where the caller wants to go. */
-export interface Target {
+/** Where a call goes, and what it is there. */
+export interface Destination {
   readonly method: string;
   readonly host: string;
   readonly port: number;
@@ -101,6 +101,10 @@ export interface Target {
   readonly provider: Provider | undefined;
   readonly operation: Operation | undefined;
   readonly actionType: string;
+}
+
+/** Where the caller wants to go. */
+export interface Target extends Destination {
   /** The handshake of a WebSocket whose calls will be judged, metered and recorded one by one. */
   readonly opensSocket: boolean;
   /** False for what only leads to calls, which are counted one by one: a tunnel, the handshake of a metered WebSocket, a change of its settings. */
@@ -165,16 +169,7 @@ export interface Repeatable {
 }
 
 /** What a call means and where it goes, before anybody has said by which connector. */
-export interface WireCall {
-  readonly method: string;
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  /** Canonical path with query, as it is sent. */
-  readonly path: string;
-  readonly provider: Provider | undefined;
-  readonly operation: Operation | undefined;
-  readonly actionType: string;
+export interface WireCall extends Destination {
   readonly stream: boolean;
   readonly model: string | undefined;
 }

@@ -4,6 +4,7 @@ import { shorten } from '../../base/lib/shorten.ts';
 import { actionMethod } from '../../inbound/normalise/envelope-rules.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
+import { nowhere } from '../parts/known.ts';
 import type { Arrived, OpenedSocket, SocketCall, Target } from '../parts/parts.ts';
 import { webSocketRefusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
@@ -29,18 +30,7 @@ export const aim = defineStage({
 function throughTunnel({ head }: Arrived): Target {
   const { tunnel, secure, method } = head;
   const { host = '', port = 443 } = tunnel?.authority ?? {};
-  return {
-    method,
-    host,
-    port,
-    tls: tunnel === undefined || secure || port !== 80,
-    path: '',
-    provider: undefined,
-    operation: undefined,
-    actionType: 'http.request',
-    opensSocket: false,
-    isCall: true,
-  };
+  return { ...nowhere(method), host, port, tls: tunnel === undefined || secure || port !== 80 };
 }
 
 function named(begun: Target, { head, reply, catalogue }: Arrived): Target {
