@@ -6,7 +6,8 @@ import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { codeOf } from '../base/lib/thrown.ts';
-import { parseYaml, type YamlNode } from '../base/lib/yaml.ts';
+import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
+import { readYaml } from '../base/lib/yaml-thread.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import { type CredentialBodyContext, parseCredential } from '../surfaces/admin/credential-body.ts';
 
@@ -31,10 +32,9 @@ export async function loadCredentialFiles(
 ): Promise<readonly string[]> {
   const problems: ErrorDetail[] = [];
   const found: FileCredential[] = [];
-  for (const name of await yamlFiles(dir)) {
+  for (const { name, parsed } of await parsedFiles(dir)) {
     const file = join(dir, name);
-    const text = await inFolder('GW_CREDENTIALS_DIR', dir, () => readFile(file, 'utf8'));
-    const read = readFileText(text, name, context, problems);
+    const read = readParsed(parsed, name, context, problems);
     if (read.some(({ change }) => holdsSecret(change)) && (await isOpenToOthers(file)))
       log.warn({ file }, 'this file holds a provider key, and every user of this machine can read or change it: chmod 600');
     found.push(...read);
@@ -66,8 +66,12 @@ async function isOpenToOthers(file: string): Promise<boolean> {
   return process.platform !== 'win32' && ((await stat(file)).mode & 0o006) !== 0;
 }
 
-function readFileText(text: string, file: string, context: CredentialBodyContext, problems: ErrorDetail[]): readonly FileCredential[] {
-  const { root, errors } = parseYaml(text, file);
+function readParsed(
+  { root, errors }: ParsedYaml,
+  file: string,
+  context: CredentialBodyContext,
+  problems: ErrorDetail[],
+): readonly FileCredential[] {
   problems.push(...errors);
   const found: FileCredential[] = [];
   for (const node of errors.length > 0 ? [] : credentialNodes(root)) {
@@ -90,6 +94,13 @@ function mistakesOf(check: () => unknown, file: string, node: YamlNode): readonl
 
 function at(file: string, { line, column }: YamlNode): Pick<ErrorDetail, 'file' | 'line' | 'column'> {
   return { file, line, column };
+}
+
+async function parsedFiles(dir: string): Promise<readonly { readonly name: string; readonly parsed: ParsedYaml }[]> {
+  const texts: { file: string; text: string }[] = [];
+  for (const file of await yamlFiles(dir))
+    texts.push({ file, text: await inFolder('GW_CREDENTIALS_DIR', dir, () => readFile(join(dir, file), 'utf8')) });
+  return (await readYaml(texts)).map((parsed, i) => ({ name: texts[i]?.file ?? '', parsed }));
 }
 
 async function yamlFiles(dir: string): Promise<readonly string[]> {

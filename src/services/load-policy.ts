@@ -1,4 +1,7 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { parseYaml } from '../base/lib/yaml.ts';
+import { readYaml } from '../base/lib/yaml-thread.ts';
+import type { ParseText } from '../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { PlanTier } from '../decide/policy/layers.ts';
@@ -16,9 +19,23 @@ export interface LanguageOptions {
  * Compiles, or says for a person what is wrong.
  * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
  */
-export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions, what: string): CompiledPolicy {
+export async function loadPolicy(
+  texts: Omit<PolicyInput, 'tier'>,
+  { tier, connectorId }: LanguageOptions,
+  what: string,
+): Promise<CompiledPolicy> {
   const input = { ...texts, tier };
-  const { policy, errors } = compilePolicy(input, connectorId ? { connectorId } : {});
+  const byName = textsOf(input);
+  const parse = await parsedBefore(byName);
+  const { policy, errors } = compilePolicy(input, { parse, ...(connectorId && { connectorId }) });
   if (errors === undefined) return policy;
-  throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, textsOf(input))}`, { details: errors, verbose: true });
+  throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, byName)}`, { details: errors, verbose: true });
+}
+
+/** Gives out the trees of texts that were parsed in advance, where they hold nobody up. */
+async function parsedBefore(texts: ReadonlyMap<string, string>): Promise<ParseText> {
+  const named = [...texts].map(([file, text]) => ({ file, text }));
+  const trees = await readYaml(named);
+  const byName = new Map(named.map(({ file }, i) => [file, trees[i]]));
+  return (text, file) => byName.get(file) ?? parseYaml(text, file);
 }

@@ -74,12 +74,12 @@ export class PolicyService {
   static async open(options: PolicyServiceOptions): Promise<PolicyService> {
     const { store, log } = options;
     const folder = await readPolicyFolder(options.dir);
-    const fromFolder = compileFolder(folder, options);
+    const fromFolder = await compileFolder(folder, options);
     const put = readPut(await store.get(SPACE, KEY));
     if (put === undefined) return PolicyService.#opened(options, folder, fromFolder);
     if (put.folder_hash === folder.hash) {
       const what = 'The policy bundle that was put by API no longer loads (a change in the policies folder drops it)';
-      return PolicyService.#opened(options, folder, compilePut(put, folder, options, what));
+      return PolicyService.#opened(options, folder, await compilePut(put, folder, options, what));
     }
     await store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
     log.warn({ dir: folder.dir, bundle_id: fromFolder.bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
@@ -116,7 +116,7 @@ export class PolicyService {
       const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
       // As in a file, a byte order mark is no part of the text.
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
-      const active = compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
+      const active = await compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
       await store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
       this.#seen = onDisk.hash;
       return this.#swap(active, this.#folder);
@@ -158,7 +158,7 @@ export class PolicyService {
 
   async #take(folder: PolicyFolder): Promise<ActivePolicy> {
     this.#seen = folder.hash;
-    const active = compileFolder(folder, this.#options);
+    const active = await compileFolder(folder, this.#options);
     await this.#options.store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
     return this.#swap(active, folder);
   }
@@ -188,14 +188,14 @@ function logLoaded(log: Logger, { bundle_id, version, source, content_hash, poli
   log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
 }
 
-function compileFolder(folder: PolicyFolder, options: PolicyServiceOptions): ActivePolicy {
-  const policy = loadPolicy(folder, options, `The policy bundle in ${folder.dir} does not load`);
+async function compileFolder(folder: PolicyFolder, options: PolicyServiceOptions): Promise<ActivePolicy> {
+  const policy = await loadPolicy(folder, options, `The policy bundle in ${folder.dir} does not load`);
   return snapshot(policy, { source: 'file', loaded_at: options.clock.now(), content_hash: folder.hash });
 }
 
-function compilePut(put: PutBundle, { overlays }: PolicyFolder, options: PolicyServiceOptions, what: string): ActivePolicy {
+async function compilePut(put: PutBundle, { overlays }: PolicyFolder, options: PolicyServiceOptions, what: string): Promise<ActivePolicy> {
   const bundle = { text: put.bundle_yaml, file: PUT_FILE };
-  const policy = loadPolicy({ bundle, overlays }, options, what);
+  const policy = await loadPolicy({ bundle, overlays }, options, what);
   return snapshot(policy, { source: 'api', loaded_at: put.put_at, content_hash: hashTexts([bundle, overlays.org, overlays.node]) });
 }
 

@@ -7,7 +7,8 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 import { isMissing, messageOf } from '../base/lib/thrown.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../base/lib/utf8.ts';
 import { MAX_YAML_LENGTH } from '../base/lib/yaml.ts';
-import { type PolicyText, ruleFileNames } from '../decide/policy/bundle.ts';
+import { readYaml } from '../base/lib/yaml-thread.ts';
+import { mayNameFiles, type PolicyText, ruleFileNamesIn } from '../decide/policy/bundle.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
 
 /** Everything that a policies folder holds, read once. Names are relative to it. */
@@ -50,7 +51,7 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
   }
   const bundle = { text: bundleText, file: bundleFile };
   const files = new Map<string, string>();
-  for (const name of ruleFileNames(bundle)) {
+  for (const name of await namedBy(bundle)) {
     const text = await readText(dir, name);
     if (text !== undefined) files.set(name, text);
   }
@@ -62,6 +63,11 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
   const overlays = { org: await readOverlay(dir, OVERLAYS.org), node: await readOverlay(dir, OVERLAYS.node) };
   const texts = [bundle, ...[...files].map(([file, text]) => ({ file, text })), ...addons, overlays.org, overlays.node];
   return { dir, bundle, files, addons, overlays, hash: hashTexts(texts) };
+}
+
+/** The rule files that a bundle names. */
+async function namedBy(bundle: PolicyText): Promise<readonly string[]> {
+  return mayNameFiles(bundle.text) ? (await readYaml([bundle])).flatMap(ruleFileNamesIn) : [];
 }
 
 /** The folders in which a change can change what {@link readPolicyFolder} reads; `folder` is what was read last, if anything could be. */

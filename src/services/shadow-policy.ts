@@ -38,6 +38,8 @@ export class ShadowPolicy {
   #folder: PolicyFolder | undefined;
   #error: string | undefined;
   #failureLogged = false;
+  /** Loads run one after the other, so that the last one that was begun is the last to take effect. */
+  #loads: Promise<void> = Promise.resolve();
 
   constructor(options: ShadowPolicyOptions) {
     this.#options = options;
@@ -57,13 +59,18 @@ export class ShadowPolicy {
   }
 
   /** Reads it again; a watch only takes what has changed. Never rejects. */
-  async load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
+  load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
+    this.#loads = this.#loads.then(() => this.#load(trigger));
+    return this.#loads;
+  }
+
+  async #load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
     const { path, log, clock, events } = this.#options;
     try {
       const folder = await readPolicyFolder(path, 'GW_POLICIES_SHADOW');
       if (trigger === 'watch' && folder.hash === this.#folder?.hash) return;
       this.#folder = folder;
-      this.#policy = loadPolicy(folder, this.#options, `The shadow bundle ${path} does not load`);
+      this.#policy = await loadPolicy(folder, this.#options, `The shadow bundle ${path} does not load`);
       this.#loadedAt = clock.now();
       this.#error = undefined;
       this.#failureLogged = false;

@@ -12,7 +12,6 @@ import {
   type YAMLError,
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
-import { readPlainYaml } from './plain-yaml.ts';
 import { shorten } from './shorten.ts';
 import { yamlHint } from './yaml-hints.ts';
 import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-tree.ts';
@@ -43,7 +42,8 @@ export interface ParsedYaml {
 /**
  * Parses one YAML 1.2 document (core schema) into a tree that knows where everything stands. Never throws. Whatever the parser only warns about is an
  * error here, and so are duplicate keys, unknown tags, keys that are not scalars, a second document, aliases that grow beyond {@link MAX_YAML_NODES} and
- * nesting beyond {@link MAX_YAML_DEPTH}.
+ * nesting beyond {@link MAX_YAML_DEPTH}. Takes more than a second for each million characters: while calls are served, texts that may be large are
+ * read by `readYaml` (`yaml-thread.ts`).
  */
 export function parseYaml(text: string, fileName: string): ParsedYaml {
   const lines = new LineCounter();
@@ -56,19 +56,18 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   }
   const odd = UNPRINTABLE.exec(text);
   if (odd !== null) return { root: NULL_ROOT, errors: [unprintable(odd[0], text.slice(0, odd.index), fileName)] };
-  const plain = readPlainYaml(text, MAX_YAML_NODES);
-  if (plain !== undefined) return { root: plain, errors: [] };
-  return parseAnyYaml(text, fileName);
-}
-
-/** As {@link parseYaml}, by the general parser alone. */
-export function parseAnyYaml(text: string, fileName: string): ParsedYaml {
-  const lines = new LineCounter();
-  const reader = new Reader(fileName, lines);
   if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   const documents = parseDocuments(text, lines);
   if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   return reader.read(documents);
+}
+
+/** The answer for a text that could not be read, which says nothing about what is in it. */
+export function unreadYaml(file: string, why: string): ParsedYaml {
+  return {
+    root: NULL_ROOT,
+    errors: [{ path: '', message: `the text could not be read: ${why}`, code: 'unreadable', file, hint: SMALLER }],
+  };
 }
 
 /** What no YAML text holds as it is (YAML 1.2, production c-printable). */

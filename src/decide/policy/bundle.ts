@@ -1,4 +1,4 @@
-import { parseYaml, type YamlEntry, type YamlMap, type YamlNode } from '../../base/lib/yaml.ts';
+import { type ParsedYaml, parseYaml, type YamlEntry, type YamlMap, type YamlNode } from '../../base/lib/yaml.ts';
 import { DECISIONS, type Decision } from '../../base/model/decision.ts';
 import { isLayer, STANDARD_LAYERS } from './layers.ts';
 import { type Problems, SourcePlace } from './problems.ts';
@@ -15,6 +15,9 @@ export interface PolicyText {
   readonly text: string;
   readonly file: string;
 }
+
+/** Makes a tree of a text, as `parseYaml` does. */
+export type ParseText = (text: string, file: string) => ParsedYaml;
 
 export const MERGE_STRATEGIES = ['first_match', 'strict'] as const;
 export type MergeStrategy = (typeof MERGE_STRATEGIES)[number];
@@ -59,9 +62,9 @@ export interface FileList {
 const MAX_FILE_NAME = 256;
 
 /** Reads a bundle or an overlay; undefined when it cannot be read at all. */
-export function readBundle({ text, file }: PolicyText, problems: Problems): BundleShape | undefined {
+export function readBundle({ text, file }: PolicyText, problems: Problems, parse: ParseText): BundleShape | undefined {
   const place = new SourcePlace(file, '');
-  const map = readDocument({ text, file }, place, BUNDLE_SCHEMA, problems);
+  const map = readDocument(parse(text, file), place, BUNDLE_SCHEMA, problems);
   if (map === undefined) return undefined;
   const header: BundleHeader = {};
   let inline: readonly LayerNode[] | undefined;
@@ -89,9 +92,9 @@ export function readBundle({ text, file }: PolicyText, problems: Problems): Bund
 }
 
 /** Reads a rule file (an add-on, or one that a bundle names under `files`); undefined when it cannot be read. */
-export function readRuleFile({ text, file }: PolicyText, problems: Problems): LayerNode | undefined {
+export function readRuleFile({ text, file }: PolicyText, problems: Problems, parse: ParseText): LayerNode | undefined {
   const place = new SourcePlace(file, '');
-  const map = readDocument({ text, file }, place, RULE_FILE_SCHEMA, problems);
+  const map = readDocument(parse(text, file), place, RULE_FILE_SCHEMA, problems);
   if (map === undefined) return undefined;
   let layer: string | undefined;
   let rules: YamlEntry | undefined;
@@ -119,10 +122,17 @@ export function readRuleFile({ text, file }: PolicyText, problems: Problems): La
 }
 
 /** The names under `files` of a bundle that parses, so that whoever holds the folder knows what to read; else none. */
-export function ruleFileNames(bundle: PolicyText): readonly string[] {
-  // Most large bundles name none, and are read once more where they are compiled.
-  if (!bundle.text.includes('files')) return [];
-  const root = parseYaml(bundle.text, bundle.file).root;
+export function ruleFileNames({ text, file }: PolicyText): readonly string[] {
+  return mayNameFiles(text) ? ruleFileNamesIn(parseYaml(text, file)) : [];
+}
+
+/** Most large bundles name no files, and are read once more where they are compiled. */
+export function mayNameFiles(bundle: string): boolean {
+  return bundle.includes('files');
+}
+
+/** As {@link ruleFileNames}, of a bundle that has been parsed. */
+export function ruleFileNamesIn({ root }: ParsedYaml): readonly string[] {
   const files = root.kind === 'map' ? root.entries.find((entry) => entry.key.source === 'files')?.value : undefined;
   if (files?.kind !== 'seq') return [];
   return files.items.flatMap((item) => (item.kind === 'scalar' && isFileName(item.source) ? [item.source] : []));
@@ -134,8 +144,7 @@ function isFileName(name: string): boolean {
   return name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
-function readDocument(source: PolicyText, place: SourcePlace, schema: string, problems: Problems): YamlMap | undefined {
-  const { root, errors } = parseYaml(source.text, source.file);
+function readDocument({ root, errors }: ParsedYaml, place: SourcePlace, schema: string, problems: Problems): YamlMap | undefined {
   problems.addAll(errors);
   if (errors.length > 0) return undefined;
   if (root.kind !== 'map') {

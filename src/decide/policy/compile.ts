@@ -1,10 +1,12 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { parseYaml } from '../../base/lib/yaml.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
 import {
   type BundleHeader,
   type BundleShape,
   type FileList,
   type LayerNode,
+  type ParseText,
   type PolicyText,
   type RuleNode,
   readBundle,
@@ -41,6 +43,8 @@ export interface PolicyOptions {
   readonly connectorId?: (text: string) => string | undefined;
   /** Loads the effects that nothing enforces yet. For tests of the language only. */
   readonly allowUnsupported?: boolean;
+  /** For whoever has parsed the texts before. Default: they are parsed here and at once. */
+  readonly parse?: ParseText;
 }
 
 export type PolicyResult =
@@ -84,15 +88,16 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   const levels: Layers[] = [];
   const idle: Rule[] = [];
   const header: BundleHeader = {};
-  const base = readBundle(input.bundle, problems);
+  const { parse = parseYaml } = options;
+  const base = readBundle(input.bundle, problems, parse);
   if (base !== undefined) {
     Object.assign(header, base.header);
-    const nodes = baseLayers(base, input, problems);
+    const nodes = baseLayers(base, input, problems, parse);
     levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader, []));
   }
   for (const level of ['org', 'node'] as const) {
     const text = input.overlays?.[level];
-    const overlay = text && readBundle(text, problems);
+    const overlay = text && readBundle(text, problems, parse);
     if (overlay === undefined) continue;
     Object.assign(header, overlay.header);
     if (overlay.files !== undefined)
@@ -107,7 +112,7 @@ function unusedFiles({ inline, files }: BundleShape): FileList | undefined {
 }
 
 /** `inline_rules` before `files`, add-ons only when neither is given (specification, "Policy bundle"). */
-function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems): readonly LayerNode[] {
+function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems, parse: ParseText): readonly LayerNode[] {
   // Whoever puts files beside inline rules that hold nothing means the files.
   if (bundle.files !== undefined && input.files === undefined && (bundle.inline ?? []).length === 0) {
     const { node, place } = bundle.files;
@@ -122,7 +127,7 @@ function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems)
     if (text === undefined) problems.add(place, node, 'missing_file', `there is no readable file "${name}" in the policies folder`);
     else texts.push({ text, file: name });
   }
-  return texts.map((text) => readRuleFile(text, problems)).filter((layer) => layer !== undefined);
+  return texts.map((text) => readRuleFile(text, problems, parse)).filter((layer) => layer !== undefined);
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */

@@ -59,7 +59,7 @@ export function policyRoutes(policies: PolicyService, shadow: ShadowPolicy | und
   ];
 }
 
-/** Longest bundle that is put, in characters: some thousand rules. Reading YAML can take a second or two for each million, in which no other request is served. */
+/** Longest bundle that is put, in characters: some thousand rules. Compiling what was read takes about a second for each million, in which no other request is served. */
 export const MAX_PUT_LENGTH = 524_288;
 
 function bundleText(body: unknown): string {

@@ -1,0 +1,72 @@
+import { Worker } from 'node:worker_threads';
+import { type Clock, systemClock } from './clock.ts';
+import { messageOf } from './thrown.ts';
+import { inFewWords, type ParsedYaml, parseYaml, unreadYaml } from './yaml.ts';
+
+/** A text, and the name by which its mistakes are told. */
+export interface YamlText {
+  readonly text: string;
+  readonly file: string;
+}
+
+/** Texts that have no more characters together are read at once: that takes about 20 ms, and a thread costs more than it spares. */
+export const MAX_AT_ONCE = 16_384;
+/** For each text. The largest ones take some seconds, on a machine that does much else many times that. */
+export const READ_LIMIT_MS = 120_000;
+/** Megabytes; four million characters of `1,`, the heaviest text that is read at all, need most of it. */
+const MAX_MEMORY_MB = 2_048;
+const WORKER = new URL('./yaml-worker.js', import.meta.url);
+
+export interface YamlThreadOptions {
+  readonly clock?: Clock;
+  /** What runs in the thread. */
+  readonly worker?: URL;
+  /** Megabytes of its heap. */
+  readonly maxMemoryMb?: number;
+}
+
+/**
+ * Parses as {@link parseYaml}, and serves others meanwhile: texts that are not small are read in a thread, which is begun for them and ends behind the last one.
+ * Never rejects. When the thread dies or hangs, what is not read yet has an error of code `unreadable`.
+ * @returns the trees in the order of the texts
+ */
+export async function readYaml(texts: readonly YamlText[], options: YamlThreadOptions = {}): Promise<readonly ParsedYaml[]> {
+  const length = texts.reduce((sum, { text }) => sum + text.length, 0);
+  if (length <= MAX_AT_ONCE) return texts.map(({ text, file }) => parseYaml(text, file));
+  const read: ParsedYaml[] = [];
+  const fault = await readInThread(texts, read, options);
+  return texts.map(
+    ({ file }, i) => read[i] ?? unreadYaml(file, i === read.length ? fault : `${texts[read.length]?.file} ended the reading`),
+  );
+}
+
+/** Fills `read` in the order of the texts. @returns why some of them are missing; empty when none is */
+async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], options: YamlThreadOptions): Promise<string> {
+  const { clock = systemClock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB } = options;
+  let cancel = (): void => undefined;
+  let thread: Worker | undefined;
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      const wait = (): void => {
+        cancel();
+        cancel = clock.after(READ_LIMIT_MS, () => resolve(`reading it took more than ${READ_LIMIT_MS / 1000} seconds`));
+      };
+      // Nothing of the process is needed there, least of all its environment.
+      thread = new Worker(worker, { env: {}, resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } });
+      thread.on('message', (parsed: ParsedYaml) => {
+        read.push(parsed);
+        if (read.length === texts.length) resolve('');
+        else wait();
+      });
+      thread.on('error', reject);
+      thread.on('exit', (code) => resolve(`the thread that read it ended (${code})`));
+      thread.postMessage(texts.map(({ text, file }) => ({ text, file })));
+      wait();
+    });
+  } catch (error) {
+    return inFewWords(messageOf(error));
+  } finally {
+    cancel();
+    void thread?.terminate();
+  }
+}
