@@ -8,6 +8,7 @@ import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
+import type { OpenLane } from '../outbound/net/lane.ts';
 import type { Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -24,6 +25,8 @@ export interface Replacements {
   readonly store?: (opened: Store) => Store;
   /** Tables in the place of the shipped ones. */
   readonly catalogue?: CatalogueOptions;
+  /** Who speaks HTTP/1.1 to upstreams, in the place of our own client. */
+  readonly openLane?: OpenLane | undefined;
 }
 
 /** Everything that is opened before the ports are. */
@@ -75,7 +78,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const upstream = createUpstream({
     clock,
     log,
-    client: config.upstreamClient,
+    openLane: replacements.openLane,
     connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
     ...(config.upstreamCaFile === undefined ? {} : { caFile: await readFile(config.upstreamCaFile, 'utf8') }),
     ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),

@@ -16,8 +16,8 @@ import { canonicalPath, pathOnly, queryNames, queryOf, recordedPath } from '../.
 import { fillPlaces } from '../../src/inbound/normalise/places.ts';
 import { resolveTarget } from '../../src/inbound/normalise/target.ts';
 import { filterRequestHeaders, filterResponseHeaders, seenVia } from '../../src/outbound/net/header-filter.ts';
-import { decodeRawHeaders } from '../../src/outbound/net/raw-headers.ts';
 import { head } from '../inbound/normalise/heads.ts';
+import { decodeRawHeaders } from '../support/raw-headers.ts';
 import { type FuzzTarget, fieldsOf, joinedFields, must, outcomeOf, piecesOf } from './target.ts';
 
 const MILLION = 1_000_000;

@@ -8,7 +8,7 @@ import { openaiStreamEvent, openaiStreamTail, startOpenaiStream } from '../suppo
 import { connectPlain, connectThrough, h1Request, h2Session, type RawResponse } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 import { startTlsUpstream, type TestUpstream, type UpstreamHandler } from '../support/tls-upstream.ts';
-import { type Client, eachClient } from '../support/upstream-calls.ts';
+import { type Client, eachClient, spokenBy } from '../support/upstream-calls.ts';
 import { towards } from '../support/upstreams.ts';
 
 const HOST = ['api.openai.com'];
@@ -20,7 +20,7 @@ const STREAM = JSON.stringify({ ...CHAT, stream: true });
 async function gatewayTo(t: HasTeardown, client: Client, handler: UpstreamHandler): Promise<{ gw: TestGateway; upstream: TestUpstream }> {
   const upstream = await startTlsUpstream({ hosts: HOST, handler });
   t.teardown(() => upstream.close());
-  return { upstream, gw: await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } }) };
+  return { upstream, gw: await startTestGateway(t, { env: towards(t, upstream, HOST), ...spokenBy(client) }) };
 }
 
 async function redirect(t: HasTeardown, gw: TestGateway, body = JSON.stringify(CHAT), method = 'POST', path = PATH): Promise<RawResponse> {
@@ -99,7 +99,7 @@ t.test('a stream whose upstream does not end after its terminal event is ended a
 eachClient('a client that leaves stops the upstream call, and the record says aborted', async (t, _open, client) => {
   const upstream = await startOpenaiStream(1_000_000, { gapMs: 5 });
   t.teardown(() => upstream.close());
-  const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
+  const gw = await startTestGateway(t, { env: towards(t, upstream, HOST), ...spokenBy(client) });
   await t.test('http/1.1', async (t) => {
     const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
     const stream = open(socket, STREAM);
@@ -215,7 +215,7 @@ eachClient('an upstream that fails is an error with its own status, and is recor
   await t.test('cut inside a stream: the client sees a broken connection, the record says error', async (t) => {
     const upstream = await startOpenaiStream(10, { gapMs: 1, cutAfter: 3 });
     t.teardown(() => upstream.close());
-    const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
+    const gw = await startTestGateway(t, { env: towards(t, upstream, HOST), ...spokenBy(client) });
     const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
     const stream = open(socket, STREAM);
     socket.on('error', () => undefined);
@@ -227,7 +227,7 @@ eachClient('an upstream that fails is an error with its own status, and is recor
   await t.test('a certificate that is not trusted: 502 that says so', async (t) => {
     const upstream = await startTlsUpstream({ hosts: HOST, certificate: 'expired' });
     t.teardown(() => upstream.close());
-    const gw = await startTestGateway(t, { env: { ...towards(t, upstream, HOST), GW_UPSTREAM_CLIENT: client } });
+    const gw = await startTestGateway(t, { env: towards(t, upstream, HOST), ...spokenBy(client) });
     const response = await redirect(t, gw);
     t.equal(response.status, 502);
     t.equal(response.headers['x-should-retry'], 'false', 'a certificate does not');

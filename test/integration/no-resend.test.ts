@@ -4,7 +4,7 @@ import { chat, startGoverned } from '../support/governed.ts';
 import { connectThrough, h2Request, h2Session } from '../support/raw-clients.ts';
 import { startRawUpstream } from '../support/raw-upstream.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { eachClient } from '../support/upstream-calls.ts';
+import { eachClient, spokenBy } from '../support/upstream-calls.ts';
 
 const PATH = '/v1/chat/completions';
 const OK = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}';
@@ -20,11 +20,10 @@ eachClient(
     const roots = join(tempDir(t), 'roots.pem');
     writeFileSync(roots, upstream.caPem);
     const env = {
-      GW_UPSTREAM_CLIENT: client,
       GW_UPSTREAM_CA_FILE: roots,
       GW_UPSTREAM_CONNECT_TO: `api.openai.com:443=127.0.0.1:${upstream.port}`,
     };
-    const { gw, send, through, execute, recordOf } = await startGoverned(t, { env });
+    const { gw, send, through, execute, recordOf } = await startGoverned(t, { env, ...spokenBy(client) });
     const session = h2Session(await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { alpn: ['h2'] }), 'api.openai.com');
     t.teardown(() => session.destroy());
     const doors = {

@@ -4,7 +4,7 @@ import { chat, startGoverned } from '../support/governed.ts';
 import { connectThrough, h2Request, h2Session } from '../support/raw-clients.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { startTlsUpstream, type TlsUpstreamOptions } from '../support/tls-upstream.ts';
-import { eachClient } from '../support/upstream-calls.ts';
+import { eachClient, spokenBy } from '../support/upstream-calls.ts';
 
 /** A host of one provider for each fault, and what people read about it. */
 const FAULTS: readonly { readonly host: string; readonly upstream: TlsUpstreamOptions; readonly words: RegExp }[] = [
@@ -33,11 +33,10 @@ eachClient(
     const roots = join(tempDir(t), 'roots.pem');
     writeFileSync(roots, servers.map(({ caPem }) => caPem).join('\n'));
     const env = {
-      GW_UPSTREAM_CLIENT: client,
       GW_UPSTREAM_CA_FILE: roots,
       GW_UPSTREAM_CONNECT_TO: FAULTS.map(({ host }, i) => `${host}:443=127.0.0.1:${servers[i]?.port}`).join(','),
     };
-    const { gw, send, through, execute, recordOf } = await startGoverned(t, { env });
+    const { gw, send, through, execute, recordOf } = await startGoverned(t, { env, ...spokenBy(client) });
 
     for (const [i, { host, words }] of FAULTS.entries()) {
       const kind = JSON.stringify(FAULTS[i]?.upstream);

@@ -17,7 +17,7 @@ import { listening, waitedForCoreMs } from './process-state.ts';
 import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
 import { checkQuiet, describe, quiet } from './quiet.ts';
 import { Seeded } from './seeded.ts';
-import { proofSettings, UPSTREAM_CLIENTS } from './settings.ts';
+import { proofSettings } from './settings.ts';
 import { type Talk, talk } from './sockets.ts';
 import { type Audit, auditStore, SOCKET_TAG, TUNNEL_TAG } from './store-audit.ts';
 
@@ -63,10 +63,7 @@ await prove(async (checks, cleanUp) => {
   const seconds = settings.seconds ?? SECONDS[settings.length];
   const seeded = (part: string) => new Seeded(`${settings.seed}/${part}`);
   const nonAi = settings.nonAi ?? seeded('mode').pick(NON_AI_MODES);
-  const upstreamClient = settings.upstreamClient ?? seeded('upstream client').pick(UPSTREAM_CLIENTS);
-  checks.note(
-    `chaos: ${seconds} s, ${LANES} clients, GW_PROXY_NON_AI=${nonAi}, GW_UPSTREAM_CLIENT=${upstreamClient}, seed ${settings.seed}`,
-  );
+  checks.note(`chaos: ${seconds} s, ${LANES} clients, GW_PROXY_NON_AI=${nonAi}, seed ${settings.seed}`);
   const folders = proofFolders(cleanUp);
   const upstream = await startPacedUpstream(cleanUp);
   const tls = await FaultyRelay.start(cleanUp, upstream.ports.tls, seeded('tls'), 'dialling');
@@ -75,7 +72,6 @@ await prove(async (checks, cleanUp) => {
   const environment = {
     ...proofEnvironment(folders, { caPem: upstream.caPem, env }),
     GW_PROXY_NON_AI: nonAi,
-    GW_UPSTREAM_CLIENT: upstreamClient,
     // The shipped bundle knows providers only.
     GW_POLICIES_DIR: policiesThatAllow(folders.work),
   };

@@ -15,14 +15,9 @@ export interface ProofSettings {
   readonly rate: number | undefined;
   /** `GW_PROXY_NON_AI` of the gateway under chaos; drawn when it is not given. */
   readonly nonAi: NonAiMode | undefined;
-  /** `GW_UPSTREAM_CLIENT` of the gateway under chaos; drawn when it is not given. */
-  readonly upstreamClient: UpstreamClient | undefined;
   /** The one parser that is to be fuzzed. */
   readonly parser: string | undefined;
 }
-
-export const UPSTREAM_CLIENTS = ['direct', 'undici'] as const;
-export type UpstreamClient = (typeof UPSTREAM_CLIENTS)[number];
 
 /** Reads the arguments of a proof, the same for all of them. @throws Error for an option or a choice that there is not */
 export function proofSettings(args: readonly string[] = process.argv.slice(2)): ProofSettings {
@@ -36,7 +31,6 @@ export function proofSettings(args: readonly string[] = process.argv.slice(2)): 
       seconds: { type: 'string' },
       rate: { type: 'string' },
       'non-ai': { type: 'string' },
-      'upstream-client': { type: 'string' },
       parser: { type: 'string' },
     },
   });
@@ -48,7 +42,6 @@ export function proofSettings(args: readonly string[] = process.argv.slice(2)): 
     seconds: number(values.seconds),
     rate: number(values.rate),
     nonAi: choice('--non-ai', values['non-ai'], NON_AI_MODES),
-    upstreamClient: choice('--upstream-client', values['upstream-client'], UPSTREAM_CLIENTS),
     parser: values.parser,
   };
 }

@@ -4,6 +4,7 @@ import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createUpstream, type UpstreamOptions } from '../../src/outbound/net/create-upstream.ts';
 import type { Upstream, UpstreamCall, UpstreamEvents } from '../../src/outbound/net/upstream.ts';
 import type { HasTeardown } from './temp-dir.ts';
+import { UndiciLane } from './undici-lane.ts';
 
 export interface Outcome {
   readonly status: number;
@@ -14,16 +15,22 @@ export interface Outcome {
   readonly error: GatewayError | undefined;
 }
 
-/** `GW_UPSTREAM_CLIENT`. */
+/** Who speaks HTTP/1.1 to the upstream: our own client, or undici, which judges it. */
 export const CLIENTS = ['direct', 'undici'] as const;
 export type Client = (typeof CLIENTS)[number];
+
+/** What makes an upstream, or a gateway, speak by this client. */
+export function spokenBy(client: Client): Pick<UpstreamOptions, 'openLane'> {
+  return client === 'undici' ? { openLane: (owner, options) => new UndiciLane(owner, options) } : {};
+}
+
 export type OpenUpstream = (t: HasTeardown, options?: Partial<UpstreamOptions>) => Upstream;
 
 /** One test for each client: what is said of an upstream holds for both. */
 export function eachClient(name: string, test: (t: Test, openUpstream: OpenUpstream, client: Client) => unknown): void {
   for (const client of CLIENTS) {
     t.test(`${client}: ${name}`, async (t) => {
-      await test(t, (t, options = {}) => openUpstream(t, { client, ...options }), client);
+      await test(t, (t, options = {}) => openUpstream(t, { ...spokenBy(client), ...options }), client);
     });
   }
 }

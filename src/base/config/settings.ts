@@ -184,12 +184,6 @@ export const SETTINGS = {
     type.proxyAddress,
     'Parent proxy that upstream connections go through, but for hosts of `GW_UPSTREAM_CONNECT_TO`. It resolves the names.',
   ),
-  upstreamClient: required(
-    'GW_UPSTREAM_CLIENT',
-    type.choice(['direct', 'undici']),
-    'direct',
-    "HTTP/1.1 client for upstream calls: `direct` is the gateway's own, `undici` the library's, to fall back on.",
-  ),
   upstreamCaFile: optional('GW_UPSTREAM_CA_FILE', type.certificateFile, "Trusted for upstream TLS in addition to the system's roots."),
   upstreamHeadersTimeout: required(
     'GW_UPSTREAM_HEADERS_TIMEOUT',

@@ -15,13 +15,12 @@ import { DialledHttp1, type DialledOrigin, UndialledOrigin } from './dialled.ts'
 import { DialledHttp2 } from './dialled-http2.ts';
 import { DirectLane } from './direct-lane.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
-import type { Lane, LaneOptions, LaneOwner } from './lane.ts';
+import type { Lane, LaneOptions, LaneOwner, OpenLane } from './lane.ts';
 import { NextTurn } from './next-turn.ts';
 import { Origin, type SilenceLimits } from './origin.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
-import { UndiciLane } from './undici-lane.ts';
 import { UpgradeCall } from './upgrade-call.ts';
 import type { UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 
@@ -29,8 +28,8 @@ export interface UpstreamOptions {
   readonly clock: Clock;
   /** Default: nothing is logged. */
   readonly log?: Logger;
-  /** `GW_UPSTREAM_CLIENT`: who speaks HTTP/1.1 on the connections. Default `direct`. */
-  readonly client?: 'direct' | 'undici';
+  /** Who speaks HTTP/1.1 on the connections. Default: {@link DirectLane}. Another one stands here in tests, to judge it. */
+  readonly openLane?: OpenLane | undefined;
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
   readonly connectTo?: readonly DialTo[];
   /** `GW_UPSTREAM_PROXY`: stands before every host that `connectTo` does not name. */
@@ -68,7 +67,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
 
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #client: 'direct' | 'undici';
+  readonly #openLane: OpenLane | undefined;
   readonly #nextTurn = new NextTurn();
   readonly #dialer: Dialer;
   readonly #tls: TlsClient;
@@ -93,7 +92,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
     const { clock, headersTimeoutMs, idleTimeoutMs } = options;
     this.#clock = clock;
     this.#log = options.log ?? silentLogger;
-    this.#client = options.client ?? 'direct';
+    this.#openLane = options.openLane;
     const resolver = new Resolver({
       clock,
       isKnown: options.isAiHost ?? (() => false),
@@ -125,7 +124,7 @@ class UpstreamDoor implements Upstream, SlowCounter {
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
     // Nobody else makes them.
     const dialled = request.on as DialledOrigin | undefined;
-    const guard = this.#guardOf(request.authority, events, this.#client === 'undici' || dialled?.protocol === 'h2');
+    const guard = this.#guardOf(request.authority, events, this.#openLane !== undefined || dialled?.protocol === 'h2');
     if (dialled === undefined) return guard.guards(this.#callShared(request, guard));
     this.#dialled.add(dialled);
     this.#cancelTick ??= this.#clock.after(this.#tickMs, this.#onTick);
@@ -222,7 +221,8 @@ class UpstreamDoor implements Upstream, SlowCounter {
   }
 
   #laneMaker(options: LaneOptions): (owner: LaneOwner) => Lane {
-    if (this.#client === 'undici') return (owner) => new UndiciLane(owner, options);
+    const open = this.#openLane;
+    if (open !== undefined) return (owner) => open(owner, options);
     return (owner) => new DirectLane(owner, options, this.#nextTurn, this.#clock);
   }
 

@@ -33,6 +33,9 @@ export interface LaneOptions {
   readonly connect: () => Promise<Socket>;
 }
 
+/** Makes a lane that has no connection yet. */
+export type OpenLane = (owner: LaneOwner, options: LaneOptions) => Lane;
+
 /** Idle connections are closed after that long; the upstream's `Keep-Alive: timeout=` comes first, less a margin for what is under way. */
 export const KEEP_ALIVE_MS = 30_000;
 export const KEEP_ALIVE_MAX_MS = 60_000;

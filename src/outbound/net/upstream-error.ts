@@ -137,58 +137,27 @@ export function lostError(authority: Authority, phase: CallPhase, fault: unknown
   return closedError(formatAuthority(authority), phase, fault);
 }
 
-/** undici's codes for an answer that is not HTTP. */
-const PROTOCOL_FAULTS: Readonly<Record<string, string>> = {
-  UND_ERR_HEADERS_OVERFLOW: TOO_LARGE,
-  UND_ERR_RES_EXCEEDED_MAX_SIZE: 'sent a body that is too large',
-};
-
 /** Any failure of a call, as the caller is told. Errors that are ours already pass unchanged. */
 export function callError(authority: Authority, phase: CallPhase, error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   const name = formatAuthority(authority);
   const code = codeOf(error);
-  if (code.startsWith('HPE_')) return protocolError(`${name} ${NOT_HTTP}.`, error);
   if (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return tlsError(authority, error);
-  if (code in PROTOCOL_FAULTS) return protocolError(`${name} ${PROTOCOL_FAULTS[code]}.`, error);
-  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return brokenOff(name, error);
-  // undici 7 leaves the code of its parser's errors undefined; llhttp's reason stands in the message.
-  if (error instanceof Error && error.name === 'HTTPParserError') {
-    return error.message.includes('EOF') ? brokenOff(name, error) : protocolError(`${name} ${NOT_HTTP}.`, error);
-  }
-  if (code === 'UND_ERR_SOCKET') return socketError(name, phase, error);
   if (CLOSED.has(code)) return closedError(name, phase, error);
   return requestError(name, code, error);
 }
 
 /** The connection went away, by the system's code. */
 const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'ETIMEDOUT']);
-/** What undici and node:http refuse to send. */
-const UNSENDABLE: ReadonlySet<string> = new Set([
-  'UND_ERR_INVALID_ARG',
-  'UND_ERR_NOT_SUPPORTED',
-  'ERR_INVALID_CHAR',
-  'ERR_INVALID_HTTP_TOKEN',
-  'ERR_UNESCAPED_CHARACTERS',
-]);
+/** What Node refuses to send. */
+const UNSENDABLE: ReadonlySet<string> = new Set(['ERR_INVALID_CHAR', 'ERR_INVALID_HTTP_TOKEN', 'ERR_UNESCAPED_CHARACTERS']);
 
 /** Failures whose reason lies on our side of the connection. */
 function requestError(name: string, code: string, error: unknown): GatewayError {
   if (UNSENDABLE.has(code)) {
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${messageOf(error)}.`, { cause: error });
   }
-  if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') return bodyLengthError(error);
-  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
-    return new GatewayError('shutting_down', 'The gateway is draining.', { cause: error });
-  }
   return new GatewayError('upstream_unreachable', `The call to ${name} failed (${code || 'unknown fault'}).`, { cause: error });
-}
-
-function socketError(name: string, phase: CallPhase, error: unknown): GatewayError {
-  const message = messageOf(error);
-  if (message === 'bad upgrade') return protocolError(`${name} ${SWITCHED}.`, error);
-  if (message === 'bad response') return protocolError(`${name} sent an answer that belongs to no request.`, error);
-  return closedError(name, phase, error);
 }
 
 function closedError(name: string, phase: CallPhase, cause: unknown): GatewayError {

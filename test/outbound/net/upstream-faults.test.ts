@@ -6,7 +6,7 @@ import type { UpstreamHandle } from '../../../src/outbound/net/upstream.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { MISBEHAVIOUR, type RawBehaviour, startRawUpstream } from '../../support/raw-upstream.ts';
 import { certificateOf, listenOnFreePort, startPlainUpstream, startTlsUpstream } from '../../support/tls-upstream.ts';
-import { at, collect, eachClient, events, fill, until } from '../../support/upstream-calls.ts';
+import { at, collect, eachClient, events, fill, spokenBy, until } from '../../support/upstream-calls.ts';
 
 eachClient('a connection that failed or was closed gives its place back', async (t, openUpstream) => {
   let behaviour: keyof typeof MISBEHAVIOUR = 'halfCloses';
@@ -316,7 +316,7 @@ eachClient('what cannot be sent is refused after the call has returned', async (
 eachClient('close ends what is under way and refuses what comes after', async (t, _open, client) => {
   const server = await startRawUpstream(MISBEHAVIOUR.stalls);
   t.teardown(() => server.close());
-  const upstream = createUpstream({ client, clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
+  const upstream = createUpstream({ ...spokenBy(client), clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
   const running = collect(upstream, { authority: at(server) });
   await until(() => server.received !== '');
   await upstream.close();

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
-import { bracketHost } from '../../base/lib/host.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
-import type { CallInLane } from './call-in-lane.ts';
+import { bracketHost } from '../../src/base/lib/host.ts';
+import { codeOf } from '../../src/base/lib/thrown.ts';
+import type { CallInLane } from '../../src/outbound/net/call-in-lane.ts';
 import {
   KEEP_ALIVE_MARGIN_MS,
   KEEP_ALIVE_MAX_MS,
@@ -11,10 +11,11 @@ import {
   type LaneOptions,
   type LaneOwner,
   MAX_HEADER_BYTES,
-} from './lane.ts';
+} from '../../src/outbound/net/lane.ts';
+import { STOPPED } from '../../src/outbound/net/request-body.ts';
+import { hostHeader, targetOf } from '../../src/outbound/net/request-head.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
-import { STOPPED } from './request-body.ts';
-import { hostHeader, targetOf } from './request-head.ts';
+import { inOurWords } from './undici-error.ts';
 
 /**
  * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
@@ -23,8 +24,9 @@ import { hostHeader, targetOf } from './request-head.ts';
 let parsing = 0;
 
 /**
- * A connection kept by undici: one Client, without pipelining, interceptors, redirects and retries. undici's Pool is not used: it scans all its clients for
- * each call, and a call that is aborted through undici makes it dial a connection that nobody asked for. The lane takes undici 7's older handler form
+ * The judge of our own client (ADR 11): the same calls over the same connections, spoken by undici. One Client, without pipelining, interceptors, redirects
+ * and retries. undici's Pool is not used: it scans all its clients for each call, and a call that is aborted through undici makes it dial a connection that
+ * nobody asked for. The lane takes undici 7's older handler form
  * (`onConnect`, `onHeaders`, …): that one gets the raw header bytes and no wrapper, controller or parsed header object per request.
  */
 export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
@@ -145,7 +147,7 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
     if (status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') call?.ended();
     // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
-    else call?.broke(call.phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.#fault ?? error) : error);
+    else call?.broke(inOurWords(call, call.phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.#fault ?? error) : error));
   }
 
   /** undici is through with the call. */
