@@ -1,5 +1,6 @@
+import { readAmount } from '../base/lib/amounts.ts';
 import type { Clock } from '../base/lib/clock.ts';
-import { parseUsd, usdFromPico } from '../base/lib/money.ts';
+import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -251,7 +252,7 @@ export class BudgetService {
   }
 
   #hold(limit: BudgetLimit): void {
-    const budget: Budget = { limit, capPico: parseUsd(limit.limit_usd) ?? 0n, alerted: undefined };
+    const budget: Budget = { limit, capPico: readAmount(limit.limit_usd) ?? 0n, alerted: undefined };
     this.#limits.set(limit.limit_id, budget);
     this.#scopeOf(limit).limits.hold(budget);
   }

@@ -1,3 +1,4 @@
+import { shareOf } from '../base/lib/amounts.ts';
 import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
 import { PERIODS, type Period } from '../decide/limits/windows.ts';
 
@@ -79,11 +80,11 @@ export function newsOf(budget: Budget, periodStart: string, spent: bigint): Budg
   return level !== undefined && isNews(budget, periodStart, level) ? level : undefined;
 }
 
-/** Percentages are whole; rounded up, so that comparing with a whole amount is exact. */
+/** Asked once per window and level, not by each call. */
 function reachedAt({ limit, capPico }: Budget, level: BudgetLevel): bigint {
   if (level === 'exceeded') return capPico;
   const percent = level === 'critical' ? limit.critical_threshold_pct : limit.warning_threshold_pct;
-  return (capPico * BigInt(percent) + 99n) / 100n;
+  return shareOf(capPico, percent);
 }
 
 function isNews({ alerted }: Budget, periodStart: string, level: BudgetLevel): boolean {

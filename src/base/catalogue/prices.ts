@@ -1,4 +1,4 @@
-import { parseUsd, picoFromUsd, usdFromPico } from '../lib/money.ts';
+import { readAmount, tidyAmount } from '../lib/amounts.ts';
 import { parseYaml } from '../lib/yaml.ts';
 import { type PartRate, RATE_KINDS } from '../model/rate-kinds.ts';
 import { readCsv } from './csv.ts';
@@ -106,7 +106,7 @@ function faultsOf(texts: RateTexts): readonly (readonly [member: string, message
 function faultOf(member: string, text: string): string | undefined {
   if (member === 'max_output') return MAX_OUTPUT.test(text) ? undefined : 'number of tokens';
   if (member === 'valid_from') return Number.isNaN(dayStart({ valid_from: text })) ? 'day: write it as 2026-09-01' : undefined;
-  return RATE.test(text) && parseUsd(text) !== undefined
+  return RATE.test(text) && readAmount(text) !== undefined
     ? undefined
     : 'rate: a decimal number of USD per million tokens with at most six decimals, such as 0.15';
 }
@@ -124,18 +124,13 @@ function priceOf(texts: RateTexts, source: Price['source']): Price {
   const parts: Partial<Record<PartRate, string>> = {};
   for (const { rate, member } of RATE_KINDS) {
     const text = texts[member] ?? '';
-    if (text !== '') parts[rate] = plain(text);
+    if (text !== '') parts[rate] = tidyAmount(text);
   }
   return Object.freeze({
-    in: plain(texts.in),
-    out: plain(texts.out),
+    in: tidyAmount(texts.in),
+    out: tidyAmount(texts.out),
     ...parts,
     source,
     maxOutputTokens,
   });
-}
-
-/** As records hold amounts (decision 8.8): `2.50` is 2.5. */
-function plain(rate: string): string {
-  return usdFromPico(picoFromUsd(rate));
 }

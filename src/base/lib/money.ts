@@ -1,5 +1,6 @@
 /*
- * Money is never a floating-point number. On the path of a request it is a bigint of pico-dollars (1 USD = 10^12), at the edges an exact decimal text.
+ * Money is never a floating-point number. On the path of a request it is a bigint of pico-dollars (1 USD = 10^12), at the edges an exact decimal text. What people write
+ * is read, and reckoned with, in amounts.ts.
  * A rate of up to six decimals per million tokens times any token count is a whole number of pico-dollars, so the listed prices lose nothing.
  */
 
@@ -8,7 +9,8 @@ export const PICO_DECIMALS = 12;
 const PICO_PER_USD = 10n ** 12n;
 const TOKENS_PER_RATE = 1_000_000n;
 
-const USD = /^(\d{1,18})(?:\.(\d{1,40}))?$/;
+/** What is an amount: a plain non-negative decimal. */
+export const USD = /^(\d{1,18})(?:\.(\d{1,40}))?$/;
 
 /** Rates in pico-dollars per million tokens: {@link picoFromUsd} of a price list's text. */
 export interface RatesPico {

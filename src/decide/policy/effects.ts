@@ -1,4 +1,4 @@
-import { parseUsd } from '../../base/lib/money.ts';
+import { readAmount } from '../../base/lib/amounts.ts';
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { DECISIONS, type Decision } from '../../base/model/decision.ts';
 import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
@@ -129,7 +129,7 @@ function readRateLimit(entry: YamlEntry, place: SourcePlace, effects: RuleEffect
 function readBudget(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   const amount = ({ value }: YamlEntry, at: SourcePlace): bigint | undefined => {
     const text = reader.problems.scalar(value, at, 'an amount')?.source;
-    const pico = text === undefined ? undefined : parseUsd(text);
+    const pico = text === undefined ? undefined : readAmount(text);
     if (text !== undefined && pico === undefined)
       reader.problems.add(
         at,

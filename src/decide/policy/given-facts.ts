@@ -1,6 +1,6 @@
 import { PLAIN_READING, type Reading } from '../../base/catalogue/reading.ts';
+import { readAmount } from '../../base/lib/amounts.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
-import { parseUsd } from '../../base/lib/money.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
@@ -221,7 +221,7 @@ const READERS: Readonly<Record<FieldType, FactReader>> = {
   number: { read: (value) => (typeof value === 'number' && Number.isFinite(value) ? value : undefined), expected: 'a number' },
   // As text where the facts hold text: what is no amount is a value of another type there.
   money: {
-    read: (value, { name }) => (name === 'delegation.max_cost_usd' ? text(value) : parseUsd(String(value))),
+    read: (value, { name }) => (name === 'delegation.max_cost_usd' ? text(value) : readAmount(String(value))),
     expected: 'an amount such as "0.25"',
   },
   boolean: { read: (value) => (typeof value === 'boolean' ? value : undefined), expected: 'true or false' },

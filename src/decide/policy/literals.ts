@@ -1,5 +1,5 @@
+import { readAmount } from '../../base/lib/amounts.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
-import { parseUsd } from '../../base/lib/money.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
 import type { Field, FieldType } from './fields.ts';
@@ -41,7 +41,7 @@ const CONVERSIONS: Readonly<Record<Exclude<FieldType, 'open'>, Conversion>> = {
   connector_list: CONNECTORS,
   integer: INTEGERS,
   number: { convert: decimal, expected: 'a number' },
-  money: { convert: (text) => parseUsd(text), expected: 'an amount such as "0.25"' },
+  money: { convert: (text) => readAmount(text), expected: 'an amount such as "0.25"' },
   boolean: { convert: (text) => (text === 'true' ? true : text === 'false' ? false : undefined), expected: 'true or false' },
   time: { convert: parseTime, expected: 'a time such as "2027-01-31T08:00:00Z"' },
 };

@@ -1,5 +1,5 @@
+import { readAmount } from '../../base/lib/amounts.ts';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
-import { parseUsd } from '../../base/lib/money.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
@@ -157,7 +157,7 @@ class SuiteReader {
         found.rateLimited = this.#texts(value, at, 'rate_limited') ?? [];
       },
       spent_usd: ({ value }, at) => {
-        const amount = parseUsd(this.#problems.scalar(value, at, 'spent_usd')?.source ?? '');
+        const amount = readAmount(this.#problems.scalar(value, at, 'spent_usd')?.source ?? '');
         if (amount === undefined) this.#problems.add(at, value, 'bad_value', 'spent_usd must be an amount such as "0.25"');
         else found.spentPico = amount;
       },

@@ -1,4 +1,5 @@
-import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { readAmount } from '../../base/lib/amounts.ts';
+import { usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_ACTIONS, type BudgetAction, type BudgetLimit } from '../../base/model/budget-limit.ts';
 import { PERIODS } from '../../decide/limits/windows.ts';
 import { BUDGET_SCOPES } from '../../services/spend-book.ts';
@@ -58,7 +59,7 @@ function scopeIdOf(members: BodyMembers, scope: BudgetLimit['scope'], context: B
 /** As all amounts are told (decision 8.8), without the zeros that it may have come with. */
 function amount(members: BodyMembers): string {
   const text = members.value('limit_usd');
-  const pico = typeof text === 'string' ? parseUsd(text) : undefined;
+  const pico = typeof text === 'string' ? readAmount(text) : undefined;
   if (pico !== undefined) return usdFromPico(pico);
   members.problem('limit_usd', 'must be a decimal text of dollars such as "250.00"');
   return '0';
