@@ -2,7 +2,7 @@
  * The record room: what a decided request leaves behind. Its text is written here once, in the order that RFC 8785 asks for, and hashed; nothing here
  * reads a clock, a store or a network, and no prompt or completion ever reaches it.
  */
-import { canonicalJson } from '../base/lib/jcs.ts';
+import { canonicalJson } from '../base/json/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { ExecutionRecord, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
 

@@ -1,6 +1,6 @@
+import { CanonicalJsonError, canonicalJson } from '../base/json/jcs.ts';
+import { parseSafeJson } from '../base/json/safe-json.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { CanonicalJsonError, canonicalJson } from '../base/lib/jcs.ts';
-import { parseSafeJson } from '../base/lib/safe-json.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 
 export interface CheckedRecord {

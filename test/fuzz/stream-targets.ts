@@ -1,8 +1,8 @@
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../src/base/catalogue/types.ts';
+import { isJson } from '../../src/base/json/json-check.ts';
 import { createDecoder } from '../../src/base/lib/decoder.ts';
-import { isJson } from '../../src/base/lib/json-check.ts';
 import type { Usage } from '../../src/base/model/usage.ts';
 import { createAnswerReader } from '../../src/outbound/connectors/answer-reader.ts';
 import { AwsFrames } from '../../src/outbound/connectors/aws-frames.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { canonicalJson } from '../../src/base/lib/jcs.ts';
+import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, RECORD_MEMBERS, type UnhashedRecord } from '../../src/record/canonical-record.ts';

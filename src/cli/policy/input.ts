@@ -1,5 +1,5 @@
+import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
 import { isRecord } from '../../decide/policy/fields.ts';
 import type { CliIo } from '../command.ts';

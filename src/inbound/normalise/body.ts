@@ -1,6 +1,6 @@
 import type { Operation } from '../../base/catalogue/types.ts';
+import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/lib/safe-json.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap, isMap } from './envelope-shape.ts';

@@ -1,9 +1,9 @@
 import type { Operation, Provider } from '../../base/catalogue/types.ts';
 import { usualPath } from '../../base/catalogue/usual-path.ts';
+import { removeJsonMember, setJsonMember } from '../../base/json/json-edit.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Action } from '../../base/model/action-request.ts';
 import { type AiBody, readAiBody } from './body.ts';
-import { removeJsonMember, setJsonMember } from './json-edit.ts';
 import { canonicalPath } from './path.ts';
 import { switchStreamVerb } from './place-edit.ts';
 import { isDeploymentPlace } from './places.ts';

@@ -1,7 +1,7 @@
+import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
-import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/lib/safe-json.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
 import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue } from './envelope-rules.ts';

@@ -1,10 +1,10 @@
 import type { SocketRule } from '../../base/catalogue/types.ts';
+import { setJsonMember } from '../../base/json/json-edit.ts';
+import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJson } from '../../base/lib/safe-json.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import type { AppliedChange } from './apply-mutations.ts';
 import { isMap } from './envelope-shape.ts';
-import { setJsonMember } from './json-edit.ts';
 import { dottedValue } from './places.ts';
 
 /** One event of a client on a WebSocket whose calls are metered. */

@@ -1,6 +1,6 @@
 import { type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, NameRule } from '../../base/catalogue/types.ts';
-import { jsonMembers, skipSpace } from '../../base/lib/json-members.ts';
+import { jsonMembers, skipSpace } from '../../base/json/json-members.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { isMap } from './envelope-shape.ts';
 import { ambiguous } from './form.ts';

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { isJson } from '../../base/lib/json-check.ts';
+import { isJson } from '../../base/json/json-check.ts';
 import {
   ACTION_RESPONSE_SCHEMA,
   type ActionResponse,

@@ -1,5 +1,5 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
-import { JsonPicker } from './json-picker.ts';
+import { JsonPicker } from '../../base/json/json-picker.ts';
 import type { ResponseState } from './response-state.ts';
 import {
   type AnswerFacts,

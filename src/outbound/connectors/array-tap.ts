@@ -1,7 +1,7 @@
+import { ELEMENT, type JsonPicker } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
-import { ELEMENT, type JsonPicker } from './json-picker.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 

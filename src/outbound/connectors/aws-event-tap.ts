@@ -1,8 +1,8 @@
+import { parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import { type AwsFrame, AwsFrames } from './aws-frames.ts';
 import type { EventReader } from './event-reader.ts';
-import { parsed } from './json-picker.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
 import { compilePath, type Path, valueAt } from './usage-reader.ts';

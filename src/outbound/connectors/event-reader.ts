@@ -1,6 +1,6 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
+import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { ELEMENT, JsonPicker, parsed } from './json-picker.ts';
 import type { ResponseState } from './response-state.ts';
 import { EACH, type SeenUsage } from './seen-usage.ts';
 import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage-reader.ts';

@@ -1,11 +1,11 @@
+import type { JsonPicker } from '../../base/json/json-picker.ts';
+import { TextPieces } from '../../base/lib/text-pieces.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader } from './event-reader.ts';
-import type { JsonPicker } from './json-picker.ts';
 import { LineEnds } from './line-ends.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { StreamTap } from './stream-tap.ts';
-import { TextPieces } from './text-pieces.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
 const MAX_KEPT = 256 * 1024;

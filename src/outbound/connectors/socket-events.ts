@@ -1,6 +1,6 @@
 import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
+import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseSafeJsonText } from '../../base/lib/safe-json.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { compilePath, modelName, usageReader, valueAt } from './usage-reader.ts';
 

@@ -1,8 +1,8 @@
-import { jsonMembers, type MemberRange } from '../../base/lib/json-members.ts';
+import { jsonMembers, type MemberRange } from '../../base/json/json-members.ts';
+import { parsed } from '../../base/json/json-picker.ts';
+import { TextPieces } from '../../base/lib/text-pieces.ts';
 import { latin1 } from './answer-reader.ts';
-import { parsed } from './json-picker.ts';
 import { LineEnds } from './line-ends.ts';
-import { TextPieces } from './text-pieces.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
 const MAX_LINE = 256 * 1024;

@@ -1,5 +1,5 @@
 import type { UsageAskRule } from '../../base/catalogue/types.ts';
-import { setJsonMember } from '../../inbound/normalise/json-edit.ts';
+import { setJsonMember } from '../../base/json/json-edit.ts';
 import { queryOf } from '../../inbound/normalise/path.ts';
 import { isWatched } from '../answer/used.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';

@@ -1,5 +1,5 @@
+import { canonicalJson } from '../../base/json/jcs.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import { canonicalJson } from '../../base/lib/jcs.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';

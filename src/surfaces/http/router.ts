@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import { requestLine, unrecordedEvent } from '../../base/events/unrecorded.ts';
+import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { parseSafeJson } from '../../base/lib/safe-json.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';

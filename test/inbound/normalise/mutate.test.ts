@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { jsonMember, removeJsonMember, setJsonMember } from '../../../src/base/json/json-edit.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { applyMutations, type Mutated } from '../../../src/inbound/normalise/apply-mutations.ts';
 import { readAiBody } from '../../../src/inbound/normalise/body.ts';
-import { jsonMember, removeJsonMember, setJsonMember } from '../../../src/inbound/normalise/json-edit.ts';
 import { pathOnly } from '../../../src/inbound/normalise/path.ts';
 
 const catalogue = loadCatalogue();

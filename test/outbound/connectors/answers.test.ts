@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
+import { JsonPicker } from '../../../src/base/json/json-picker.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
-import { JsonPicker } from '../../../src/outbound/connectors/json-picker.ts';
 import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage-reader.ts';
 
 const catalogue = loadCatalogue();

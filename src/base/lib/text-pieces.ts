@@ -1,7 +1,7 @@
 /** A string of many small pieces costs thirty times what it says, and each piece may keep the whole chunk that it was cut from. */
 const MAX_PIECES = 64;
 
-/** Text that comes in pieces of any size, in memory of its own length. Characters are bytes, as everywhere in this room. */
+/** Text that comes in pieces of any size, in memory of its own length. Characters are bytes (Latin-1). */
 export class TextPieces {
   #whole = '';
   /** The last pieces, not copied yet. */

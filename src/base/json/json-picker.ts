@@ -1,5 +1,7 @@
-import { TextPieces } from './text-pieces.ts';
-import type { Path } from './usage-reader.ts';
+import { TextPieces } from '../lib/text-pieces.ts';
+
+/** Names from the outside in. */
+type Path = readonly string[];
 
 /** Stands in a path for "any element of the array". No JSON text of a provider has such a name. */
 export const ELEMENT = '\u0000[]';

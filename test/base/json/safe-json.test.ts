@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import {
   MAX_JSON_DEPTH,
   MAX_JSON_TOKENS,
   parseSafeJson,
   parseSafeJsonText,
   type SafeJsonOptions,
-} from '../../../src/base/lib/safe-json.ts';
+} from '../../../src/base/json/safe-json.ts';
+import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 
 const encoder = new TextEncoder();
 

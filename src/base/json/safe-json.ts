@@ -1,6 +1,6 @@
-import { GatewayError } from './gateway-error.ts';
+import { GatewayError } from '../lib/gateway-error.ts';
+import { shorten } from '../lib/shorten.ts';
 import { endOfString, jsonMembers, nameOf, skipSpace } from './json-members.ts';
-import { shorten } from './shorten.ts';
 
 /** Most levels of nesting that are parsed (decision 3.20). */
 export const MAX_JSON_DEPTH = 64;

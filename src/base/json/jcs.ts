@@ -1,4 +1,4 @@
-import { isWellFormed } from './well-formed.ts';
+import { isWellFormed } from '../lib/well-formed.ts';
 
 /** Deeper values are refused; equal to the depth at which request bodies are (decision 3.20). */
 export const MAX_CANONICAL_DEPTH = 64;

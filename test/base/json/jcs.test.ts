@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import { CanonicalJsonError, canonicalJson, canonicalNumber, canonicalString } from '../../../src/base/lib/jcs.ts';
+import { CanonicalJsonError, canonicalJson, canonicalNumber, canonicalString } from '../../../src/base/json/jcs.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';
 

@@ -1,4 +1,4 @@
-import { jsonElements, jsonMembers, skipSpace, type ValueRange } from '../../base/lib/json-members.ts';
+import { jsonElements, jsonMembers, skipSpace, type ValueRange } from './json-members.ts';
 
 const OPEN_BRACE = 0x7b;
 const OPEN_BRACKET = 0x5b;

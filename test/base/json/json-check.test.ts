@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { isJson } from '../../../src/base/lib/json-check.ts';
+import { isJson } from '../../../src/base/json/json-check.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
 
 function parses(text: string): boolean {
