@@ -28,6 +28,7 @@ const PACKAGE_MUST_HOLD = [
   'NOTICE',
   'README.md',
   'SECURITY.md',
+  'build/catalogue/providers.json',
   'build/src/main.js',
   'policies/bundle.yaml',
   'policies/presets/catalogue.yaml',

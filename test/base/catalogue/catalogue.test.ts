@@ -7,6 +7,7 @@ import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
 import { canonicalConnectorId, GENERIC_HTTP } from '../../../src/base/catalogue/connector-id.ts';
 import type { Provider } from '../../../src/base/catalogue/types.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
+import { sha256Hex } from '../../../src/base/lib/sha256.ts';
 
 const catalogue = loadCatalogue();
 const shippedProviders = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8');
@@ -333,6 +334,14 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     details(() => loadCatalogue({ sources: { domains: 'domain,vendor\n' } })),
     [/first line/],
   );
+});
+
+t.test('the tree that the build makes of the registry says what its YAML says, and counts for that text alone', async (t) => {
+  const root = packageRoot();
+  const text = readFileSync(join(root, 'src/base/catalogue/data/providers.yaml'), 'utf8');
+  const built = JSON.parse(readFileSync(join(root, 'build/catalogue/providers.json'), 'utf8')) as { readonly sha256: string };
+  t.equal(built.sha256, sha256Hex(text));
+  t.same(loadCatalogue().providers, loadCatalogue({ sources: { providers: `${text}\n# another text\n` } }).providers);
 });
 
 t.test('no host, method or path makes a look-up throw', async (t) => {
