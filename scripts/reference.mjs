@@ -19,7 +19,7 @@ const PAGES = [
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/table'], body: metricsPage },
-  { file: 'operations.md', from: ['app/routes', 'surfaces/metrics/metrics'], body: operationsPage },
+  { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'policy-language.md',
     from: [
@@ -165,28 +165,69 @@ function metricsPage({ METRICS }) {
 ${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}`;
 }
 
-/** The rows come from the list that the gateway itself serves; its parts are not used before a request comes, so empty ones do. */
-function operationsPage({ gatewayRoutes }, { createMetrics }) {
-  const routes = gatewayRoutes({
-    health: { clock: { monotonic: () => 0 } },
-    reports: {},
-    trust: { ca: undefined, providers: [], domains: [] },
-    metrics: createMetrics({ knownOrg: () => false, knownProvider: () => false }).routes,
-  });
+/** The rows are the table; rules that need what is registered are not asked here, so no services do. */
+function operationsPage({ DESCRIBED }, { openApi }) {
   const tokens = { none: 'none', admin: 'admin token', metrics: '`GW_METRICS_TOKEN`, when it is set' };
-  const rows = [...routes]
-    .sort((a, b) => order(a.path, b.path) || order(a.method, b.method))
-    .map(({ method, path, auth, ambient, summary }) => [
-      code(`${method} ${path}`),
-      tokens[auth] ?? auth,
-      ambient ? 'both' : code('GW_PORT'),
-      summary,
-    ]);
+  const { paths } = openApi(DESCRIBED, {}, '');
+  const sorted = [...DESCRIBED].sort((a, b) => order(a.path, b.path) || order(a.method, b.method));
+  const rows = sorted.map(({ method, path, scope, ambient, summary }) => [
+    code(`${method} ${path}`),
+    tokens[scope] ?? scope,
+    ambient ? 'both' : code('GW_PORT'),
+    summary,
+  ]);
+  const inputs = sorted.flatMap(({ method, path }) => {
+    const { parameters = [], requestBody } = paths[path][method.toLowerCase()];
+    const body = requestBody?.content['application/json'].schema;
+    return [
+      ...parameters.map((one) => [code(one.name), one.in, one.required, { description: one.description, ...one.schema }]),
+      ...bodyMembers(body ?? {}).map(([name, required, schema]) => [code(name), 'body', required, schema]),
+    ].map(([name, place, required, schema]) => [code(`${method} ${path}`), name, place, required ? 'yes' : '', shapeOf(schema)]);
+  });
   return `# Operations
 
-The gateway's own routes. The admin token is sent as \`GW-Admin-Token\` or as \`Authorization: Bearer\`. Everything else that arrives is proxied or 404.
+The gateway's own routes. The admin token is sent as \`GW-Admin-Token\` or as \`Authorization: Bearer\`. Everything else that arrives is proxied or 404. The same, with
+the form of every answer, is served as an OpenAPI 3.1 document at \`GET /v1/openapi.json\` ([guide](../guides/api-description.md)).
 
-${table(['Operation', 'Token', 'Port', 'Meaning'], rows)}`;
+${table(['Operation', 'Token', 'Port', 'Meaning'], rows)}
+
+## Input
+
+What an operation takes: members of its path, its query and its JSON body. What is not listed is refused, except in the queries of \`/proxy.pac\`, \`/v1/proxy/ca.crt\` and
+\`/v1/admin/discovery/domains\`, which leave it unread, and in an ActionRequest, whose members are in the [interface](../interface/resources.md#actionrequest).
+
+${table(['Operation', 'Member', 'In', 'Needed', 'Form'], inputs)}`;
+}
+
+/** Members of an object, those of objects in it behind a dot. */
+function bodyMembers({ properties = {}, required = [] }, prefix = '') {
+  return Object.entries(properties).flatMap(([name, schema]) => [
+    [prefix + name, required.includes(name), schema],
+    ...bodyMembers(schema, `${prefix}${name}.`),
+  ]);
+}
+
+function shapeOf(schema) {
+  const limits = {
+    minimum: (value) => `from ${value}`,
+    maximum: (value) => `to ${value}`,
+    exclusiveMinimum: (value) => `above ${value}`,
+    maxLength: (value) => `at most ${value} characters`,
+    minItems: (value) => `at least ${value}`,
+    maxItems: (value) => `at most ${value}`,
+  };
+  const notes = {
+    default: (value) => `default ${code(value)}`,
+    examples: ([first]) => `such as ${code(first)}`,
+    description: (value) => value,
+  };
+  const told = (words) => Object.entries(words).flatMap(([name, word]) => (schema[name] === undefined ? [] : [word(schema[name])]));
+  return [[kindOf(schema), ...told(limits)].join(' '), ...told(notes)].join('; ');
+}
+
+function kindOf({ type = 'anything', items, enum: words }) {
+  if (words) return `one of ${words.map(code).join(', ')}`;
+  return type === 'array' ? `list of ${items.enum ? items.enum.map(code).join(', ') : items.type}` : type;
 }
 
 function policyLanguagePage(

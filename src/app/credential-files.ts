@@ -8,8 +8,9 @@ import type { Logger } from '../base/lib/log.ts';
 import { codeOf } from '../base/lib/thrown.ts';
 import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
+import { parseCredential } from '../operations/credential-body.ts';
+import type { CredentialBodyContext } from '../operations/services.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
-import { type CredentialBodyContext, parseCredential } from '../surfaces/admin/credential-body.ts';
 
 /** A credential of a file, and where it stands there. */
 interface FileCredential {

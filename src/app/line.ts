@@ -79,6 +79,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
       clock,
+      startedAt: clock.monotonic(),
       nodeId: config.nodeId,
       startupGraceMs: config.healthzStartupGrace,
       connectors: () => health.list(),

@@ -1,62 +1,32 @@
+import { packageVersion } from '../base/lib/package-root.ts';
 import type { Arrival } from '../base/model/arrival.ts';
-import type { Discovery } from '../services/discovery.ts';
-import type { PolicyService } from '../services/policies.ts';
-import type { RateLimitService } from '../services/rate-limits.ts';
-import type { ShadowPolicy } from '../services/shadow-policy.ts';
-import type { WorkloadService } from '../services/workloads.ts';
-import type { Store } from '../storage/contract/store.ts';
-import { billingRoutes } from '../surfaces/admin/billing.ts';
-import { type BudgetRouteOptions, budgetRoutes } from '../surfaces/admin/budgets.ts';
-import { type ConnectorRouteOptions, connectorRoutes } from '../surfaces/admin/connectors.ts';
-import { type CredentialRouteOptions, credentialRoutes } from '../surfaces/admin/credentials.ts';
-import { dashboardRoutes, type ReportRouteOptions } from '../surfaces/admin/dashboard.ts';
-import { discoveryRoutes } from '../surfaces/admin/discovery.ts';
-import { policyRoutes } from '../surfaces/admin/policies.ts';
-import { rateLimitRoutes } from '../surfaces/admin/rate-limits.ts';
-import { reportRoutes } from '../surfaces/admin/reports.ts';
-import { workloadRoutes } from '../surfaces/admin/workloads.ts';
+import { type DescribedOperation, openApi } from '../operations/openapi.ts';
+import { EXECUTE, READ_METRICS } from '../operations/served-elsewhere.ts';
+import type { OperationServices } from '../operations/services.ts';
+import { OPERATIONS } from '../operations/table.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
-import { type HealthOptions, healthRoutes } from '../surfaces/api/health.ts';
-import { recordRoutes } from '../surfaces/api/records.ts';
-import { type TrustOptions, trustRoutes } from '../surfaces/api/trust.ts';
+import { operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';
 
-export interface RouteParts {
+export interface RouteParts extends Omit<OperationServices, 'description'> {
   readonly runDirect: (arrival: Arrival) => void;
-  readonly store: Store;
-  readonly policies: PolicyService;
-  readonly shadow: ShadowPolicy | undefined;
-  readonly workloads: WorkloadService;
-  readonly rateLimits: RateLimitService;
-  readonly budgets: BudgetRouteOptions;
-  readonly credentials: CredentialRouteOptions;
-  readonly connectors: ConnectorRouteOptions;
-  readonly reports: ReportRouteOptions;
-  readonly health: HealthOptions;
-  readonly trust: TrustOptions;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
   readonly metrics: readonly Route[];
-  /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its routes are 404. */
-  readonly discovery: Discovery | undefined;
 }
 
-/** Every route of the gateway's own; the reference page of operations is generated from it. */
-export function gatewayRoutes(parts: RouteParts): readonly Route[] {
-  return [
-    ...actionRoutes(parts.runDirect),
-    ...recordRoutes(parts.store),
-    ...healthRoutes(parts.health),
-    ...trustRoutes(parts.trust),
-    ...parts.metrics,
-    ...workloadRoutes(parts.workloads),
-    ...policyRoutes(parts.policies, parts.shadow),
-    ...rateLimitRoutes(parts.rateLimits),
-    ...discoveryRoutes(parts.discovery),
-    ...budgetRoutes(parts.budgets),
-    ...credentialRoutes(parts.credentials),
-    ...connectorRoutes(parts.connectors),
-    ...dashboardRoutes(parts.reports),
-    ...billingRoutes(parts.reports),
-    ...reportRoutes(parts.reports),
-  ];
+/** Everything that the description and the reference page tell of. */
+export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, ...OPERATIONS];
+
+/** Every route of the gateway's own: a face of the operations table, and what answers by itself. */
+export function gatewayRoutes({ runDirect, metrics, ...parts }: RouteParts): readonly Route[] {
+  let bytes: Uint8Array | undefined;
+  const services: OperationServices = {
+    ...parts,
+    description: () => {
+      const served = DESCRIBED.filter((row) => row !== READ_METRICS || metrics.length > 0);
+      bytes ??= Buffer.from(JSON.stringify(openApi(served, services, packageVersion())));
+      return bytes;
+    },
+  };
+  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services)];
 }

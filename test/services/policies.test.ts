@@ -7,12 +7,13 @@ import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
 import { decide } from '../../src/decide/policy/evaluate.ts';
 import { plainCall } from '../../src/decide/policy/given-facts.ts';
+import { MAX_PUT_LENGTH } from '../../src/operations/policies.ts';
 import { FolderWatch } from '../../src/services/folder-watch.ts';
 import { PolicyService } from '../../src/services/policies.ts';
 import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
-import { MAX_PUT_LENGTH, policyRoutes } from '../../src/surfaces/admin/policies.ts';
 import type { Route, RouteRequest } from '../../src/surfaces/http/route.ts';
+import { policyRoutes } from '../support/operation-routes.ts';
 import { refusal, somePlace } from '../support/policies-place.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 

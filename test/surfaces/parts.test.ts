@@ -3,14 +3,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { Arrival } from '../../src/base/model/arrival.ts';
+import { inParts, jsonParts } from '../../src/operations/json-parts.ts';
 import { UsageReports } from '../../src/services/usage-reports.ts';
 import { monthKey } from '../../src/storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../../src/storage/contract/store.ts';
-import { billingRoutes } from '../../src/surfaces/admin/billing.ts';
-import { inParts, jsonParts } from '../../src/surfaces/http/json-parts.ts';
 import type { Route } from '../../src/surfaces/http/route.ts';
 import { Router } from '../../src/surfaces/http/router.ts';
 import { fakeClock } from '../support/fake-clock.ts';
+import { billingRoutes } from '../support/operation-routes.ts';
 
 /** A client whose window is full whenever it is told to be. */
 class Sink {

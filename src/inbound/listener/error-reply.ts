@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import type { ReplySink } from '../../base/model/arrival.ts';
 
 /** Parser and server errors of node:http that are not plain bad framing. */
 const BY_NODE_CODE: Readonly<Record<string, GatewayError>> = {
@@ -24,9 +23,4 @@ export function rawErrorReply(error: GatewayError, extra: readonly string[] = []
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   for (let i = 0; i + 1 < extra.length; i += 2) head += `${extra[i]}: ${extra[i + 1]}\r\n`;
   return `${head}Connection: close\r\n\r\n${body}`;
-}
-
-/** The same through a sink. */
-export function sendError(reply: ReplySink, error: GatewayError): void {
-  reply.sendWhole(error.status, ['content-type', 'application/json', ...error.headers], Buffer.from(JSON.stringify(error.toBody())));
 }

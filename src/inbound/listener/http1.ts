@@ -7,8 +7,9 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
+import { sendError } from '../../surfaces/http/router.ts';
 import { ArrivedBody } from './body-source.ts';
-import { rawErrorReply, sendError } from './error-reply.ts';
+import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
@@ -29,7 +30,7 @@ export interface Arrivals {
 
 /** Answers a request that goes no further than this room. */
 export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError, { onRefused }: Arrivals): void {
-  sendError(reply, error);
+  sendError({ reply }, error);
   onRefused?.(unrecordedEvent(error, { head }));
 }
 

@@ -3,6 +3,7 @@
  * reads a socket or writes a header by itself.
  */
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { Principal, Scope } from '../../base/model/principal.ts';
 
 /** What a route answers. Exactly one of `json`, `text`, `bytes` and `parts`, or none. */
 export interface RouteAnswer {
@@ -23,6 +24,7 @@ export interface RouteAnswer {
 
 export interface RouteRequest {
   readonly head: ArrivalHead;
+  readonly principal: Principal;
   /** Values of the pattern's `{names}`, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
@@ -30,14 +32,12 @@ export interface RouteRequest {
   json(): Promise<unknown>;
 }
 
-/** `admin`: the admin token. `metrics`: `GW_METRICS_TOKEN` when that is set. `none`: anyone who reaches the port. */
-export type RouteAuth = 'none' | 'admin' | 'metrics';
-
 interface RouteBase {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   /** Segments; `{name}` takes one whole segment. */
   readonly path: string;
-  readonly auth: RouteAuth;
+  /** `admin`: the admin token. `metrics`: `GW_METRICS_TOKEN` when that is set. `none`: anyone who reaches the port. */
+  readonly auth: Scope;
   /** One line for the reference page. */
   readonly summary: string;
   /** Also served by the ambient port (decision 3.2). */

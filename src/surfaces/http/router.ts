@@ -1,26 +1,21 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { GatewayEvents } from '../../base/events/execution-event.ts';
-import { requestLine, unrecordedEvent } from '../../base/events/unrecorded.ts';
+import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { Principal } from '../../base/model/principal.ts';
+import { type PrincipalOptions, Principals } from './principals.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
 
 /** Bodies of management calls are small; bundles are the largest of them. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
-export interface RouterOptions {
+export interface RouterOptions extends PrincipalOptions {
   readonly routes: readonly Route[];
-  readonly adminToken: string;
-  readonly metricsToken: string | undefined;
-  /** Of the gateway, for `gw_auth_failures_total`. */
-  readonly orgId: string;
   readonly log: Logger;
   readonly events: Pick<GatewayEvents, 'authFailure' | 'unrecorded'>;
-  /** Address of the caller, without port. */
-  callerIp(head: ArrivalHead): string;
 }
 
 interface Match {
@@ -31,12 +26,14 @@ interface Match {
 /** Finds the route of an origin-form request and answers it. */
 export class Router {
   readonly #options: RouterOptions;
+  readonly #principals: Principals;
   readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
   /** First segments of all routes, which are no parameters: what no route begins with needs no look at each of them. */
   readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
+    this.#principals = new Principals(options);
     for (const route of options.routes) {
       const segments = route.path.split('/');
       const rows = this.#byLength.get(segments.length) ?? [];
@@ -58,12 +55,12 @@ export class Router {
     const { head, reply } = arrival;
     try {
       const match = this.#select(head);
-      this.#authorise(match.route, head);
+      const principal = this.#principals.judge(match.route.auth, head);
       if ('take' in match.route) {
         match.route.take(arrival);
         return;
       }
-      const answer = await match.route.handle(requestOf(arrival, match.params));
+      const answer = await match.route.handle(requestOf(arrival, match.params, principal));
       if (reply.gone) return;
       if (answer.parts === undefined) sendAnswer(arrival, answer);
       else await sendParts(arrival, answer, answer.parts);
@@ -110,19 +107,6 @@ export class Router {
     return found;
   }
 
-  #authorise(route: Route, head: ArrivalHead): void {
-    const { adminToken, metricsToken, orgId, events, callerIp } = this.#options;
-    if (route.auth === 'none') return;
-    const needed = route.auth === 'admin' ? adminToken : metricsToken;
-    if (needed === undefined) return;
-    const bearer = /^bearer (.+)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
-    const presented = route.auth === 'admin' ? (head.headers['gw-admin-token'] ?? bearer) : bearer;
-    if (presented !== undefined && sameSecret(presented, needed)) return;
-    const reason = presented === undefined ? 'missing_header' : 'invalid_key';
-    events.authFailure({ reason, orgId, surface: route.auth, callerIp: callerIp(head), request: requestLine(head) });
-    throw new GatewayError('unauthorized', route.auth === 'admin' ? 'This needs the admin token.' : 'This needs the metrics token.');
-  }
-
   #known(error: unknown): GatewayError {
     if (error instanceof GatewayError) return error;
     this.#options.log.error({ err: error }, 'a route failed unexpectedly');
@@ -132,11 +116,15 @@ export class Router {
 
 /** 405 with the methods that the path has (decision 8.1). */
 class MethodNotAllowed extends GatewayError {
-  readonly allow: string;
+  readonly #methods: string;
 
   constructor(methods: readonly string[]) {
     super('method_not_allowed', `This path takes ${methods.join(', ')}.`);
-    this.allow = methods.join(', ');
+    this.#methods = methods.join(', ');
+  }
+
+  override get headers(): readonly string[] {
+    return [...super.headers, 'Allow', this.#methods];
   }
 }
 
@@ -163,11 +151,12 @@ function matchSegments(pattern: readonly string[], given: readonly string[]): Re
   return params;
 }
 
-function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>): RouteRequest {
+function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>, principal: Principal): RouteRequest {
   const { head, body } = arrival;
   const query = head.rawTarget.indexOf('?');
   return {
     head,
+    principal,
     params,
     query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
     json: async () => parseSafeJson(await body.readAll(MAX_BODY_BYTES), { malformed: 'invalid_request' }).value,
@@ -220,9 +209,8 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
   }
 }
 
-/** The one form of an error on the gateway's own routes (decision 8.1). */
-export function sendError({ reply }: Arrival, error: GatewayError): void {
+/** The one form of an error where the gateway answers by itself and nothing else is said of it (decision 8.1). */
+export function sendError({ reply }: Pick<Arrival, 'reply'>, error: GatewayError): void {
   const headers = ['Content-Type', 'application/json', ...error.headers];
-  if (error instanceof MethodNotAllowed) headers.push('Allow', error.allow);
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

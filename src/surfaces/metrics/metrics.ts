@@ -3,6 +3,7 @@ import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
+import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 import { Buckets, registerHistogram } from './histogram.ts';
 import { METRICS, type MetricRow } from './table.ts';
@@ -213,10 +214,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   };
   const routes: readonly Route[] = [
     {
-      method: 'GET',
-      path: '/metrics',
-      auth: 'metrics',
-      summary: 'Prometheus text; needs `GW_METRICS_TOKEN` as a bearer token when that is set.',
+      method: READ_METRICS.method,
+      path: READ_METRICS.path,
+      auth: READ_METRICS.scope,
+      summary: READ_METRICS.summary,
       handle: async () => ({ status: 200, text: await registry.metrics(), contentType: registry.contentType }),
     },
   ];

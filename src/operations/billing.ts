@@ -1,56 +1,65 @@
-import { usdFromPico } from '../../base/lib/money.ts';
-import type { MonthlyUsage } from '../../services/usage-reports.ts';
-import { NO_USAGE, sumUsage, type Usage } from '../../services/usage-sums.ts';
-import { inParts, jsonParts } from '../http/json-parts.ts';
-import { QueryMembers } from '../http/query-members.ts';
-import type { Route } from '../http/route.ts';
+import { z } from 'zod';
+import { usdFromPico } from '../base/lib/money.ts';
+import type { MonthlyUsage } from '../services/usage-reports.ts';
+import { NO_USAGE, sumUsage, type Usage } from '../services/usage-sums.ts';
 import { csvLine } from './csv-line.ts';
-import type { ReportRouteOptions } from './dashboard.ts';
-import { reportPeriod } from './report-query.ts';
+import { inParts, jsonParts } from './json-parts.ts';
+import { type Operation, operation, READS } from './operation.ts';
+import { PERIOD_QUERY, reportPeriod } from './report-query.ts';
+import { count, month, usd } from './shapes.ts';
 
 const COLUMNS = ['period', 'org_id', 'workload_id', 'connector_id', 'request_count', 'tokens_in', 'tokens_out', 'cost_usd'];
+const query = { schema: () => PERIOD_QUERY };
+
+const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
 
 /** Usage by connector, by workload. */
 type Breakdown = ReadonlyMap<string, ReadonlyMap<string, Usage>>;
 
 /** Monthly billing over all orgs (specification, "Gateway admin API"; decision 8.13). */
-export function billingRoutes({ reports, clock }: ReportRouteOptions): readonly Route[] {
-  const asked = (parameters: URLSearchParams): string => {
-    const query = new QueryMembers(parameters, ['period']);
-    const period = reportPeriod(query, clock.now());
-    query.check();
-    return period;
-  };
-  return [
-    {
-      method: 'GET',
-      path: '/v1/admin/billing/summary',
-      auth: 'admin',
-      summary: 'Requests and cost of a month (`period=YYYY-MM`, default the current one), by workload and connector.',
-      handle: async ({ query }) => {
-        const period = asked(query);
-        const { total, breakdown } = await summed(reports.month(period));
-        const head = { period, total_requests: Number(total.requests), total_cost_usd: usdFromPico(total.costPico) };
-        return { status: 200, parts: jsonParts(head, 'breakdown', '{}', membersOf(breakdown)), contentType: 'application/json' };
-      },
+export const BILLING_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'billing.summary',
+    method: 'GET',
+    path: '/v1/admin/billing/summary',
+    scope: 'admin',
+    summary: 'Requests and cost of a month (`period=YYYY-MM`, default the current one), by workload and connector.',
+    annotations: READS,
+    input: { query },
+    output: {
+      status: 200,
+      schema: z.object({
+        period: month,
+        total_requests: count,
+        total_cost_usd: usd,
+        breakdown: z.record(z.string(), z.record(z.string(), USAGE)).meta({ description: 'By workload, by connector' }),
+      }),
     },
-    {
-      method: 'GET',
-      path: '/v1/admin/billing/export.csv',
-      auth: 'admin',
-      summary: 'The same month as CSV: one line for each org, workload and connector.',
-      handle: ({ query }) => {
-        const period = asked(query);
-        return {
-          status: 200,
-          parts: csvParts(period, reports.month(period)),
-          contentType: 'text/csv; charset=utf-8; header=present',
-          headers: ['Content-Disposition', `attachment; filename="billing-${period}.csv"`],
-        };
-      },
+    handle: async ({ query: asked }, { reports: { reports, clock } }) => {
+      const period = reportPeriod(asked, clock.now());
+      const { total, breakdown } = await summed(reports.month(period));
+      const head = { period, total_requests: Number(total.requests), total_cost_usd: usdFromPico(total.costPico) };
+      return { parts: jsonParts(head, 'breakdown', '{}', membersOf(breakdown)) };
     },
-  ];
-}
+  }),
+  operation({
+    id: 'billing.export',
+    method: 'GET',
+    path: '/v1/admin/billing/export.csv',
+    scope: 'admin',
+    summary: 'The same month as CSV: one line for each org, workload and connector.',
+    annotations: READS,
+    input: { query },
+    output: { status: 200, contentType: 'text/csv; charset=utf-8; header=present' },
+    handle: ({ query: asked }, { reports: { reports, clock } }) => {
+      const period = reportPeriod(asked, clock.now());
+      return {
+        parts: csvParts(period, reports.month(period)),
+        headers: ['Content-Disposition', `attachment; filename="billing-${period}.csv"`],
+      };
+    },
+  }),
+];
 
 /** Workloads that have the same id in several orgs are added up. */
 async function summed(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<{ readonly total: Usage; readonly breakdown: Breakdown }> {

@@ -1,4 +1,4 @@
-import type { Provider } from '../../base/catalogue/types.ts';
+import type { Provider } from '../base/catalogue/types.ts';
 
 export interface PacInput {
   /** Host and port at which the client reached us, which is where it can reach the proxy. */

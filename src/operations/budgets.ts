@@ -1,0 +1,161 @@
+import { z } from 'zod';
+import { readAmount } from '../base/lib/amounts.ts';
+import { timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { usdFromPico } from '../base/lib/money.ts';
+import { uuidv7 } from '../base/lib/uuidv7.ts';
+import { BUDGET_ACTIONS, type BudgetLimit } from '../base/model/budget-limit.ts';
+import { PERIODS } from '../decide/limits/windows.ts';
+import type { LimitStatus } from '../services/budgets.ts';
+import { BUDGET_SCOPES } from '../services/spend-book.ts';
+import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
+import { ADDS, type Operation, operation, READS, REMOVES } from './operation.ts';
+import type { OperationServices } from './services.ts';
+import { pathId, time, usd } from './shapes.ts';
+
+const WARNING_PCT = 80;
+const CRITICAL_PCT = 95;
+/** Prefixes of ids that name a custom connector. */
+const CUSTOM = /^(?:custom|catalog):[\x21-\x7e]{1,120}$/;
+const AMOUNT_RULE = 'must be a decimal text of dollars such as "250.00"';
+const ACTIONS_RULE = `must be a list of ${BUDGET_ACTIONS.join(' and ')}`;
+const PROJECT_ID_MISSING = 'must be text of at most 256 characters';
+
+type Services = Pick<OperationServices, 'budgets'>;
+
+/** A budget limit (specification, "Budget limit creation rules"). What `scope_id` may be depends on the scope. */
+function limitBody({ budgets }: Services) {
+  const percent = wholeNumber(1, 100);
+  return members({
+    scope: choice(BUDGET_SCOPES),
+    warning_threshold_pct: percent.optional().meta({ default: WARNING_PCT }),
+    critical_threshold_pct: percent.optional().meta({ default: CRITICAL_PCT }),
+    scope_id: z.unknown().optional().meta({ type: 'string', description: 'None for the scope `org`, needed for every other' }),
+    org_id: id.optional(),
+    limit_usd: z
+      .string(AMOUNT_RULE)
+      .refine((amount) => readAmount(amount) !== undefined, AMOUNT_RULE)
+      .meta({ examples: ['250.00'] }),
+    period: choice(PERIODS).optional().meta({ default: 'monthly' }),
+    actions: ruled<readonly string[]>(
+      (value) => Array.isArray(value) && value.every((one) => BUDGET_ACTIONS.some((action) => action === one)),
+      ACTIONS_RULE,
+    )
+      .optional()
+      .meta({ type: 'array', items: { enum: BUDGET_ACTIONS }, description: 'Left out: alert. An empty list is a draft that does nothing' }),
+  }).superRefine((limit, { addIssue }) => {
+    const { warning, critical } = thresholds(limit);
+    if (critical < warning)
+      addIssue({ code: 'custom', path: ['critical_threshold_pct'], message: 'must not be lower than warning_threshold_pct' });
+    const message = scopeIdMistake(limit, budgets.canonicalProvider);
+    if (message !== undefined) addIssue({ code: 'custom', path: ['scope_id'], message });
+  }, ALSO_WHEN_WRONG);
+}
+
+type LimitBody = z.output<ReturnType<typeof limitBody>>;
+
+/** What is wrong counts as left out. */
+function thresholds({ warning_threshold_pct: warning, critical_threshold_pct: critical }: Partial<LimitBody>) {
+  const percent = wholeNumber(1, 100).optional().catch(undefined);
+  const first = percent.parse(warning) ?? WARNING_PCT;
+  return { warning: first, critical: percent.parse(critical) ?? Math.max(CRITICAL_PCT, first) };
+}
+
+function scopeIdMistake(
+  { scope, scope_id: given }: Partial<LimitBody>,
+  canonicalProvider: (text: string) => string | undefined,
+): string | undefined {
+  if (!BUDGET_SCOPES.some((known) => known === scope)) return undefined;
+  if (scope === 'org') return given === undefined ? undefined : 'has no place in a limit of the whole org';
+  if (scope === 'project') return given === undefined ? PROJECT_ID_MISSING : text.safeParse(given).error?.issues[0]?.message;
+  const read = requiredId().safeParse(given);
+  if (!read.success) return read.error.issues[0]?.message;
+  if (scope !== 'provider' || CUSTOM.test(read.data) || canonicalProvider(read.data) !== undefined) return undefined;
+  return 'must be a provider id such as openai, or custom:<id>; a host name is none';
+}
+
+function limitOf(body: LimitBody, { defaultOrg, canonicalProvider }: Services['budgets']): Omit<BudgetLimit, 'limit_id' | 'created_at'> {
+  const { scope, scope_id: given, actions } = body;
+  const { warning, critical } = thresholds(body);
+  const named = typeof given === 'string' ? given : undefined;
+  return {
+    org_id: body.org_id ?? defaultOrg,
+    scope,
+    ...optional(
+      'scope_id',
+      named === undefined || scope !== 'provider' || CUSTOM.test(named) ? named : (canonicalProvider(named) ?? named),
+    ),
+    // As all amounts are told (decision 8.8), without the zeros that it may have come with.
+    limit_usd: usdFromPico(readAmount(body.limit_usd) ?? 0n),
+    period: body.period ?? 'monthly',
+    warning_threshold_pct: warning,
+    critical_threshold_pct: critical,
+    actions: BUDGET_ACTIONS.filter((action) => (actions ?? ['alert']).includes(action)),
+  };
+}
+
+const LIMIT = z.object({
+  limit_id: z.string(),
+  org_id: z.string(),
+  scope: z.enum(BUDGET_SCOPES),
+  scope_id: z.string().optional(),
+  limit_usd: usd,
+  period: z.enum(PERIODS),
+  warning_threshold_pct: z.int(),
+  critical_threshold_pct: z.int(),
+  actions: z.array(z.enum(BUDGET_ACTIONS)),
+  created_at: time,
+  period_start: z.string().meta({ description: 'First day of the current period', examples: ['2026-11-01'] }),
+  spent_usd: usd,
+  reserved_usd: usd,
+});
+
+function shown({ limit, periodStart, spentUsd, reservedUsd }: LimitStatus) {
+  return { ...limit, period_start: periodStart, spent_usd: spentUsd, reserved_usd: reservedUsd };
+}
+
+/** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */
+export const BUDGET_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'budgets.list',
+    method: 'GET',
+    path: '/v1/admin/budgets/limits',
+    scope: 'admin',
+    summary: 'Budget limits with the spend of their current period; `org_id` narrows them.',
+    annotations: READS,
+    input: { query: { schema: () => z.strictObject({ org_id: id.optional() }) } },
+    output: { status: 200, schema: z.object({ limits: z.array(LIMIT) }) },
+    handle: ({ query }, { budgets }) => ({ json: { limits: budgets.service.list(query.org_id).map(shown) } }),
+  }),
+  operation({
+    id: 'budgets.create',
+    method: 'POST',
+    path: '/v1/admin/budgets/limits',
+    scope: 'admin',
+    summary: 'Creates a budget limit for an org, project, workload or provider.',
+    annotations: ADDS,
+    input: { body: { schema: limitBody, what: 'The budget limit' } },
+    output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
+    handle: async ({ body }, { budgets }) => {
+      const now = budgets.clock.now();
+      const limit = { limit_id: uuidv7(now), ...limitOf(body, budgets), created_at: timestamp(now) };
+      await budgets.service.create(limit);
+      return { json: { limit_id: limit.limit_id, status: 'created' as const } };
+    },
+  }),
+  operation({
+    id: 'budgets.remove',
+    method: 'DELETE',
+    path: '/v1/admin/budgets/limits/{id}',
+    scope: 'admin',
+    summary: 'Removes a budget limit.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    input: { params: pathId('Limit id') },
+    output: { status: 200, schema: z.object({ limit_id: z.string(), status: z.literal('deleted') }) },
+    handle: async ({ params }, { budgets }) => {
+      if (!(await budgets.service.remove(params.id))) throw new GatewayError('not_found', `There is no budget limit ${params.id}.`);
+      return { json: { limit_id: params.id, status: 'deleted' as const } };
+    },
+  }),
+];

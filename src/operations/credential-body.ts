@@ -1,0 +1,91 @@
+import { z } from 'zod';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
+import type { CredentialChange } from '../services/credentials.ts';
+import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
+import { readBody } from './read-input.ts';
+import type { CredentialBodyContext } from './services.ts';
+
+const MAX_SECRET = 65_536;
+const MAX_HOSTS = 100;
+/** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
+const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
+const ENV_NAME = /^env:[A-Za-z_][A-Za-z0-9_]*$/;
+const SECRET_RULE = 'must be a key as it stands in a header, or env:NAME';
+const HOSTS_RULE = `must be a list of 1 to ${MAX_HOSTS} hosts`;
+
+/** Asked when a body comes, not when its schema is made. */
+interface Registry {
+  readonly credentials: CredentialBodyContext;
+}
+
+/** A Credential body, or one map of a credentials file. No message repeats a secret. */
+function credentialBody({ credentials }: Registry) {
+  return members({
+    type: choice(CREDENTIAL_TYPES).optional(),
+    distribution: choice(DISTRIBUTIONS).optional(),
+    mode: choice(CREDENTIAL_MODES),
+    connector_id: requiredId().refine(
+      (name) => !isId(name) || credentials.keyedConnector(name) !== undefined,
+      'must be a connector that takes a key, such as openai',
+    ),
+    target_hosts: ruled<readonly unknown[]>((value) => Array.isArray(value) && value.length > 0 && value.length <= MAX_HOSTS, HOSTS_RULE)
+      .optional()
+      .meta({
+        type: 'array',
+        items: { type: 'string' },
+        minItems: 1,
+        maxItems: MAX_HOSTS,
+        description: 'Hosts of the connector that the secret may go to',
+      }),
+    credential_id: requiredId(),
+    org_id: id.optional().meta({ description: 'Left out: for every org' }),
+    name: text.optional(),
+    billing_owner: text.optional(),
+    secret_ref: z
+      .string(SECRET_RULE)
+      .max(MAX_SECRET, SECRET_RULE)
+      .refine((value) => KEY.test(value) && (!value.startsWith('env:') || ENV_NAME.test(value)), SECRET_RULE)
+      .optional()
+      .meta({ description: 'The secret itself, or env:NAME' }),
+  }).superRefine(({ connector_id: named, target_hosts: hosts }, { addIssue }) => {
+    const connectorId = typeof named === 'string' ? (credentials.keyedConnector(named) ?? '') : '';
+    if (!Array.isArray(hosts) || hosts.length > MAX_HOSTS) return;
+    for (const [at, host] of hosts.entries()) {
+      if (typeof host === 'string' && credentials.coversHost(connectorId, host)) continue;
+      addIssue({ code: 'custom', path: ['target_hosts', at], message: 'is no host of the connector' });
+    }
+  }, ALSO_WHEN_WRONG);
+}
+
+/** A body of the API, whose hosts and connector are those of the registry. */
+export const CREDENTIAL_BODY = {
+  schema: (registry: Registry): ReturnType<typeof credentialBody> => credentialBody(registry),
+  what: 'The credential',
+};
+
+export type CredentialBody = z.output<ReturnType<typeof credentialBody>>;
+
+/** One map of a credentials file. @throws GatewayError `invalid_request`; no message repeats a secret */
+export function parseCredential(body: unknown, context: CredentialBodyContext): CredentialChange {
+  return credentialChange(readBody({ ...CREDENTIAL_BODY, schema: credentialBody({ credentials: context }) }, body), context);
+}
+
+/** What a body that was checked asks the service for. */
+export function credentialChange(
+  body: CredentialBody,
+  { keyedConnector }: Pick<CredentialBodyContext, 'keyedConnector'>,
+): CredentialChange {
+  const hosts = body.target_hosts?.filter((host) => typeof host === 'string');
+  return {
+    credential_id: body.credential_id,
+    ...optional('org_id', body.org_id),
+    connector_id: keyedConnector(body.connector_id) ?? body.connector_id,
+    mode: body.mode,
+    ...optional('type', body.type),
+    ...optional('distribution', body.distribution),
+    ...optional('name', body.name),
+    ...optional('billing_owner', body.billing_owner),
+    ...optional('target_hosts', hosts),
+    ...optional('secret_ref', body.secret_ref),
+  };
+}

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
+import { CREDENTIAL_BODY, credentialChange } from './credential-body.ts';
+import { isId, members, ruled } from './members.ts';
+import { type Operation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { pathId, time } from './shapes.ts';
+
+const MAX_NODES = 1_000;
+const NODES_RULE = `must be a list of at most ${MAX_NODES} node ids`;
+
+const ASSIGNMENT_BODY = members({
+  node_ids: ruled<readonly string[]>((value) => Array.isArray(value) && value.length <= MAX_NODES && value.every(isId), NODES_RULE).meta({
+    type: 'array',
+    items: { type: 'string', pattern: '^[\\x21-\\x7e]{1,128}$' },
+    maxItems: MAX_NODES,
+  }),
+});
+
+const SHOWN = z.object({
+  credential_id: z.string(),
+  org_id: z.string().optional(),
+  connector_id: z.string(),
+  mode: z.enum(CREDENTIAL_MODES),
+  type: z.enum(CREDENTIAL_TYPES),
+  distribution: z.enum(DISTRIBUTIONS),
+  name: z.string().optional(),
+  billing_owner: z.string().optional(),
+  target_hosts: z.array(z.string()).optional(),
+  node_ids: z.array(z.string()).optional(),
+  created_at: time,
+  updated_at: time,
+  secret_source: z.enum(['stored', 'environment', 'none']),
+});
+
+const params = pathId('Credential id');
+
+function unknown(name: string): GatewayError {
+  return new GatewayError('not_found', `There is no credential ${name}.`);
+}
+
+/** Stored credentials (specification, "Gateway admin API"; decisions 6.6, 8.11). No answer holds a secret. */
+export const CREDENTIAL_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'credentials.list',
+    method: 'GET',
+    path: '/v1/admin/credentials',
+    scope: 'admin',
+    summary: 'All stored credentials, without their secrets.',
+    annotations: READS,
+    output: { status: 200, schema: z.object({ credentials: z.array(SHOWN) }) },
+    handle: (_call, { credentials }) => ({ json: { credentials: credentials.service.list() } }),
+  }),
+  operation({
+    id: 'credentials.put',
+    method: 'PUT',
+    path: '/v1/admin/credentials',
+    scope: 'admin',
+    summary: 'Creates or updates one credential; an update without `secret_ref` keeps the secret and what it leaves out.',
+    annotations: REPLACES,
+    errors: ['INVALID_ARGUMENT'],
+    input: { body: CREDENTIAL_BODY },
+    output: { status: 200, schema: SHOWN },
+    handle: async ({ body }, { credentials }) => ({ json: await credentials.service.put(credentialChange(body, credentials)) }),
+  }),
+  operation({
+    id: 'credentials.remove',
+    method: 'DELETE',
+    path: '/v1/admin/credentials/{id}',
+    scope: 'admin',
+    summary: 'Removes a credential and its secret.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: z.object({ credential_id: z.string(), status: z.literal('deleted') }) },
+    handle: async ({ params: { id: name } }, { credentials }) => {
+      if (!(await credentials.service.remove(name))) throw unknown(name);
+      return { json: { credential_id: name, status: 'deleted' as const } };
+    },
+  }),
+  operation({
+    id: 'credentials.assign',
+    method: 'PUT',
+    path: '/v1/admin/credentials/{id}/nodes',
+    scope: 'admin',
+    summary: 'Assigns a `node_scoped` credential to nodes: `node_ids` replaces the list.',
+    annotations: REPLACES,
+    errors: ['INVALID_ARGUMENT', 'not_found'],
+    input: { params, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
+    output: { status: 200, schema: SHOWN },
+    handle: async ({ params: { id: name }, body }, { credentials }) => {
+      const assigned = await credentials.service.assign(name, body.node_ids);
+      if (!assigned) throw unknown(name);
+      return { json: assigned };
+    },
+  }),
+  operation({
+    id: 'credentials.reload',
+    method: 'POST',
+    path: '/v1/admin/credentials/reload',
+    scope: 'admin',
+    summary: 'Reads every `*.yaml` of `GW_CREDENTIALS_DIR` again and upserts what it holds; a mistake in one changes nothing.',
+    annotations: REPLACES,
+    errors: ['invalid_request'],
+    output: { status: 200, schema: z.object({ credentials: z.array(z.string()) }) },
+    handle: async (_call, { credentials }) => ({ json: { credentials: await credentials.reload() } }),
+  }),
+];

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { type Operation, operation, READS } from './operation.ts';
+
+const HEALTH = z.object({
+  status: z.enum(['starting', 'ok']),
+  node_id: z.string(),
+  connectors: z.array(z.object({ id: z.string(), version: z.string(), healthy: z.boolean() })),
+  cp_status: z.literal('unconfigured'),
+  bundle_id: z.string(),
+  bundle_version: z.string(),
+});
+
+/** Health (specification, "Health response"), and what this gateway can be asked. */
+export const HEALTH_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'health.read',
+    method: 'GET',
+    path: '/healthz',
+    scope: 'none',
+    ambient: true,
+    summary: 'Liveness, connectors and the active bundle; `starting` during the start-up grace.',
+    annotations: READS,
+    output: { status: 200, schema: HEALTH },
+    handle: (_call, { health }) => {
+      const { bundle_id, version } = health.bundle();
+      const starting = health.clock.monotonic() - health.startedAt < health.startupGraceMs;
+      const status: z.output<typeof HEALTH>['status'] = starting ? 'starting' : 'ok';
+      return {
+        json: {
+          status,
+          node_id: health.nodeId,
+          connectors: health.connectors(),
+          cp_status: 'unconfigured' as const,
+          bundle_id,
+          bundle_version: version,
+        },
+      };
+    },
+  }),
+  operation({
+    id: 'api.describe',
+    method: 'GET',
+    path: '/v1/openapi.json',
+    scope: 'none',
+    summary: 'What can be asked of this gateway, as an OpenAPI 3.1 document.',
+    annotations: READS,
+    output: { status: 200, schema: z.looseObject({ openapi: z.literal('3.1.0') }) },
+    handle: (_call, { description }) => ({ bytes: description() }),
+  }),
+];

@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
+import type { Scope } from '../base/model/principal.ts';
+import type { Inputs, Operation } from './operation.ts';
+import type { OperationServices } from './services.ts';
+
+/** A JSON value that is made here and only written out. */
+type Json = Readonly<Record<string, unknown>>;
+
+/** What an operation is known by when its input is read by somebody else. */
+export type DescribedOperation = Omit<Operation, 'bind'>;
+
+const ERROR = z.object({
+  error: z.object({
+    code: z.string(),
+    message: z.string(),
+    details: z
+      .array(
+        z.object({
+          path: z.string().meta({ description: 'The member or parameter, such as `labels.team` or `hosts[0]`' }),
+          message: z.string(),
+          file: z.string().optional(),
+          line: z.int().optional(),
+          column: z.int().optional(),
+          rule_id: z.string().optional(),
+          code: z.string().optional(),
+          hint: z.string().optional(),
+        }),
+      )
+      .optional(),
+  }),
+});
+
+/** How each scope is shown to be one's own; any of the schemes will do. */
+const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
+  none: [],
+  admin: [{ adminToken: [] }, { bearer: [] }],
+  // Without GW_METRICS_TOKEN nothing is needed.
+  metrics: [{ bearer: [] }, {}],
+};
+
+/** The document of these operations (OpenAPI 3.1.0): paths, inputs, answers, and every error that follows from a row. */
+export function openApi(operations: readonly DescribedOperation[], services: OperationServices, version: string): Json {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const operation of operations) {
+    const described = operationOf(operation, operation.inputs(services));
+    paths[operation.path] = { ...paths[operation.path], [operation.method.toLowerCase()]: described };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'AI Request Gateway',
+      version,
+      description: 'What can be asked of the gateway itself. Calls to providers go through it in their own form.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      schemas: { Error: jsonSchema(ERROR, 'output') },
+      securitySchemes: {
+        adminToken: { type: 'apiKey', in: 'header', name: 'GW-Admin-Token' },
+        bearer: { type: 'http', scheme: 'bearer' },
+      },
+    },
+  };
+}
+
+function operationOf({ id, summary, scope, annotations, output, errors = [], ...rest }: DescribedOperation, inputs: Inputs): Json {
+  const parameters = [...parametersOf('path', inputs.params), ...parametersOf('query', inputs.query)];
+  return {
+    operationId: id,
+    tags: [id.split('.')[0]],
+    summary,
+    security: SECURITY[scope],
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(inputs.body === undefined ? {} : { requestBody: { required: true, content: jsonContent(jsonSchema(inputs.body, 'input')) } }),
+    responses: { [output.status]: answerOf(output), ...errorsOf([...errors, ...ruledErrors(scope, inputs)]) },
+    'x-annotations': annotations,
+    ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),
+  };
+}
+
+function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): readonly Json[] {
+  if (schema === undefined) return [];
+  const { properties = {}, required: needed = [] } = jsonSchema(schema, 'input');
+  return Object.entries(properties).map(([name, member]) => {
+    const { description, ...rest } = typeof member === 'object' ? member : {};
+    const required = place === 'path' || needed.includes(name);
+    return { name, in: place, required, ...(description === undefined ? {} : { description }), schema: rest };
+  });
+}
+
+function answerOf({ status, schema, contentType = 'application/json' }: DescribedOperation['output']): Json {
+  if (status === 204) return { description: 'Done; there is nothing to say.' };
+  const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output') };
+  return { description: 'Done.', content: { [contentType]: content } };
+}
+
+function ruledErrors(scope: Scope, { query, body }: Inputs): readonly ErrorCode[] {
+  return [
+    ...(query === undefined && body === undefined ? [] : (['invalid_request'] as const)),
+    ...(body === undefined ? [] : (['body_too_large', 'body_too_deep'] as const)),
+    ...(scope === 'none' ? [] : (['unauthorized'] as const)),
+    'internal',
+  ];
+}
+
+/** By status, with the codes that the status can mean. */
+function errorsOf(codes: readonly ErrorCode[]): Json {
+  const statuses = [...new Set(codes.map((code) => ERROR_CODES[code].status))].sort((a, b) => a - b);
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const meant = [...new Set(codes)].filter((code) => ERROR_CODES[code].status === status);
+      const description = meant.map((code) => `\`${code}\`: ${ERROR_CODES[code].meaning}`).join(' ');
+      const example = { error: { code: meant[0], message: '…' } };
+      return [status, { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example } } }];
+    }),
+  );
+}
+
+function jsonContent(schema: Json): Json {
+  return { 'application/json': { schema } };
+}
+
+/** `output`: members may come to it, so others than those that are told are not excluded. */
+function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
+    io: of,
+    unrepresentable: 'any',
+    override: ({ jsonSchema: part, zodSchema }) => {
+      if (of === 'output' && zodSchema._zod.def.type === 'object' && part.additionalProperties === false) delete part.additionalProperties;
+    },
+  });
+  return made;
+}

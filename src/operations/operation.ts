@@ -1,0 +1,158 @@
+/*
+ * What one entry of the table is: something that a person or a machine can ask of the gateway. Surfaces are faces of the table: the routes, the OpenAPI
+ * document and the reference page are made from it.
+ */
+import type { z } from 'zod';
+import type { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ErrorCode } from '../base/model/error-codes.ts';
+import type { Principal, Scope } from '../base/model/principal.ts';
+import { type Issue, readBody, readQuery } from './read-input.ts';
+import type { OperationServices } from './services.ts';
+
+/** What a caller may assume before it asks. */
+export interface Annotations {
+  readonly readOnly: boolean;
+  /** Something that was there can be gone, or count no longer. */
+  readonly destructive: boolean;
+  /** To ask twice does what asking once does. */
+  readonly idempotent: boolean;
+}
+
+export const READS: Annotations = { readOnly: true, destructive: false, idempotent: true };
+export const ADDS: Annotations = { readOnly: false, destructive: false, idempotent: false };
+export const REPLACES: Annotations = { readOnly: false, destructive: true, idempotent: true };
+/** The second time there is nothing left (404). */
+export const REMOVES: Annotations = { readOnly: false, destructive: true, idempotent: false };
+
+/** Values of a schema as services give them: nothing that an operation answers is written to. */
+export type Shown<T> = T extends readonly (infer U)[]
+  ? readonly Shown<U>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Shown<T[K]> }
+    : T;
+
+/** Something made, before a face has put it into an answer. */
+export type Outcome<T> =
+  | { readonly json: Shown<T> }
+  | { readonly text: string }
+  | { readonly bytes: Uint8Array; readonly contentType?: string }
+  /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
+  | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[] }
+  | Readonly<Record<string, never>>;
+
+/** What is true of an entry whoever serves it. */
+export interface OperationFacts {
+  /** `workloads.put`; stable, unique. */
+  readonly id: string;
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  /** Segments; `{name}` takes one whole segment. */
+  readonly path: string;
+  /** One line for people. */
+  readonly summary: string;
+  readonly scope: Scope;
+  /** Also served by the ambient port (decision 3.2). */
+  readonly ambient?: boolean;
+  readonly annotations: Annotations;
+  /** Beside those that follow from scope and input. */
+  readonly errors?: readonly ErrorCode[];
+}
+
+export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
+  readonly status: 200 | 201 | 204;
+  /** Default: `application/json`. */
+  readonly contentType?: string;
+  /** Of the JSON; absent when it answers something else. */
+  readonly schema?: O;
+}
+
+/** Schemas are made for services, because some rules need what is registered; their shape is the same for all. */
+export interface QueryInput<Q extends z.ZodObject> {
+  /** A strict object refuses other parameters, a plain one leaves them unread. */
+  readonly schema: (services: OperationServices) => Q;
+  /** Default: `The query has N bad parameter(s).` */
+  readonly refusal?: string;
+}
+
+export interface BodyInput<B extends z.ZodObject> {
+  readonly schema: (services: OperationServices) => B;
+  /** The subject of a refusal, such as `The workload`. */
+  readonly what: string;
+  /** A refusal in other words. */
+  readonly refusal?: (issues: readonly Issue[]) => GatewayError;
+}
+
+export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> {
+  readonly principal: Principal;
+  readonly params: z.output<P>;
+  readonly query: z.output<Q>;
+  readonly body: z.output<B>;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
+}
+
+export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>
+  extends OperationFacts {
+  readonly input?: { readonly params?: P; readonly query?: QueryInput<Q>; readonly body?: BodyInput<B> };
+  readonly output: OperationAnswer<O>;
+  /** @throws GatewayError `not_found` when it is switched off; asked before the input is read */
+  readonly available?: (services: OperationServices) => void;
+  readonly handle: (call: Call<P, Q, B>, services: OperationServices) => Outcome<z.output<O>> | Promise<Outcome<z.output<O>>>;
+}
+
+/** What a face hands over. */
+export interface Asked {
+  readonly principal: Principal;
+  /** Values of the path's `{names}`, percent-decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  /** The body as JSON. */
+  readonly json: () => Promise<unknown>;
+}
+
+export interface Inputs {
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodObject;
+}
+
+/** An entry of the table. */
+export interface Operation extends OperationFacts {
+  readonly output: OperationAnswer;
+  readonly inputs: (services: OperationServices) => Inputs;
+  /** How it is asked of these services. What it gives throws GatewayError, for bad input `invalid_request` that names every mistake. */
+  readonly bind: (services: OperationServices) => (asked: Asked) => Promise<Outcome<unknown>>;
+}
+
+/** Makes an entry; the types of its schemas reach its handler. */
+export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
+  entry: OperationEntry<P, Q, B, O>,
+): Operation {
+  const { input = {}, available, handle, ...facts } = entry;
+  return {
+    ...facts,
+    inputs: (services) => ({
+      ...(input.params === undefined ? {} : { params: input.params }),
+      ...(input.query === undefined ? {} : { query: input.query.schema(services) }),
+      ...(input.body === undefined ? {} : { body: input.body.schema(services) }),
+    }),
+    bind: (services) => {
+      const query = input.query && { ...input.query, schema: input.query.schema(services) };
+      const body = input.body && { ...input.body, schema: input.body.schema(services) };
+      return async ({ principal, params, query: parameters, headers, json }) => {
+        available?.(services);
+        return handle(
+          {
+            principal,
+            // What has no schema is read by nobody.
+            params: (input.params?.parse(params) ?? {}) as z.output<P>,
+            query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
+            body: (body ? readBody(body, await json()) : {}) as z.output<B>,
+            headers,
+          },
+          services,
+        );
+      };
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import { timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { unusedFilesMessage } from '../decide/policy/lint.ts';
+import type { ActivePolicy } from '../services/policies.ts';
+import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import { members } from './members.ts';
+import { type Operation, operation, READS, REPLACES } from './operation.ts';
+import type { Issue } from './read-input.ts';
+import { time } from './shapes.ts';
+
+/** Longest bundle that is put, in characters: some thousand rules. Compiling what was read takes about a second for each million, in which no other request is served. */
+export const MAX_PUT_LENGTH = 524_288;
+
+const BUNDLE_BODY = members({
+  bundle_yaml: z.string('must be text').max(MAX_PUT_LENGTH, {
+    error: ({ input }) =>
+      `The bundle has ${typeof input === 'string' ? input.length : 0} characters and one that is put at most ${MAX_PUT_LENGTH}: reading more would hold up every other request. Write it into the policies folder, in several files under files:, and reload.`,
+  }),
+});
+
+/** A body without a bundle is told so, whatever else it has. */
+function bundleRefusal(issues: readonly Issue[]): GatewayError {
+  if (issues.some(({ code }) => code === 'invalid_type'))
+    return new GatewayError('invalid_request', 'The body needs bundle_yaml.', {
+      details: [{ path: 'bundle_yaml', message: 'must be text' }],
+    });
+  const details = issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys' ? issue.keys.map((path) => ({ path, message: issue.message })) : [],
+  );
+  if (details.length > 0) return new GatewayError('invalid_request', 'The body has members that do not belong there.', { details });
+  return new GatewayError('body_too_large', issues[0]?.message ?? '');
+}
+
+const POLICY = z.object({
+  bundle_id: z.string(),
+  version: z.string(),
+  source: z.enum(['file', 'api']),
+  loaded_at: time,
+  warnings: z.array(z.object({ path: z.string(), code: z.string(), message: z.string(), files: z.array(z.string()) })).optional(),
+  shadow: z
+    .object({ bundle_id: z.string().optional(), version: z.string().optional(), error: z.string().optional(), loaded_at: time.optional() })
+    .optional()
+    .meta({ description: 'The shadow bundle, if there is one' }),
+});
+
+function shown(active: ActivePolicy, shadow: ShadowPolicy | undefined) {
+  const { bundle_id, version, source, loaded_at, policy } = active;
+  return {
+    bundle_id,
+    version,
+    source,
+    loaded_at: timestamp(loaded_at),
+    ...(policy.unusedFiles.length === 0 ? {} : { warnings: [unusedFiles(policy.unusedFiles)] }),
+    ...(shadow === undefined ? {} : { shadow: shownShadow(shadow) }),
+  };
+}
+
+/** As `gw policy check` says it. */
+function unusedFiles(files: readonly string[]) {
+  return { path: 'files', code: 'files_do_not_count', message: unusedFilesMessage(files), files };
+}
+
+function shownShadow(shadow: ShadowPolicy) {
+  const { loaded_at, ...state } = shadow.state();
+  return { ...state, ...(loaded_at === undefined ? {} : { loaded_at: timestamp(loaded_at) }) };
+}
+
+/** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
+export const POLICY_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'policies.active',
+    method: 'GET',
+    path: '/v1/admin/policies',
+    scope: 'admin',
+    summary: 'The active bundle: id, version, source, time of loading; and the shadow bundle, if there is one.',
+    annotations: READS,
+    output: { status: 200, schema: POLICY },
+    handle: (_call, { policies, shadow }) => ({ json: shown(policies.current(), shadow) }),
+  }),
+  operation({
+    id: 'policies.put',
+    method: 'PUT',
+    path: '/v1/admin/policies',
+    scope: 'admin',
+    summary: 'Hot-loads a bundle from `bundle_yaml`, at most 524,288 characters; one that does not load changes nothing.',
+    annotations: REPLACES,
+    errors: ['invalid_policy'],
+    input: { body: { schema: () => BUNDLE_BODY, what: 'The body', refusal: bundleRefusal } },
+    output: { status: 200, schema: POLICY },
+    handle: async ({ body }, { policies, shadow }) => ({ json: shown(await policies.put(body.bundle_yaml), shadow) }),
+  }),
+  operation({
+    id: 'policies.reload',
+    method: 'POST',
+    path: '/v1/admin/policies/reload',
+    scope: 'admin',
+    summary:
+      'Reads bundle, rule files, add-ons and overlays from the policies folder again, and the shadow bundle; 400 in control-plane mode.',
+    annotations: REPLACES,
+    errors: ['invalid_policy', 'invalid_request'],
+    output: { status: 200, schema: POLICY },
+    handle: async (_call, { policies, shadow }) => {
+      const active = await policies.reload();
+      await shadow?.load('reload');
+      return { json: shown(active, shadow) };
+    },
+  }),
+];

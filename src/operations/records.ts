@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { type Operation, operation, READS } from './operation.ts';
+import { time } from './shapes.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const SHA256 = /^[0-9a-f]{64}$/;
+
+/** What each record has; the others depend on its door and its decision. */
+const RECORD = z.looseObject({
+  schema: z.string(),
+  record_id: z.string(),
+  record_hash: z.string().meta({ description: 'Hex SHA-256 of the record without this member, as canonical JSON' }),
+  org_id: z.string(),
+  decision: z.string(),
+  reason_codes: z.array(z.string()),
+  created_at: time,
+  completed_at: time,
+});
+
+/** Records and what can be proven about them (specification, "Gateway admin API"; decisions 3.6, 7.1). */
+export const RECORD_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'records.read',
+    method: 'GET',
+    path: '/v1/records/{id}',
+    scope: 'admin',
+    summary: 'One execution record, byte for byte as it was hashed.',
+    annotations: READS,
+    errors: ['not_found'],
+    input: { params: z.object({ id: z.string().meta({ description: 'Record id, a UUID' }) }) },
+    output: { status: 200, schema: RECORD },
+    handle: async ({ params }, { store }) => {
+      const id = params.id.toLowerCase();
+      const found = UUID.test(id) ? await store.recordById(id) : undefined;
+      if (!found) throw new GatewayError('not_found', `There is no record ${id}.`);
+      return { text: found.text };
+    },
+  }),
+  operation({
+    id: 'records.verify',
+    method: 'GET',
+    path: '/v1/verify/{record_hash}',
+    scope: 'admin',
+    summary: 'Whether a record hash is included in a signed root; `pending_inclusion` while no control plane is connected.',
+    annotations: READS,
+    errors: ['not_found'],
+    input: { params: z.object({ record_hash: z.string().meta({ description: 'Hex SHA-256' }) }) },
+    output: { status: 200, schema: z.object({ status: z.literal('pending_inclusion'), record_hash: z.string() }) },
+    handle: async ({ params }, { store }) => {
+      const hash = params.record_hash.toLowerCase();
+      const found = SHA256.test(hash) ? await store.recordByHash(hash) : undefined;
+      if (!found) throw new GatewayError('not_found', 'No record has this hash.');
+      return { json: { status: 'pending_inclusion' as const, record_hash: hash } };
+    },
+  }),
+];

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { timestamp } from '../base/lib/clock.ts';
+import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
+import { HOUR_MS } from '../services/usage-sums.ts';
+import { ALSO_WHEN_WRONG, id, requiredId } from './members.ts';
+import type { OperationServices } from './services.ts';
+
+const DAY_MS = 24 * HOUR_MS;
+/** Bounds the work of one answer: it reads one stretch of rows for each month. */
+const LONGEST_MS = 3_660 * DAY_MS;
+/** What lies behind has no RFC 3339 text. */
+const LAST_MS = Date.UTC(9999, 11, 31);
+const PERIOD = /^\d{4}-(?:0[1-9]|1[0-2])$/;
+
+/** Milliseconds since the epoch; `to` is exclusive. */
+export interface ReportRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A parameter that is wrong, and how. */
+type Mistake = readonly [name: 'from' | 'to', message: string];
+
+const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
+
+/**
+ * `org_id`, and the range of `from` and `to`: RFC 3339 times or UTC days, of which `to` names the last one. Without `to` it ends now, without `from` it begins
+ * 24 hours before its end.
+ */
+function rangeQuery({ reports }: Pick<OperationServices, 'reports'>) {
+  const moment = z
+    .string()
+    .optional()
+    .meta({ description: 'An RFC 3339 time, or a UTC day', examples: ['2026-11-22T05:00:00Z', '2026-11-22'] });
+  return z.strictObject({ org_id: id.optional(), from: moment, to: moment }).superRefine((query, { addIssue }) => {
+    for (const [name, message] of readRange(query, reports.clock.now()).mistakes) addIssue({ code: 'custom', path: [name], message });
+  }, ALSO_WHEN_WRONG);
+}
+
+export const RANGE_QUERY = {
+  schema: (services: Pick<OperationServices, 'reports'>): ReturnType<typeof rangeQuery> => rangeQuery(services),
+};
+export type RangeQuery = z.output<ReturnType<typeof rangeQuery>>;
+
+/** The range of a query that {@link RANGE_QUERY} has let through. */
+export function reportRange(query: RangeQuery, now: number): ReportRange {
+  return readRange(query, now).range;
+}
+
+function readRange(
+  query: Pick<RangeQuery, 'from' | 'to'>,
+  now: number,
+): { readonly range: ReportRange; readonly mistakes: readonly Mistake[] } {
+  const mistakes: Mistake[] = [];
+  const end = query.to === undefined ? undefined : timeOf(query.to, DAY_MS);
+  if (query.to !== undefined && (end === undefined || end > LAST_MS)) mistakes.push(['to', TIME_RULE]);
+  const start = query.from === undefined ? undefined : timeOf(query.from, 0);
+  if (query.from !== undefined && (start === undefined || start > LAST_MS)) mistakes.push(['from', TIME_RULE]);
+  const to = end ?? now;
+  const from = start ?? to - DAY_MS;
+  if (from >= to) mistakes.push(['from', 'must be before to, which is now when it is not given']);
+  else if (to - from > LONGEST_MS) mistakes.push(['from', 'must be at most ten years before to']);
+  return { range: { from, to }, mistakes };
+}
+
+/** @param dayLength what is added to a plain day: `to` includes it */
+function timeOf(text: string, dayLength: number): number | undefined {
+  const day = parseDate(text);
+  // In a query an unescaped plus sign stands for a space.
+  return day === undefined ? parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+')) : day + dayLength;
+}
+
+const period = z
+  .string()
+  .regex(PERIOD, 'must be a month such as 2026-11')
+  .optional()
+  .meta({ description: 'A month in UTC; default: the current one' });
+
+export const PERIOD_QUERY = z.strictObject({ period });
+export const ORG_PERIOD_QUERY = z.strictObject({ org_id: requiredId('must name the org'), period });
+
+/** The month that a query means. */
+export function reportPeriod(query: { readonly period?: string | undefined }, now: number): string {
+  return query.period ?? timestamp(now).slice(0, 7);
+}

@@ -1,0 +1,75 @@
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { BudgetService } from '../services/budgets.ts';
+import type { CredentialService } from '../services/credentials.ts';
+import type { Discovery } from '../services/discovery.ts';
+import type { PolicyService } from '../services/policies.ts';
+import type { RateLimitService } from '../services/rate-limits.ts';
+import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import type { UsageReports } from '../services/usage-reports.ts';
+import type { WorkloadService } from '../services/workloads.ts';
+import type { Store } from '../storage/contract/store.ts';
+
+/** What a credential is checked against. */
+export interface CredentialBodyContext {
+  /** Canonical connector id that can have a key, undefined for any other text. */
+  readonly keyedConnector: (text: string) => string | undefined;
+  /** True when a canonical host is one of the connector's. */
+  readonly coversHost: (connectorId: string, host: string) => boolean;
+}
+
+/** What operations stand on. Nothing of it is used before one is asked for. */
+export interface OperationServices {
+  readonly store: Pick<Store, 'recordById' | 'recordByHash'>;
+  readonly policies: PolicyService;
+  /** Undefined without `GW_POLICIES_SHADOW`. */
+  readonly shadow: ShadowPolicy | undefined;
+  readonly workloads: WorkloadService;
+  readonly rateLimits: RateLimitService;
+  readonly budgets: {
+    readonly service: BudgetService;
+    readonly clock: Clock;
+    readonly defaultOrg: string;
+    /** The canonical connector id of a provider's name; undefined when there is none (decision 1). */
+    readonly canonicalProvider: (text: string) => string | undefined;
+  };
+  readonly credentials: CredentialBodyContext & {
+    readonly service: CredentialService;
+    /** Reads the files of `GW_CREDENTIALS_DIR` and upserts each credential; returns their ids. */
+    readonly reload: () => Promise<readonly string[]>;
+  };
+  readonly connectors: {
+    readonly catalogues: CurrentCatalogue;
+    /** Connector id by `action.type`, as registered on the gateway. */
+    readonly actionTypes: ReadonlyMap<string, string>;
+    /** True when a usable credential is stored for the connector. */
+    readonly hasCredential: (connectorId: string) => boolean;
+    /** What went wrong with the last call through the connector; undefined when nothing did. */
+    readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
+  };
+  readonly reports: {
+    readonly reports: UsageReports;
+    readonly clock: Clock;
+    /** The org of a dashboard query that names none. */
+    readonly defaultOrg: string;
+  };
+  readonly health: {
+    readonly clock: Clock;
+    /** Monotonic milliseconds. */
+    readonly startedAt: number;
+    readonly nodeId: string;
+    /** How long after its start the gateway says `starting` (`GW_HEALTHZ_STARTUP_GRACE`), milliseconds. */
+    readonly startupGraceMs: number;
+    readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
+    readonly bundle: () => { readonly bundle_id: string; readonly version: string };
+  };
+  readonly trust: {
+    /** Undefined when interception is off. */
+    readonly ca: { readonly rootPem: string; readonly rootDer: Uint8Array; bundlePem(): string } | undefined;
+    readonly catalogues: CurrentCatalogue;
+  };
+  /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its operations are 404. */
+  readonly discovery: Discovery | undefined;
+  /** The OpenAPI document of all operations, made once. */
+  readonly description: () => Uint8Array;
+}

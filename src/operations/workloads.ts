@@ -1,0 +1,156 @@
+import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { CONNECTION_TYPES } from '../base/model/connection.ts';
+import type { Workload } from '../base/model/workload.ts';
+import { choice, id, isObject, members, optional, requiredId, text } from './members.ts';
+import { ADDS, type Operation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { pathId } from './shapes.ts';
+
+const MAX_LABELS = 32;
+
+/** Read by hand: an object of zod's would lose a label that is called `__proto__`. */
+const labels = z
+  .unknown()
+  .superRefine((value, { addIssue }) => {
+    if (value === undefined) return;
+    if (!isObject(value)) return addIssue({ code: 'custom', message: 'must be an object' });
+    const entries = Object.entries(value);
+    if (entries.length > MAX_LABELS) addIssue({ code: 'custom', message: `at most ${MAX_LABELS} labels` });
+    for (const [name, label] of entries) {
+      for (const { message } of text.safeParse(label).error?.issues.slice(0, 1) ?? []) addIssue({ code: 'custom', message, path: [name] });
+    }
+  })
+  .meta({ type: 'object', maxProperties: MAX_LABELS, additionalProperties: { type: 'string', maxLength: 256 } })
+  .transform((value) => Object.fromEntries(Object.entries(isObject(value) ? value : {}).map(([name, label]) => [name, String(label)])));
+
+const WORKLOAD_BODY = members({
+  workload_id: requiredId(),
+  org_id: id.optional(),
+  name: text.optional(),
+  allowed_connection_types: z.array(choice(CONNECTION_TYPES), 'must be a list').optional(),
+  default_attribution: members({
+    customer_id: text.optional(),
+    account_id: text.optional(),
+    project_id: text.optional(),
+    labels: labels.optional(),
+  }).optional(),
+});
+
+const WORKLOAD = z.object({
+  workload_id: z.string(),
+  org_id: z.string().optional().meta({ description: 'The one org it counts for; absent: every org' }),
+  name: z.string().optional(),
+  allowed_connection_types: z.array(z.enum(CONNECTION_TYPES)).optional().meta({ description: 'Absent: all; empty: none' }),
+  default_attribution: z
+    .object({
+      customer_id: z.string().optional(),
+      account_id: z.string().optional(),
+      project_id: z.string().optional(),
+      labels: z.record(z.string(), z.string()).optional(),
+    })
+    .optional(),
+});
+
+const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
+const params = pathId('Workload id');
+
+/** Workloads and their tokens (specification, "Gateway admin API"; decisions 4.5, 8.9). */
+export const WORKLOAD_OPERATIONS: readonly Operation[] = [
+  operation({
+    id: 'workloads.list',
+    method: 'GET',
+    path: '/v1/admin/workloads',
+    scope: 'admin',
+    summary: 'All registered workloads.',
+    annotations: READS,
+    output: { status: 200, schema: z.object({ workloads: z.array(WORKLOAD) }) },
+    handle: (_call, { workloads }) => ({ json: { workloads: workloads.list() } }),
+  }),
+  operation({
+    id: 'workloads.put',
+    method: 'PUT',
+    path: '/v1/admin/workloads',
+    scope: 'admin',
+    summary: 'Creates or replaces one workload.',
+    annotations: REPLACES,
+    input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
+    output: { status: 200, schema: WORKLOAD },
+    handle: async ({ body }, { workloads }) => {
+      const workload = workloadOf(body);
+      await workloads.put(workload);
+      return { json: workload };
+    },
+  }),
+  operation({
+    id: 'workloads.remove',
+    method: 'DELETE',
+    path: '/v1/admin/workloads/{id}',
+    scope: 'admin',
+    summary: 'Removes a workload and its token.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: REMOVED },
+    handle: async ({ params: { id: name } }, { workloads }) => {
+      if (!(await workloads.remove(name))) throw unknown(name);
+      return { json: { workload_id: name, status: 'deleted' as const } };
+    },
+  }),
+  operation({
+    id: 'workloads.issue_token',
+    method: 'POST',
+    path: '/v1/admin/workloads/{id}/token',
+    scope: 'admin',
+    summary: 'Issues a token for a workload, replacing an older one; the answer shows it this once.',
+    annotations: { ...ADDS, destructive: true },
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: z.object({ token: z.string() }) },
+    handle: async ({ params: { id: name } }, { workloads }) => {
+      const token = await workloads.issueToken(name);
+      if (token === undefined) throw unknown(name);
+      return { json: { token } };
+    },
+  }),
+  operation({
+    id: 'workloads.remove_token',
+    method: 'DELETE',
+    path: '/v1/admin/workloads/{id}/token',
+    scope: 'admin',
+    summary: 'Removes the token of a workload.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: REMOVED },
+    handle: async ({ params: { id: name } }, { workloads }) => {
+      if (!(await workloads.removeToken(name))) throw new GatewayError('not_found', `Workload ${name} has no token.`);
+      return { json: { workload_id: name, status: 'deleted' as const } };
+    },
+  }),
+];
+
+function workloadOf({
+  workload_id,
+  org_id,
+  name,
+  allowed_connection_types,
+  default_attribution: given,
+}: z.output<typeof WORKLOAD_BODY>): Workload {
+  const attribution = given && {
+    ...optional('customer_id', given.customer_id),
+    ...optional('account_id', given.account_id),
+    ...optional('project_id', given.project_id),
+    ...optional('labels', given.labels),
+  };
+  return {
+    workload_id,
+    ...optional('org_id', org_id),
+    ...optional('name', name),
+    ...optional('allowed_connection_types', allowed_connection_types),
+    ...optional('default_attribution', attribution),
+  };
+}
+
+function unknown(name: string): GatewayError {
+  return new GatewayError('not_found', `There is no workload ${name}.`);
+}

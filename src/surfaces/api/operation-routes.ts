@@ -1,0 +1,22 @@
+import type { Operation } from '../../operations/operation.ts';
+import type { OperationServices } from '../../operations/services.ts';
+import type { Route } from '../http/route.ts';
+
+/** The face of the operations table on the ports: a route for each entry. */
+export function operationRoutes(operations: readonly Operation[], services: OperationServices): readonly Route[] {
+  return operations.map(({ method, path, scope, summary, ambient = false, output, bind }) => {
+    const ask = bind(services);
+    const base = { status: output.status, contentType: output.contentType ?? 'application/json' };
+    return {
+      method,
+      path,
+      auth: scope,
+      summary,
+      ambient,
+      handle: async ({ principal, head: { headers }, params, query, json }) => ({
+        ...base,
+        ...(await ask({ principal, params, query, headers, json })),
+      }),
+    };
+  });
+}

@@ -1,0 +1,21 @@
+// The routes of one group of operations, for tests that bring the services of that group alone.
+import { BILLING_OPERATIONS } from '../../src/operations/billing.ts';
+import type { Operation } from '../../src/operations/operation.ts';
+import { POLICY_OPERATIONS } from '../../src/operations/policies.ts';
+import type { OperationServices } from '../../src/operations/services.ts';
+import { operationRoutes } from '../../src/surfaces/api/operation-routes.ts';
+import type { Route } from '../../src/surfaces/http/route.ts';
+
+export function billingRoutes(reports: OperationServices['reports']): readonly Route[] {
+  return routesOf(BILLING_OPERATIONS, { reports });
+}
+
+export function policyRoutes(policies: OperationServices['policies'], shadow: OperationServices['shadow']): readonly Route[] {
+  return routesOf(POLICY_OPERATIONS, { policies, shadow });
+}
+
+function routesOf(operations: readonly Operation[], services: Partial<OperationServices>): readonly Route[] {
+  return operationRoutes(operations, services as OperationServices).map((route) =>
+    'handle' in route ? { ...route, handle: (request) => route.handle({ ...request, head: request.head ?? { headers: {} } }) } : route,
+  );
+}
