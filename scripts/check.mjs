@@ -40,7 +40,7 @@ const PACKAGE_MUST_HOLD = [
 const PACKAGE_MUST_NOT_HOLD = [
   /(^|\/)node_modules\//,
   /^(test|scripts|bench|data|credentials)\//,
-  /^build\/(?!src\/)/,
+  /^build\/(?!src\/|catalogue\/)/,
   /\.(key|pem|p12|tsbuildinfo|log)$/,
   /(^|\/)\.env/,
 ];
