@@ -97,7 +97,10 @@ export async function closing(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>)
       store.recordById('x'),
       store.get('e', 'a'),
       store.records({ limit: 1 }),
+      store.entity('e', 'a'),
       store.list('e'),
+      store.entities('e'),
+      store.watch('e', () => undefined),
       store.counters('c', { limit: 1 }),
     ]) {
       t.ok((await rejection(read)) instanceof StoreError);

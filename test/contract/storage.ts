@@ -3,13 +3,17 @@
  * open, reopen and break its store.
  */
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
+import { expectations } from './storage-expect.ts';
 import { closing, failures, retention } from './storage-life.ts';
 import { entitiesAndCounters } from './storage-values.ts';
+import { watching } from './storage-watch.ts';
 import { add, EPOCH, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
 
 /** Runs the whole suite; `open` gives a new empty store and cleans up by itself. */
 export async function storageContract(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
   await commits(t, open);
+  await expectations(t, open);
+  await watching(t, open);
   await reads(t, open);
   await entitiesAndCounters(t, open);
   await failures(t, open);

@@ -31,6 +31,30 @@ export interface StoredRecord {
   readonly position: string;
 }
 
+/**
+ * An entity with the version that it has. A version is opaque text: nothing outside of a driver may compare it but for being the same, and nothing may make one.
+ * Other values MUST have other versions, and an entity that is not written MUST keep its own, also when the store is opened again. Whether writing an equal value
+ * again makes another version is up to the driver.
+ */
+export interface Entity {
+  /** A copy. */
+  readonly value: unknown;
+  readonly version: string;
+}
+
+/** What must be true of an entity for a commit to take place. */
+export interface Expectation {
+  readonly space: string;
+  readonly key: string;
+  /** The version that it has; undefined: there is no such entity. */
+  readonly version: string | undefined;
+}
+
+/** What a watcher of a space is told: that an entity was put, or deleted (then value and version are undefined), or that something it was not told of may have been. */
+export type EntityEvent =
+  | { readonly lost?: undefined; readonly key: string; readonly value: unknown; readonly version: string | undefined }
+  | { readonly lost: true };
+
 /** One counter key and its named totals. */
 export interface CounterRow {
   readonly key: string;
@@ -51,6 +75,13 @@ export class StoreError extends Error {
   }
 }
 
+/** Which entities of a space a list holds; `after` is exclusive. */
+export interface EntityPage {
+  readonly prefix?: string;
+  readonly after?: string;
+  readonly limit?: number;
+}
+
 /** Which records a page holds. */
 export interface RecordPage {
   readonly after?: string;
@@ -66,8 +97,12 @@ export interface Store {
    * it is not; a rejected commit MUST NOT become visible later. Commits become visible in the order in which they were handed over.
    * After resolving, every read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later MUST NOT change what
    * is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks the rules of its types MUST reject with a TypeError.
+   *
+   * With `expect` a commit MUST take place only if all of it is true, judged together with the commit as one step: of commits that expect the same and change it,
+   * from whichever writer, one takes place. The others MUST reject (`conflict`) and change nothing, and MUST NOT do so before reads see what they conflict with. What
+   * was handed over before and is not stored yet counts as if it were; where it turns out not to be, the commit MUST reject (`record_store_unavailable`).
    */
-  commit(record: RecordCommit | undefined, effects: readonly Effect[]): Promise<void>;
+  commit(record: RecordCommit | undefined, effects: readonly Effect[], expect?: readonly Expectation[]): Promise<void>;
 
   /** False while writes fail (disk full); callers then refuse new work (decision 7.10). A driver MUST probe by itself and recover. False when closed. */
   readonly writable: boolean;
@@ -83,11 +118,22 @@ export interface Store {
 
   /** A copy of the entity's value; undefined when there is none. */
   get(space: string, key: string): Promise<unknown>;
-  /** Entities of a space in key order (code units); `after` is exclusive. One consistent state, whatever is committed meanwhile. */
-  list(
-    space: string,
-    page?: { readonly prefix?: string; readonly after?: string; readonly limit?: number },
-  ): Promise<readonly { readonly key: string; readonly value: unknown }[]>;
+  /** The same with its version. */
+  entity(space: string, key: string): Promise<Entity | undefined>;
+  /** Entities of a space in key order (code units). One consistent state, whatever is committed meanwhile. */
+  list(space: string, page?: EntityPage): Promise<readonly { readonly key: string; readonly value: unknown }[]>;
+  /** The same with their versions. */
+  entities(space: string, page?: EntityPage): Promise<readonly (Entity & { readonly key: string })[]>;
+
+  /**
+   * From when it has resolved, `listener` is told of every entity of the space that is put or deleted, by whichever writer: once reads see it, and of one key in the
+   * order of its changes; `value` is a copy. It returns what ends that. A listener that throws or rejects MUST harm nobody: neither the commit nor other listeners.
+   *
+   * Who watches first, then lists, and then lets what he is told of (also while he was listing) take the place of what the list said, in the order in which it came,
+   * ends with what is stored. A driver that cannot say what it missed (a connection broke) MUST tell `{ lost: true }` when it can go on: what is known is stale then
+   * until the space is listed again in the same way. After `close` nobody is told anything.
+   */
+  watch(space: string, listener: (event: EntityEvent) => void): Promise<() => void>;
 
   /** Totals by name; empty when nothing was ever added. */
   counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>>;

@@ -4,6 +4,10 @@ import type { Logger } from '../../base/lib/log.ts';
 import {
   type CounterRow,
   type Effect,
+  type Entity,
+  type EntityEvent,
+  type EntityPage,
+  type Expectation,
   type RecordCommit,
   type RecordPage,
   type Store,
@@ -26,6 +30,8 @@ import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
 import type { RecordKey, Tail } from './tail.ts';
+import { versionOf } from './version.ts';
+import { Watchers } from './watchers.ts';
 
 const REMOVE_AGAIN_MS = 60_000;
 
@@ -55,6 +61,7 @@ export class EmbeddedStore implements Store {
   readonly #parts: StoreParts;
   readonly #indexer: Indexer;
   readonly #queue: CommitQueue;
+  readonly #watchers: Watchers;
   /** Ids of commits that are not visible yet. */
   readonly #pendingIds = new Set<string>();
   #lastRecordId: string;
@@ -69,13 +76,17 @@ export class EmbeddedStore implements Store {
     this.#parts = parts;
     this.#lastRecordId = parts.lastRecordId ?? '';
     this.#indexer = parts.indexer;
+    this.#watchers = new Watchers(parts.log);
     this.#queue = new CommitQueue({
       writer: parts.writer,
       clock: parts.clock,
       log: parts.log,
       onStored: (commit, offset, length) => this.#apply(commit, offset, length),
       onRejected: (commit) => this.#release(commit),
-      onGroup: () => this.#indexer.notice(),
+      onGroup: () => {
+        this.#indexer.notice();
+        this.#watchers.tell();
+      },
       full: () => this.#indexer.full,
     });
     this.#indexer.afterRounds(() => this.#queue.resume());
@@ -88,12 +99,19 @@ export class EmbeddedStore implements Store {
     return this.#closing === undefined && this.#queue.healthy && this.#indexer.healthy;
   }
 
-  commit(record: RecordCommit | undefined, effects: readonly Effect[]): Promise<void> {
+  commit(record: RecordCommit | undefined, effects: readonly Effect[], expect?: readonly Expectation[]): Promise<void> {
     if (!this.writable) return Promise.reject(unavailable());
     let commit: PreparedCommit | undefined;
     try {
       if (record && this.#exists(record.record_id)) throw new GatewayError('conflict', 'A record with this id exists');
       commit = prepareCommit(record, effects, this.#parts.clock.now(), this.#parts.counters);
+      const changed = expect && this.#notAsExpected(expect);
+      if (changed) {
+        this.#release(commit);
+        return changed.then(() =>
+          Promise.reject(new GatewayError('conflict', 'An entity is not, or not any more, what the commit expects')),
+        );
+      }
       if (record) this.#pendingIds.add(record.record_id);
       return this.#queue.push(commit);
     } catch (error) {
@@ -117,24 +135,28 @@ export class EmbeddedStore implements Store {
   }
 
   async get(space: string, key: string): Promise<unknown> {
-    this.#mustBeOpen();
-    const joined = joinKey(space, key);
-    const found = this.#parts.tail.entity(joined);
-    const text = found ? found.value : this.#row(ROW.entity + joined);
+    const text = this.#entityText(joinKey(space, key));
     return text === undefined ? undefined : JSON.parse(text);
   }
 
-  async list(
-    space: string,
-    page: { readonly prefix?: string; readonly after?: string; readonly limit?: number } = {},
-  ): Promise<readonly { readonly key: string; readonly value: unknown }[]> {
+  async entity(space: string, key: string): Promise<Entity | undefined> {
+    const text = this.#entityText(joinKey(space, key));
+    return text === undefined ? undefined : { value: JSON.parse(text), version: versionOf(text) };
+  }
+
+  async list(space: string, page?: EntityPage): Promise<readonly { readonly key: string; readonly value: unknown }[]> {
+    const rows = await this.#entityRows(space, page);
+    return rows.map(([key, text]) => ({ key, value: JSON.parse(text) as unknown }));
+  }
+
+  async entities(space: string, page?: EntityPage): Promise<readonly (Entity & { readonly key: string })[]> {
+    const rows = await this.#entityRows(space, page);
+    return rows.map(([key, text]) => ({ key, value: JSON.parse(text) as unknown, version: versionOf(text) }));
+  }
+
+  async watch(space: string, listener: (event: EntityEvent) => void): Promise<() => void> {
     this.#mustBeOpen();
-    const start = `${space}\0`;
-    const prefix = start + (page.prefix ?? '');
-    const after = page.after === undefined ? undefined : start + page.after;
-    const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
-    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
-    return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) as unknown }));
+    return this.#watchers.add(space, listener);
   }
 
   async counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>> {
@@ -188,6 +210,7 @@ export class EmbeddedStore implements Store {
     // What failed meanwhile does not come back to a closed store.
     this.#cancelRemoval?.();
     await this.#queue.stop();
+    this.#watchers.close();
     await this.#indexer.stop();
     try {
       await this.#indexer.flush({ sync: true });
@@ -260,6 +283,7 @@ export class EmbeddedStore implements Store {
       commit.effects,
       commit.cells,
     );
+    this.#watchers.note(commit.effects);
     if (commit.recordId > this.#lastRecordId) this.#lastRecordId = commit.recordId;
     this.#release(commit);
   }
@@ -274,6 +298,39 @@ export class EmbeddedStore implements Store {
     if (this.#pendingIds.has(recordId)) return true;
     if (recordId > this.#lastRecordId) return false;
     return this.#parts.tail.record('id', recordId) !== undefined || this.#parts.index.get(ROW.recordId + recordId) !== undefined;
+  }
+
+  /**
+   * Undefined when all is as it is expected to be. What was handed over before counts, stored or not: when it cannot be stored, neither is what came behind it.
+   * @returns what resolves when that which is otherwise is stored, so that whoever then reads sees it
+   */
+  #notAsExpected(expect: readonly Expectation[]): Promise<void> | undefined {
+    for (const { space, key, version } of expect) {
+      const joined = joinKey(space, key);
+      const pending = this.#queue.lastEffectOn(joined);
+      const stored = pending ? undefined : this.#entityText(joined);
+      const text = pending?.effect.op === 'put' ? pending.effect.value : stored;
+      if (version !== (text === undefined ? undefined : versionOf(text))) return pending?.stored ?? Promise.resolve();
+    }
+    return undefined;
+  }
+
+  /** The visible value of an entity, by its joined key. */
+  #entityText(joined: string): string | undefined {
+    this.#mustBeOpen();
+    const found = this.#parts.tail.entity(joined);
+    return found ? found.value : this.#row(ROW.entity + joined);
+  }
+
+  /** Visible entities of a space, by their keys in it. */
+  async #entityRows(space: string, page: EntityPage = {}): Promise<readonly (readonly [key: string, text: string])[]> {
+    this.#mustBeOpen();
+    const start = `${space}\0`;
+    const prefix = start + (page.prefix ?? '');
+    const after = page.after === undefined ? undefined : start + page.after;
+    const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
+    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
+    return rows.map(([key, text]) => [key.slice(start.length), text]);
   }
 
   async #record(by: RecordKey, letter: string, name: string, nameOf: (frame: Frame) => string): Promise<StoredRecord | undefined> {

@@ -5,10 +5,12 @@ import type { CounterCell, Counters } from './counters.ts';
 type Amounts = readonly (readonly [name: string, amount: bigint])[];
 
 /** An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied. */
-export type PreparedEffect =
+export type PreparedEffect = EntityEffect | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
+
+/** A change of an entity. */
+export type EntityEffect =
   | { readonly op: 'put'; readonly key: string; readonly value: string }
-  | { readonly op: 'delete'; readonly key: string }
-  | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
+  | { readonly op: 'delete'; readonly key: string };
 
 /** A commit that was checked and turned to text; nothing about it can fail any more but the write. */
 export interface PreparedCommit {
