@@ -106,13 +106,4 @@ export async function closing(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>)
       t.ok((await rejection(read)) instanceof StoreError);
     }
   });
-
-  await t.test('sync resolves with commits around it', async (t) => {
-    const { store } = await open(t);
-    const commit = store.commit(makeRecord(1), []);
-    await store.sync();
-    await commit;
-    await store.sync();
-    t.equal((await store.records({ limit: 5 })).length, 1);
-  });
 }

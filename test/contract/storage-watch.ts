@@ -16,7 +16,11 @@ async function watched(store: Store, space = 'e'): Promise<{ readonly told: Told
     told,
     end,
     async until(key) {
-      while (!told.some((event) => event.key === key)) await new Promise<void>((resolve) => void (wake = resolve));
+      const next = (): Promise<void> =>
+        new Promise((resolve) => {
+          wake = resolve;
+        });
+      while (!told.some((event) => event.key === key)) await next();
     },
   };
 }

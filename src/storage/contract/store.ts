@@ -2,9 +2,14 @@
  * The storage contract: what a driver MUST and MUST NOT do. Drivers are written natively, each in its own room; one conformance suite
  * (test/contract/storage.ts) runs against every one of them. All ports are asynchronous, so that a networked store can stand behind them.
  *
+ * A store may have several writers, in one process or in many: nothing may rely on its own commits being the only ones, and what must not happen twice is told by
+ * `expect`. What one driver alone can mean (files, their sizes, forcing them to the medium) is a method of that driver, and `app`, which chose it, calls it.
+ *
  * Words: a *commit* is one atomic unit (an optional record and a list of effects). *Stored* means that it survives the death of the process. A commit is
  * *visible* when reads see it.
  */
+
+import type { RecordMembers, RecordQuery } from './record-query.ts';
 
 /** A change that is committed together with a record, or alone. Spaces, keys and the names of counters are ASCII without NUL and not empty. */
 export type Effect =
@@ -23,11 +28,16 @@ export interface RecordCommit {
   readonly text: string;
   /** Milliseconds since the epoch; retention counts from here. */
   readonly committed_at: number;
+  /**
+   * The record that `text` is the text of, for whoever has it at hand: drivers that keep what queries ask for need not read the text. It MUST say what the text says, and
+   * stay as it is until the commit has settled.
+   */
+  readonly members?: RecordMembers;
 }
 
 export interface StoredRecord {
   readonly text: string;
-  /** Position in commit order: a record that was committed later has a larger position (as text). Opaque otherwise. */
+  /** Where it stands in commit order. Opaque: it goes back to this store as `after` of a query, and nothing outside of the driver compares it or reads it. */
   readonly position: string;
 }
 
@@ -82,19 +92,11 @@ export interface EntityPage {
   readonly limit?: number;
 }
 
-/** Which records a page holds. */
-export interface RecordPage {
-  readonly after?: string;
-  readonly limit: number;
-  readonly newestFirst?: boolean;
-  /** Milliseconds since the epoch. */
-  readonly since?: number;
-}
-
 export interface Store {
   /**
    * Commits atomically, effects in their order. The promise MUST resolve only when the commit is stored and MUST reject (`record_store_unavailable`) when
-   * it is not; a rejected commit MUST NOT become visible later. Commits become visible in the order in which they were handed over.
+   * it is not; a rejected commit MUST NOT become visible later. Commits of one writer (a
+   * `Store` that was opened) become visible in the order in which they were handed over to it; among those of several writers there is one order, which all see.
    * After resolving, every read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later MUST NOT change what
    * is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks the rules of its types MUST reject with a TypeError.
    *
@@ -110,11 +112,15 @@ export interface Store {
   recordById(recordId: string): Promise<StoredRecord | undefined>;
   recordByHash(recordHash: string): Promise<StoredRecord | undefined>;
   /**
-   * Records in commit order; `after` is exclusive, `limit` at least 1. `newestFirst` walks backwards from `after` or from the end. A position stays valid
-   * when its record is removed: forwards the page begins at the oldest record left, backwards it is empty. A position that the store never gave out MUST
-   * reject (`invalid_request`). With `since` records that were committed before it are left out; a driver MUST NOT read all of them to find the others. Forwards only.
+   * The records of which all filters of the query are true, in commit order or with `newestFirst` in the opposite one; a page with fewer than `limit` is the last. A
+   * driver MUST do the choosing and ordering itself: what a query costs follows from what it brings, not from reading records that it does not. Nor may it keep other
+   * work waiting for long.
+   *
+   * `after` takes the position of any record that this store has given out, from whichever query, and goes on behind it. It stays valid when its record is removed:
+   * forwards the page begins at the oldest record left, backwards it is empty. A position that the store never gave out MUST reject (`invalid_request`); a limit that is no
+   * integer of at least 1, or a time or cost that is none, MUST reject with a TypeError.
    */
-  records(page: RecordPage): Promise<readonly StoredRecord[]>;
+  records(query: RecordQuery): Promise<readonly StoredRecord[]>;
 
   /** A copy of the entity's value; undefined when there is none. */
   get(space: string, key: string): Promise<unknown>;
@@ -148,15 +154,13 @@ export interface Store {
   ): Promise<readonly CounterRow[]>;
 
   /**
-   * Removes records committed before `epochMs`, oldest first and as far as whole segments allow; returns how many. MUST NOT remove a younger record, MUST
-   * NOT touch entities or counters.
+   * Removes records committed before `epochMs`; returns how many. A driver may keep some of them longer, for a time that it states. It MUST NOT remove a younger record,
+   * MUST NOT touch entities or counters, and MUST NOT remove a record while an older one stays.
    */
   removeRecordsBefore(epochMs: number): Promise<number>;
 
-  /** Forces everything stored so far to the medium (fsync). */
-  sync(): Promise<void>;
   /**
-   * Waits for what is under way, syncs, releases files and locks. Idempotent. Afterwards a commit MUST reject (`record_store_unavailable`) and a read MUST
+   * Waits for what is under way and releases what is held. Idempotent. Afterwards a commit MUST reject (`record_store_unavailable`) and a read MUST
    * reject.
    */
   close(): Promise<void>;

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { RecordQuery } from '../contract/record-query.ts';
 import {
   type CounterRow,
   type Effect,
@@ -9,7 +10,6 @@ import {
   type EntityPage,
   type Expectation,
   type RecordCommit,
-  type RecordPage,
   type Store,
   type StoredRecord,
   StoreError,
@@ -24,8 +24,10 @@ import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
-import { corruptFrame, onSegment, recordPage } from './record-pages.ts';
+import { recordsOf } from './query-records.ts';
+import { corruptFrame, onSegment } from './record-pages.ts';
 import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
+import type { SegmentColumns } from './segment-columns.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
@@ -43,6 +45,7 @@ export interface StoreParts {
   readonly files: Files;
   readonly writer: JournalWriter;
   readonly index: LevelIndex;
+  readonly columns: SegmentColumns;
   readonly tail: Tail;
   readonly counters: Counters;
   readonly indexer: Indexer;
@@ -93,6 +96,7 @@ export class EmbeddedStore implements Store {
     this.#indexer.notice();
     this.#dropped = [...parts.unfinished];
     void this.#inTurn(() => this.#eraseDropped()).catch(ignore);
+    parts.columns.prepare();
   }
 
   get writable(): boolean {
@@ -129,9 +133,10 @@ export class EmbeddedStore implements Store {
     return this.#record('hash', ROW.recordHash, recordHash, frameRecordHash);
   }
 
-  async records(page: RecordPage): Promise<readonly StoredRecord[]> {
+  async records(query: RecordQuery): Promise<readonly StoredRecord[]> {
     this.#mustBeOpen();
-    return recordPage(this.#parts.segments, page);
+    const { segments, columns } = this.#parts;
+    return recordsOf({ segments, columns, recordById: (id) => this.recordById(id) }, query);
   }
 
   async get(space: string, key: string): Promise<unknown> {
@@ -184,11 +189,13 @@ export class EmbeddedStore implements Store {
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 
+  /** Whole segments at a time, so that a record may stay until the youngest one of its segment is old enough: a day longer, while the clock is right. */
   async removeRecordsBefore(epochMs: number): Promise<number> {
     this.#mustBeOpen();
     return this.#inTurn(() => this.#remove(epochMs));
   }
 
+  /** Forces everything stored so far to the medium (fsync). Rejects (`record_store_unavailable`) when that fails. */
   async sync(): Promise<void> {
     this.#mustBeOpen();
     try {
@@ -204,13 +211,14 @@ export class EmbeddedStore implements Store {
   }
 
   async #close(): Promise<void> {
-    const { writer, log, release } = this.#parts;
+    const { writer, columns, log, release } = this.#parts;
     this.#cancelRemoval?.();
     await this.#retention.catch(ignore);
     // What failed meanwhile does not come back to a closed store.
     this.#cancelRemoval?.();
     await this.#queue.stop();
     this.#watchers.close();
+    await columns.close();
     await this.#indexer.stop();
     try {
       await this.#indexer.flush({ sync: true });
@@ -234,6 +242,7 @@ export class EmbeddedStore implements Store {
     const gone = [...segments].filter((info) => info.segment <= through);
     const removed = gone.reduce((sum, info) => sum + info.records, 0);
     segments.dropThrough(through);
+    this.#parts.columns.dropThrough(through);
     this.#dropped.push(...gone);
     await this.#eraseDropped();
     log.info({ records: removed, segments: gone.length }, 'Records past their retention were removed');
@@ -242,10 +251,11 @@ export class EmbeddedStore implements Store {
 
   /** Removes what readers do not see any more. Rejects when something cannot be; that is tried again until it can. */
   async #eraseDropped(): Promise<void> {
-    const { segments, files, log, clock, onUnremoved } = this.#parts;
+    const { segments, columns, files, log, clock, onUnremoved } = this.#parts;
     this.#cancelRemoval?.();
     try {
       for (let next = this.#dropped[0]; next; next = this.#dropped[0]) {
+        await columns.remove(next.segment);
         await eraseSegment(segments, next, this.#indexer, files);
         this.#dropped.shift();
       }
@@ -272,7 +282,7 @@ export class EmbeddedStore implements Store {
   }
 
   #apply(commit: PreparedCommit, offset: number, length: number): void {
-    const { writer, tail } = this.#parts;
+    const { writer, tail, columns } = this.#parts;
     const { active } = writer;
     const hasRecord = commit.recordId !== '';
     countFrame(active, offset + length, hasRecord, commit.committedAt);
@@ -283,6 +293,7 @@ export class EmbeddedStore implements Store {
       commit.effects,
       commit.cells,
     );
+    if (hasRecord) columns.append(active.segment, offset, commit.members, commit.committedAt);
     this.#watchers.note(commit.effects);
     if (commit.recordId > this.#lastRecordId) this.#lastRecordId = commit.recordId;
     this.#release(commit);

@@ -1,5 +1,7 @@
+import type { RecordMembers } from '../contract/record-query.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
+import { membersOf } from './record-columns.ts';
 
 /** Names and amounts of one addition. */
 type Amounts = readonly (readonly [name: string, amount: bigint])[];
@@ -18,6 +20,8 @@ export interface PreparedCommit {
   readonly recordId: string;
   readonly recordHash: string;
   readonly text: string;
+  /** What queries ask of the record. */
+  readonly members: RecordMembers;
   readonly committedAt: number;
   readonly effects: readonly PreparedEffect[];
   readonly effectsText: string;
@@ -30,6 +34,7 @@ const RECORD_HASH = /^[0-9a-f]{64}$/;
 const KEY = /^[\x01-\x7f]+$/;
 const NO_CELLS: readonly CounterCell[] = [];
 const NO_EFFECTS: readonly PreparedEffect[] = [];
+const NO_MEMBERS: RecordMembers = {};
 const SEPARATOR = '\0';
 
 /** Checks a commit against the contract. Throws a TypeError that says what is wrong, or what reading a counter throws; then nothing is held. */
@@ -45,6 +50,7 @@ export function prepareCommit(
     recordId: record?.record_id ?? '',
     recordHash: record?.record_hash ?? '',
     text: record?.text ?? '',
+    members: record ? (record.members ?? membersOf(record.text)) : NO_MEMBERS,
     committedAt: record?.committed_at ?? now,
     effects: prepared,
     effectsText: prepared.length === 0 ? '' : encodeEffects(prepared),
