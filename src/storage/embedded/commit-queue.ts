@@ -19,13 +19,16 @@ export interface CommitQueueOptions {
   readonly full: () => boolean;
 }
 
+/** Stands where a promise puts its own as it is made. */
+function notYet(): void {}
+
 /** A commit that was handed over. */
 class Waiting {
   readonly commit: PreparedCommit;
   /** Of its frame. */
   readonly length: number;
-  resolve: () => void = () => undefined;
-  reject: (error: unknown) => void = () => undefined;
+  resolve: () => void = notYet;
+  reject: (error: unknown) => void = notYet;
   readonly stored = new Promise<void>((resolve, reject) => {
     this.resolve = resolve;
     this.reject = reject;
