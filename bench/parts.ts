@@ -119,6 +119,13 @@ async function appendRow(dir: string): Promise<string[]> {
       record_hash,
       text: `{"filler":"${'a'.repeat(1850)}","record_hash":"${record_hash}","record_id":"${record_id}"}`,
       committed_at: at,
+      members: {
+        org_id: 'default',
+        workload_id: `workload-${at % 50}`,
+        decision: 'allow',
+        model: 'gpt-4o',
+        metering: { cost_usd: '0.00123' },
+      },
     };
   });
   const cpu = process.cpuUsage();

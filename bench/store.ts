@@ -13,6 +13,22 @@ import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.t
 
 const RECORD_BYTES = 2_000;
 const filler = 'a'.repeat(RECORD_BYTES - 150);
+/** As many as the record of a call has. */
+const MEMBERS = {
+  org_id: 'default',
+  workload_id: 'workload-7',
+  decision: 'allow',
+  traffic_class: 'developer',
+  provider: 'openai',
+  model: 'gpt-4o',
+  action_type: 'ai.infer',
+  record_tier: 'action',
+  connection_type: 'explicit_proxy',
+  target_host: 'api.openai.com',
+  node_id: 'node-1',
+  project_id: 'project-3',
+  metering: { cost_usd: '0.00123' },
+};
 const log = {
   info: () => undefined,
   warn: () => undefined,
@@ -59,6 +75,7 @@ function makeRecords(count: number): RecordCommit[] {
       record_hash,
       text: `{"filler":"${filler}","record_hash":"${record_hash}","record_id":"${record_id}"}`,
       committed_at: Date.now(),
+      members: MEMBERS,
     };
   });
 }

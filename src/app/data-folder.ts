@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { inFolder } from '../base/lib/folder.ts';
 import { isMissing } from '../base/lib/thrown.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { EmbeddedStore } from '../storage/embedded/embedded-store.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
 
 /** The store's own folder in the data folder (`GW_DATA_DIR`). */
@@ -14,7 +14,7 @@ export function storeFolder(dataDir: string): string {
 const SETTING = 'GW_DATA_DIR';
 
 /** @throws StoreError; Error that names the setting when the folder cannot be used */
-export function openStore(dataDir: string, options: Omit<EmbeddedStoreOptions, 'dir'>, setting = SETTING): Promise<Store> {
+export function openStore(dataDir: string, options: Omit<EmbeddedStoreOptions, 'dir'>, setting = SETTING): Promise<EmbeddedStore> {
   return inFolder(setting, dataDir, () => openEmbeddedStore({ ...options, dir: storeFolder(dataDir) }));
 }
 

@@ -106,7 +106,7 @@ export class Intents {
       const unhashed = { ...kept, completed_at: timestamp(now) };
       const { text, hash } = canonicalRecord(unhashed);
       const record = { ...unhashed, record_hash: hash } as ExecutionRecord;
-      const commit = { record_id: key, record_hash: hash, text, committed_at: now };
+      const commit = { record_id: key, record_hash: hash, text, committed_at: now, members: record };
       await store.commit(commit, [...rollUp(record), this.settlement(key)]);
       calls += 1;
     }

@@ -97,19 +97,13 @@ export async function closing(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>)
       store.recordById('x'),
       store.get('e', 'a'),
       store.records({ limit: 1 }),
+      store.entity('e', 'a'),
       store.list('e'),
+      store.entities('e'),
+      store.watch('e', () => undefined),
       store.counters('c', { limit: 1 }),
     ]) {
       t.ok((await rejection(read)) instanceof StoreError);
     }
-  });
-
-  await t.test('sync resolves with commits around it', async (t) => {
-    const { store } = await open(t);
-    const commit = store.commit(makeRecord(1), []);
-    await store.sync();
-    await commit;
-    await store.sync();
-    t.equal((await store.records({ limit: 5 })).length, 1);
   });
 }

@@ -3,14 +3,20 @@
  * open, reopen and break its store.
  */
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
+import { expectations } from './storage-expect.ts';
 import { closing, failures, retention } from './storage-life.ts';
+import { queries } from './storage-query.ts';
 import { entitiesAndCounters } from './storage-values.ts';
+import { watching } from './storage-watch.ts';
 import { add, EPOCH, makeRecord, put, rejection, type StoreUnderTest, states, type Tap, texts } from './store-under-test.ts';
 
 /** Runs the whole suite; `open` gives a new empty store and cleans up by itself. */
 export async function storageContract(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
   await commits(t, open);
+  await expectations(t, open);
+  await watching(t, open);
   await reads(t, open);
+  await queries(t, open);
   await entitiesAndCounters(t, open);
   await failures(t, open);
   await retention(t, open);
@@ -178,11 +184,7 @@ async function reads(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise
             after = page.at(-1)?.position;
           }
           t.strictSame(walked, newestFirst ? [...all].reverse() : all, `limit ${limit}, newest first ${newestFirst}`);
-          t.strictSame(
-            positions,
-            newestFirst ? [...positions].sort().reverse() : [...positions].sort(),
-            'later records have larger positions',
-          );
+          t.equal(new Set(positions).size, all.length, 'each has a position of its own');
         }
       }
     }
@@ -195,7 +197,6 @@ async function reads(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise
       await under.store.commit(record, []);
       if (n % 4 === 0) await under.store.commit(undefined, [add('between', { n: 1n })]);
     }
-    t.type(await rejection(under.store.records({ since: 1, limit: 1, newestFirst: true })), TypeError);
     for await (const store of states(under, 'reopen')) {
       for (const since of [0, EPOCH + 1, EPOCH + 2, EPOCH + 31, EPOCH + 60, EPOCH + 61]) {
         const want = all.filter(({ committed_at: at }) => at >= since).map(({ text }) => text);

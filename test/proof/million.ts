@@ -1,6 +1,7 @@
 /*
  * A store with a million records: what people ask for is answered from totals, at once and exactly, and a page of records is read without looking at the others.
  */
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { countAgain } from '../../src/app/count-again.ts';
 import { systemClock, timestamp } from '../../src/base/lib/clock.ts';
@@ -9,6 +10,7 @@ import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
+import type { RecordFilters, RecordMembers } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type Checks, type CleanUp, prove } from './checks.ts';
@@ -23,10 +25,15 @@ const AT_ONCE = 256;
 const PAGE = 50;
 const SUMMARY_LIMIT_MS = 50;
 const PAGE_LIMIT_MS = 20;
+const QUERY_LIMIT_MS = 50;
+/** 64 MB for a million records. */
+const COLUMN_LIMIT_BYTES = 64;
 /** The median of so many answers is held to the limit: a busy machine only ever adds, and not to all. */
 const TIMES = 21;
 const ORGS = ['default', 'research', 'sales'];
 const WORKLOADS = 60;
+/** Nearly all customers of a segment have one record in it. */
+const CUSTOMERS = 20_000;
 const MODELS = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4', 'gemini-2.5-flash', 'mistral-large-latest'];
 const CONNECTORS = ['openai', 'openai', 'anthropic', 'gemini', 'mistral'];
 
@@ -68,6 +75,14 @@ function recordAt(
     traffic_class: 'developer',
     record_tier: 'action',
     connector_id: CONNECTORS[model],
+    provider: CONNECTORS[model],
+    model: MODELS[model],
+    credential_id: `credential-${model}`,
+    api_key_id: `key-${n % 40}`,
+    customer_id: `customer-${(n * 31) % CUSTOMERS}`,
+    account_id: `account-${n % 200}`,
+    ...(n % 4 === 0 ? { labels: { team: `team-${n % 9}`, env: n % 8 === 0 ? 'prod' : 'test' } } : {}),
+    ...(n % 10 === 0 ? { stream_outcome: n % 30 === 0 ? 'aborted' : 'complete' } : {}),
     project_id: `project-${n % 12}`,
     latency_ms: 900,
     stream: false,
@@ -101,7 +116,8 @@ async function fill(store: Store, count: number, endMs: number): Promise<Tally> 
       const { record, pico, at } = recordAt(n, count, endMs);
       const { text, hash } = canonicalRecord(record);
       const effects = rollUp(record as unknown as ExecutionRecord);
-      group.push(store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: at }, effects));
+      const members = record as RecordMembers;
+      group.push(store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: at, members }, effects));
       if (n % ORGS.length !== 0) continue;
       tally.requests += 1;
       tally.tokens += (record.metering?.tokens_in ?? 0) + (record.metering?.tokens_out ?? 0);
@@ -141,6 +157,105 @@ async function pages(checks: Checks, store: Store, count: number): Promise<void>
   await within(checks, `the oldest ${PAGE}`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE }));
   await within(checks, `${PAGE} behind the middle`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE, ...middle }));
   await within(checks, `${PAGE} before the middle`, PAGE_LIMIT_MS, () => store.records({ limit: PAGE, newestFirst: true, ...middle }));
+}
+
+/** What is asked, beginning with each filter by itself; what no record has makes a query look at all of them. */
+function filtersOf(endMs: number): readonly (readonly [name: string, filters: RecordFilters])[] {
+  const since = endMs - 30 * DAY_MS;
+  return [
+    ['org_id', { org_id: 'sales' }],
+    ['workload_id', { workload_id: 'workload-7' }],
+    ['decision', { decision: 'error' }],
+    ['traffic_class', { traffic_class: 'ambient' }],
+    ['provider', { provider: 'gemini' }],
+    ['model', { model: 'sonnet' }],
+    ['action_type', { action_type: 'ai.embed' }],
+    ['record_tier', { record_tier: 'usage' }],
+    ['connection_type', { connection_type: 'api' }],
+    ['target_host', { target_host: 'api.example.com' }],
+    ['stream_outcome', { stream_outcome: 'aborted' }],
+    ['node_id', { node_id: 'other' }],
+    ['credential_id', { credential_id: 'credential-4' }],
+    ['api_key_id', { api_key_id: 'key-3' }],
+    ['project_id', { project_id: 'project-11' }],
+    ['account_id', { account_id: 'account-77' }],
+    ['customer_id', { customer_id: 'customer-12345' }],
+    ['label', { label: { key: 'env', value: 'prod' } }],
+    ['label that none has', { label: { key: 'env', value: 'none' } }],
+    ['min_cost_usd', { min_cost_usd: '0.999' }],
+    ['min_cost_usd that none has', { min_cost_usd: '1000' }],
+    ['since', { since }],
+    ['until', { until: since }],
+    ['three that have few together', { org_id: 'sales', decision: 'error', min_cost_usd: '0.9' }],
+    ['three that none has together', { decision: 'deny', workload_id: 'workload-7', min_cost_usd: '0.1' }],
+    ['three over a month', { since, model: 'mini', label: { key: 'team', value: 'team-4' } }],
+  ];
+}
+
+/** Each query, newest and oldest first in turn. */
+async function queries(checks: Checks, store: Store, count: number, endMs: number): Promise<void> {
+  const all = filtersOf(endMs);
+  const from = performance.now();
+  await store.records({ record_tier: 'usage', limit: 1 });
+  checks.note(`the first query of all reads the columns of ${count} records in ${(performance.now() - from).toFixed(0)} ms`);
+  const cpu = process.cpuUsage();
+  for (const [, filters] of all) {
+    for (let times = 0; times < TIMES; times += 1) await store.records({ ...filters, newestFirst: times % 2 === 0, limit: PAGE });
+  }
+  const { user, system } = process.cpuUsage(cpu);
+  checks.note(`${((user + system) / 1_000 / TIMES / all.length).toFixed(2)} ms of CPU a query`);
+  const took: number[] = [];
+  for (const [name, filters] of all) {
+    const own: number[] = [];
+    for (let times = 0; times < TIMES; times += 1) {
+      for (const newestFirst of [true, false]) {
+        const start = performance.now() - threadsWaitedForCoreMs(process.pid);
+        await store.records({ ...filters, newestFirst, limit: PAGE });
+        own.push(performance.now() - threadsWaitedForCoreMs(process.pid) - start);
+      }
+    }
+    took.push(...own);
+    const [half, worst] = [at(own, 0.5), at(own, 0.99)];
+    checks.check(
+      `a query by ${name}: ${half.toFixed(1)} ms, p99 ${worst.toFixed(1)}, at most ${QUERY_LIMIT_MS}`,
+      half <= QUERY_LIMIT_MS ? [] : [`it takes ${half.toFixed(1)} ms`],
+    );
+  }
+  const p99 = at(took, 0.99);
+  checks.check(`all queries: p99 ${p99.toFixed(1)} ms, at most ${QUERY_LIMIT_MS}`, p99 <= QUERY_LIMIT_MS ? [] : [`${p99.toFixed(1)} ms`]);
+}
+
+function at(took: readonly number[], part: number): number {
+  const sorted = [...took].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+}
+
+function residentMb(): number {
+  return process.memoryUsage.rss() / 2 ** 20;
+}
+
+/** Opens the store again, as a start does, and asks it. */
+async function asked(checks: Checks, options: Parameters<typeof openEmbeddedStore>[0], count: number, endMs: number): Promise<void> {
+  const before = residentMb();
+  const from = performance.now();
+  const store = await openEmbeddedStore(options);
+  checks.note(`the store opens in ${(performance.now() - from).toFixed(0)} ms`);
+  try {
+    const opened = residentMb();
+    await queries(checks, store, count, endMs);
+    const { arrayBuffers } = process.memoryUsage();
+    checks.note(
+      `resident: ${before.toFixed(0)} MB before the start, ${opened.toFixed(0)} behind it, ${residentMb().toFixed(0)} behind the queries; memory outside of the heap ${(arrayBuffers / 2 ** 20).toFixed(0)} MB`,
+    );
+    const folder = join(options.dir, 'columns');
+    const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+    checks.check(
+      `columns: ${(bytes / count).toFixed(1)} bytes for a record, at most ${COLUMN_LIMIT_BYTES}`,
+      bytes <= count * COLUMN_LIMIT_BYTES ? [] : [`${bytes} bytes`],
+    );
+  } finally {
+    await store.close();
+  }
 }
 
 async function answers(checks: Checks, gateway: ProofGateway, tally: Tally, endMs: number): Promise<void> {
@@ -190,6 +305,7 @@ async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
   checks.note(`${count} records in ${seconds} s, ${((user + system) / count).toFixed(1)} µs of CPU each, making them included`);
   await pages(checks, store, count);
   await store.close();
+  await asked(checks, options, count, endMs);
   const env = proofEnvironment(folders, { caPem: '', env: () => ({}) });
   const gateway = await ProofGateway.start(cleanUp, env, folders.work);
   checks.note(`the gateway starts on them in ${(gateway.startMs / 1_000).toFixed(1)} s`);

@@ -8,7 +8,8 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { UsageReports } from '../../src/services/usage-reports.ts';
 import { sumUsage } from '../../src/services/usage-sums.ts';
-import type { RecordPage, Store } from '../../src/storage/contract/store.ts';
+import type { RecordQuery as RecordPage } from '../../src/storage/contract/record-query.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { tempDir } from '../support/temp-dir.ts';
 

@@ -98,7 +98,7 @@ function drawUp(call: WalkingCall, pipeline: Pipeline): Drawn {
   const { text, hash } = canonicalRecord(draft);
   draft.record_hash = hash;
   const record = draft as ExecutionRecord;
-  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt };
+  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt, members: record };
   const closing = { completedAt, refusal, delivered: deliveredOf(parts), replaced: parts.mutation };
   const effects: Effect[] = [];
   for (let at = settlements.length - 1; at >= 0; at -= 1) effects.push(...(settlements[at]?.effects?.(record, closing) ?? []));

@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { FrameBuffer } from './frame.ts';
 import type { JournalWriter } from './journal-writer.ts';
-import type { PreparedCommit } from './prepared-commit.ts';
+import type { EntityEffect, PreparedCommit } from './prepared-commit.ts';
 
 export interface CommitQueueOptions {
   readonly writer: JournalWriter;
@@ -19,11 +19,25 @@ export interface CommitQueueOptions {
   readonly full: () => boolean;
 }
 
-interface Waiting {
+/** Stands where a promise puts its own as it is made. */
+function notYet(): void {}
+
+/** A commit that was handed over. */
+class Waiting {
   readonly commit: PreparedCommit;
+  /** Of its frame. */
   readonly length: number;
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
+  resolve: () => void = notYet;
+  reject: (error: unknown) => void = notYet;
+  readonly stored = new Promise<void>((resolve, reject) => {
+    this.resolve = resolve;
+    this.reject = reject;
+  });
+
+  constructor(commit: PreparedCommit, length: number) {
+    this.commit = commit;
+    this.length = length;
+  }
 }
 
 const PROBE_EVERY_MS = 500;
@@ -35,6 +49,8 @@ const PROBE_EVERY_MS = 500;
 export class CommitQueue {
   readonly #options: CommitQueueOptions;
   #waiting: Waiting[] = [];
+  /** The group that is being written. */
+  #group: readonly Waiting[] = [];
   /** Frames of what waits, in the same order; the other buffer is the one being written. */
   #frames = new FrameBuffer();
   #spare = new FrameBuffer();
@@ -60,11 +76,23 @@ export class CommitQueue {
 
   /** Resolves when the commit is stored and visible. Throws a RangeError when it is too large for a frame. */
   push(commit: PreparedCommit): Promise<void> {
-    const length = this.#frames.append(commit);
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ commit, length, resolve, reject });
-      if (!this.#scheduled && !this.#writing) this.#schedule();
-    });
+    const waiting = new Waiting(commit, this.#frames.append(commit));
+    this.#waiting.push(waiting);
+    if (!this.#scheduled && !this.#writing) this.#schedule();
+    return waiting.stored;
+  }
+
+  /**
+   * The last thing that commits which are not visible yet do to an entity, and what settles when it is known whether it is done; undefined when they leave it alone.
+   */
+  lastEffectOn(key: string): { readonly effect: EntityEffect; readonly stored: Promise<void> } | undefined {
+    for (const waiting of [this.#waiting, this.#group]) {
+      for (let at = waiting.length - 1; at >= 0; at -= 1) {
+        const effect = waiting[at]?.commit.effects.findLast((one) => one.op !== 'add' && one.key === key);
+        if (effect && effect.op !== 'add') return { effect, stored: waiting[at]?.stored ?? Promise.resolve() };
+      }
+    }
+    return undefined;
   }
 
   /** What waited for room goes on. */
@@ -97,6 +125,7 @@ export class CommitQueue {
     const group = this.#waiting;
     const frames = this.#frames;
     this.#waiting = [];
+    this.#group = group;
     this.#frames = this.#spare;
     this.#spare = frames;
     let stored: Promise<void> | undefined;
@@ -126,6 +155,7 @@ export class CommitQueue {
 
   /** After a group, whatever became of it. */
   #over(): void {
+    this.#group = [];
     this.#spare.clear();
     if (this.#waiting.length > 0) this.resume();
     else for (const wake of this.#idle.splice(0)) wake();

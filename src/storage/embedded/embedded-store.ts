@@ -1,11 +1,15 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { RecordQuery } from '../contract/record-query.ts';
 import {
   type CounterRow,
   type Effect,
+  type Entity,
+  type EntityEvent,
+  type EntityPage,
+  type Expectation,
   type RecordCommit,
-  type RecordPage,
   type Store,
   type StoredRecord,
   StoreError,
@@ -20,12 +24,16 @@ import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
-import { corruptFrame, onSegment, recordPage } from './record-pages.ts';
+import { recordsOf } from './query-records.ts';
+import { corruptFrame, onSegment } from './record-pages.ts';
 import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
+import type { SegmentColumns } from './segment-columns.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
 import type { RecordKey, Tail } from './tail.ts';
+import { versionOf } from './version.ts';
+import { Watchers } from './watchers.ts';
 
 const REMOVE_AGAIN_MS = 60_000;
 
@@ -37,6 +45,7 @@ export interface StoreParts {
   readonly files: Files;
   readonly writer: JournalWriter;
   readonly index: LevelIndex;
+  readonly columns: SegmentColumns;
   readonly tail: Tail;
   readonly counters: Counters;
   readonly indexer: Indexer;
@@ -55,6 +64,7 @@ export class EmbeddedStore implements Store {
   readonly #parts: StoreParts;
   readonly #indexer: Indexer;
   readonly #queue: CommitQueue;
+  readonly #watchers: Watchers;
   /** Ids of commits that are not visible yet. */
   readonly #pendingIds = new Set<string>();
   #lastRecordId: string;
@@ -69,31 +79,43 @@ export class EmbeddedStore implements Store {
     this.#parts = parts;
     this.#lastRecordId = parts.lastRecordId ?? '';
     this.#indexer = parts.indexer;
+    this.#watchers = new Watchers(parts.log);
     this.#queue = new CommitQueue({
       writer: parts.writer,
       clock: parts.clock,
       log: parts.log,
       onStored: (commit, offset, length) => this.#apply(commit, offset, length),
       onRejected: (commit) => this.#release(commit),
-      onGroup: () => this.#indexer.notice(),
+      onGroup: () => {
+        this.#indexer.notice();
+        this.#watchers.tell();
+      },
       full: () => this.#indexer.full,
     });
     this.#indexer.afterRounds(() => this.#queue.resume());
     this.#indexer.notice();
     this.#dropped = [...parts.unfinished];
     void this.#inTurn(() => this.#eraseDropped()).catch(ignore);
+    parts.columns.prepare();
   }
 
   get writable(): boolean {
     return this.#closing === undefined && this.#queue.healthy && this.#indexer.healthy;
   }
 
-  commit(record: RecordCommit | undefined, effects: readonly Effect[]): Promise<void> {
+  commit(record: RecordCommit | undefined, effects: readonly Effect[], expect?: readonly Expectation[]): Promise<void> {
     if (!this.writable) return Promise.reject(unavailable());
     let commit: PreparedCommit | undefined;
     try {
       if (record && this.#exists(record.record_id)) throw new GatewayError('conflict', 'A record with this id exists');
       commit = prepareCommit(record, effects, this.#parts.clock.now(), this.#parts.counters);
+      const changed = expect && this.#notAsExpected(expect);
+      if (changed) {
+        this.#release(commit);
+        return changed.then(() =>
+          Promise.reject(new GatewayError('conflict', 'An entity is not, or not any more, what the commit expects')),
+        );
+      }
       if (record) this.#pendingIds.add(record.record_id);
       return this.#queue.push(commit);
     } catch (error) {
@@ -111,30 +133,35 @@ export class EmbeddedStore implements Store {
     return this.#record('hash', ROW.recordHash, recordHash, frameRecordHash);
   }
 
-  async records(page: RecordPage): Promise<readonly StoredRecord[]> {
+  async records(query: RecordQuery): Promise<readonly StoredRecord[]> {
     this.#mustBeOpen();
-    return recordPage(this.#parts.segments, page);
+    const { segments, columns } = this.#parts;
+    return recordsOf({ segments, columns, recordById: (id) => this.recordById(id) }, query);
   }
 
   async get(space: string, key: string): Promise<unknown> {
-    this.#mustBeOpen();
-    const joined = joinKey(space, key);
-    const found = this.#parts.tail.entity(joined);
-    const text = found ? found.value : this.#row(ROW.entity + joined);
+    const text = this.#entityText(joinKey(space, key));
     return text === undefined ? undefined : JSON.parse(text);
   }
 
-  async list(
-    space: string,
-    page: { readonly prefix?: string; readonly after?: string; readonly limit?: number } = {},
-  ): Promise<readonly { readonly key: string; readonly value: unknown }[]> {
+  async entity(space: string, key: string): Promise<Entity | undefined> {
+    const text = this.#entityText(joinKey(space, key));
+    return text === undefined ? undefined : { value: JSON.parse(text), version: versionOf(text) };
+  }
+
+  async list(space: string, page?: EntityPage): Promise<readonly { readonly key: string; readonly value: unknown }[]> {
+    const rows = await this.#entityRows(space, page);
+    return rows.map(([key, text]) => ({ key, value: JSON.parse(text) as unknown }));
+  }
+
+  async entities(space: string, page?: EntityPage): Promise<readonly (Entity & { readonly key: string })[]> {
+    const rows = await this.#entityRows(space, page);
+    return rows.map(([key, text]) => ({ key, value: JSON.parse(text) as unknown, version: versionOf(text) }));
+  }
+
+  async watch(space: string, listener: (event: EntityEvent) => void): Promise<() => void> {
     this.#mustBeOpen();
-    const start = `${space}\0`;
-    const prefix = start + (page.prefix ?? '');
-    const after = page.after === undefined ? undefined : start + page.after;
-    const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
-    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
-    return rows.map(([key, text]) => ({ key: key.slice(start.length), value: JSON.parse(text) as unknown }));
+    return this.#watchers.add(space, listener);
   }
 
   async counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>> {
@@ -162,11 +189,13 @@ export class EmbeddedStore implements Store {
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 
+  /** Whole segments at a time, so that a record may stay until the youngest one of its segment is old enough: a day longer, while the clock is right. */
   async removeRecordsBefore(epochMs: number): Promise<number> {
     this.#mustBeOpen();
     return this.#inTurn(() => this.#remove(epochMs));
   }
 
+  /** Forces everything stored so far to the medium (fsync). Rejects (`record_store_unavailable`) when that fails. */
   async sync(): Promise<void> {
     this.#mustBeOpen();
     try {
@@ -182,12 +211,14 @@ export class EmbeddedStore implements Store {
   }
 
   async #close(): Promise<void> {
-    const { writer, log, release } = this.#parts;
+    const { writer, columns, log, release } = this.#parts;
     this.#cancelRemoval?.();
     await this.#retention.catch(ignore);
     // What failed meanwhile does not come back to a closed store.
     this.#cancelRemoval?.();
     await this.#queue.stop();
+    this.#watchers.close();
+    await columns.close();
     await this.#indexer.stop();
     try {
       await this.#indexer.flush({ sync: true });
@@ -211,6 +242,7 @@ export class EmbeddedStore implements Store {
     const gone = [...segments].filter((info) => info.segment <= through);
     const removed = gone.reduce((sum, info) => sum + info.records, 0);
     segments.dropThrough(through);
+    this.#parts.columns.dropThrough(through);
     this.#dropped.push(...gone);
     await this.#eraseDropped();
     log.info({ records: removed, segments: gone.length }, 'Records past their retention were removed');
@@ -219,10 +251,11 @@ export class EmbeddedStore implements Store {
 
   /** Removes what readers do not see any more. Rejects when something cannot be; that is tried again until it can. */
   async #eraseDropped(): Promise<void> {
-    const { segments, files, log, clock, onUnremoved } = this.#parts;
+    const { segments, columns, files, log, clock, onUnremoved } = this.#parts;
     this.#cancelRemoval?.();
     try {
       for (let next = this.#dropped[0]; next; next = this.#dropped[0]) {
+        await columns.remove(next.segment);
         await eraseSegment(segments, next, this.#indexer, files);
         this.#dropped.shift();
       }
@@ -249,7 +282,7 @@ export class EmbeddedStore implements Store {
   }
 
   #apply(commit: PreparedCommit, offset: number, length: number): void {
-    const { writer, tail } = this.#parts;
+    const { writer, tail, columns } = this.#parts;
     const { active } = writer;
     const hasRecord = commit.recordId !== '';
     countFrame(active, offset + length, hasRecord, commit.committedAt);
@@ -260,6 +293,8 @@ export class EmbeddedStore implements Store {
       commit.effects,
       commit.cells,
     );
+    if (hasRecord) columns.append(active.segment, offset, commit.members, commit.committedAt);
+    this.#watchers.note(commit.effects);
     if (commit.recordId > this.#lastRecordId) this.#lastRecordId = commit.recordId;
     this.#release(commit);
   }
@@ -274,6 +309,39 @@ export class EmbeddedStore implements Store {
     if (this.#pendingIds.has(recordId)) return true;
     if (recordId > this.#lastRecordId) return false;
     return this.#parts.tail.record('id', recordId) !== undefined || this.#parts.index.get(ROW.recordId + recordId) !== undefined;
+  }
+
+  /**
+   * Undefined when all is as it is expected to be. What was handed over before counts, stored or not: when it cannot be stored, neither is what came behind it.
+   * @returns what resolves when that which is otherwise is stored, so that whoever then reads sees it
+   */
+  #notAsExpected(expect: readonly Expectation[]): Promise<void> | undefined {
+    for (const { space, key, version } of expect) {
+      const joined = joinKey(space, key);
+      const pending = this.#queue.lastEffectOn(joined);
+      const stored = pending ? undefined : this.#entityText(joined);
+      const text = pending?.effect.op === 'put' ? pending.effect.value : stored;
+      if (version !== (text === undefined ? undefined : versionOf(text))) return pending?.stored ?? Promise.resolve();
+    }
+    return undefined;
+  }
+
+  /** The visible value of an entity, by its joined key. */
+  #entityText(joined: string): string | undefined {
+    this.#mustBeOpen();
+    const found = this.#parts.tail.entity(joined);
+    return found ? found.value : this.#row(ROW.entity + joined);
+  }
+
+  /** Visible entities of a space, by their keys in it. */
+  async #entityRows(space: string, page: EntityPage = {}): Promise<readonly (readonly [key: string, text: string])[]> {
+    this.#mustBeOpen();
+    const start = `${space}\0`;
+    const prefix = start + (page.prefix ?? '');
+    const after = page.after === undefined ? undefined : start + page.after;
+    const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
+    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
+    return rows.map(([key, text]) => [key.slice(start.length), text]);
   }
 
   async #record(by: RecordKey, letter: string, name: string, nameOf: (frame: Frame) => string): Promise<StoredRecord | undefined> {

@@ -75,11 +75,6 @@ export function frameLengthAt(bytes: Buffer, start: number, end: number = bytes.
   return length >= MIN_FRAME_BYTES && length <= MAX_FRAME_BYTES ? length : undefined;
 }
 
-/** When the frame was committed whose head {@link frameLengthAt} found, as unverified as its length. Epoch milliseconds. */
-export function frameTimeAt(bytes: Buffer, start: number): number {
-  return bytes.readDoubleLE(start + 12);
-}
-
 export function isFiller(frame: Frame): boolean {
   return frame.idLength === 0 && frame.length > MIN_FRAME_BYTES && frame.textLength === frame.length - MIN_FRAME_BYTES;
 }

@@ -5,6 +5,11 @@ export function journalFolder(dir: string): string {
   return join(dir, 'journal');
 }
 
+/** What queries ask of records; can be removed at any time, since it is made again from the journal. */
+export function columnsFolder(dir: string): string {
+  return join(dir, 'columns');
+}
+
 export function indexFolder(dir: string): string {
   return join(dir, 'index');
 }

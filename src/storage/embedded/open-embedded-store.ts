@@ -11,7 +11,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { makeFolder } from '../../base/lib/folder.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import { type Store, StoreError } from '../contract/store.ts';
+import { StoreError } from '../contract/store.ts';
 import { Counters } from './counters.ts';
 import { WAY_ON } from './damage.ts';
 import { EmbeddedStore } from './embedded-store.ts';
@@ -20,10 +20,12 @@ import { claimFolder } from './folder-claim.ts';
 import { Indexer } from './indexer.ts';
 import { inspectJournal, type JournalFiles, newerFormat } from './inspect-journal.ts';
 import { type Fsync, JournalWriter } from './journal-writer.ts';
-import { formatFile, indexFolder, journalFolder, ownerFile } from './layout.ts';
+import { columnsFolder, formatFile, indexFolder, journalFolder, ownerFile } from './layout.ts';
 import { isLocked, LevelIndex, ROW } from './level-index.ts';
 import { catchUp, placeJournal } from './recovery.ts';
+import { SegmentColumns } from './segment-columns.ts';
 import { FORMAT_VERSION } from './segment-header.ts';
+import type { Segments } from './segments.ts';
 import { Tail } from './tail.ts';
 
 export interface EmbeddedStoreOptions {
@@ -54,7 +56,7 @@ const FORMAT_TEXT = /^gateway-store (\d{1,9})\n?$/;
  * Opens the store of a data folder, or creates it. Rejects with a StoreError, having changed nothing, when another process has it, when it was written by a
  * newer version, or when it is damaged; with the system's error when the folder cannot be used.
  */
-export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<Store> {
+export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
   const dir = resolve(options.dir);
   await makeFolder(dir, 0o700);
   const unclaim = await claimFolder(dir);
@@ -67,7 +69,7 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   }
 }
 
-async function openClaimed(options: EmbeddedStoreOptions, unclaim: () => void): Promise<Store> {
+async function openClaimed(options: EmbeddedStoreOptions, unclaim: () => void): Promise<EmbeddedStore> {
   const { dir } = options;
   await checkFormat(dir);
   const before = await inspectUnlocked(dir);
@@ -82,7 +84,12 @@ async function openClaimed(options: EmbeddedStoreOptions, unclaim: () => void): 
   }
 }
 
-async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journal: JournalFiles, unclaim: () => void): Promise<Store> {
+async function assemble(
+  options: EmbeddedStoreOptions,
+  index: LevelIndex,
+  journal: JournalFiles,
+  unclaim: () => void,
+): Promise<EmbeddedStore> {
   const { dir, fsync, clock, log, files = systemFiles, segmentAgeMs = DAY_MS } = options;
   const segmentBytes = Math.min(options.segmentBytes ?? DEFAULT_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
   const durable = fsync !== 'off';
@@ -120,14 +127,8 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     log.warn({ file: journal.tornFile }, 'A segment whose header was not completely written was removed');
     await rm(journal.tornFile);
   }
-  const lastFile = journal.files.at(-1);
-  if (lastFile && journal.last && journal.last.end < lastFile.bytes) {
-    const { segment, bytes, path } = lastFile;
-    log.warn({ segment, offset: journal.last.end, bytes: bytes - journal.last.end }, 'A torn write at the end of the journal was cut');
-    const fd = files.open(path);
-    files.truncate(fd, journal.last.end);
-    files.close(fd);
-  }
+  cutTorn(journal, files, log);
+  const columns = await openColumns(segments, dir, log);
   if (durable) await files.syncFolder(dir);
   const writer = JournalWriter.open({ segments, files, clock, fsync, segmentBytes, segmentAgeMs });
   opened.writer = writer;
@@ -143,6 +144,7 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     files,
     writer,
     index,
+    columns,
     tail,
     counters,
     indexer,
@@ -151,6 +153,26 @@ async function assemble(options: EmbeddedStoreOptions, index: LevelIndex, journa
     onUnremoved: options.onUnremoved ?? (() => undefined),
     release,
   });
+}
+
+/** Cuts what was not completely written at the end of the journal. */
+function cutTorn(journal: JournalFiles, files: Files, log: EmbeddedStoreOptions['log']): void {
+  const lastFile = journal.files.at(-1);
+  if (lastFile && journal.last && journal.last.end < lastFile.bytes) {
+    const { segment, bytes, path } = lastFile;
+    log.warn({ segment, offset: journal.last.end, bytes: bytes - journal.last.end }, 'A torn write at the end of the journal was cut');
+    const fd = files.open(path);
+    files.truncate(fd, journal.last.end);
+    files.close(fd);
+  }
+}
+
+async function openColumns(segments: Segments, dir: string, log: EmbeddedStoreOptions['log']): Promise<SegmentColumns> {
+  const folder = columnsFolder(dir);
+  await makeFolder(folder, 0o700);
+  const columns = new SegmentColumns(segments, folder, log);
+  await columns.open();
+  return columns;
 }
 
 /** In one step: a file of which a full disk took nothing would stop every later start. */

@@ -1,14 +1,18 @@
+import type { RecordMembers } from '../contract/record-query.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
+import { membersOf } from './record-columns.ts';
 
 /** Names and amounts of one addition. */
 type Amounts = readonly (readonly [name: string, amount: bigint])[];
 
 /** An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied. */
-export type PreparedEffect =
+export type PreparedEffect = EntityEffect | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
+
+/** A change of an entity. */
+export type EntityEffect =
   | { readonly op: 'put'; readonly key: string; readonly value: string }
-  | { readonly op: 'delete'; readonly key: string }
-  | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
+  | { readonly op: 'delete'; readonly key: string };
 
 /** A commit that was checked and turned to text; nothing about it can fail any more but the write. */
 export interface PreparedCommit {
@@ -16,6 +20,8 @@ export interface PreparedCommit {
   readonly recordId: string;
   readonly recordHash: string;
   readonly text: string;
+  /** What queries ask of the record. */
+  readonly members: RecordMembers;
   readonly committedAt: number;
   readonly effects: readonly PreparedEffect[];
   readonly effectsText: string;
@@ -28,6 +34,7 @@ const RECORD_HASH = /^[0-9a-f]{64}$/;
 const KEY = /^[\x01-\x7f]+$/;
 const NO_CELLS: readonly CounterCell[] = [];
 const NO_EFFECTS: readonly PreparedEffect[] = [];
+const NO_MEMBERS: RecordMembers = {};
 const SEPARATOR = '\0';
 
 /** Checks a commit against the contract. Throws a TypeError that says what is wrong, or what reading a counter throws; then nothing is held. */
@@ -43,6 +50,7 @@ export function prepareCommit(
     recordId: record?.record_id ?? '',
     recordHash: record?.record_hash ?? '',
     text: record?.text ?? '',
+    members: record ? (record.members ?? membersOf(record.text)) : NO_MEMBERS,
     committedAt: record?.committed_at ?? now,
     effects: prepared,
     effectsText: prepared.length === 0 ? '' : encodeEffects(prepared),

@@ -1,38 +1,34 @@
 import type { FileHandle } from 'node:fs/promises';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import { type RecordPage, type StoredRecord, StoreError } from '../contract/store.ts';
+import { type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
-import { readBytes, readFrame, skipOlder, walkFrames, withFile } from './segment-reader.ts';
+import { readBytes, readFrame, walkFrames, withFile } from './segment-reader.ts';
 import type { Segments } from './segments.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 
 /** Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends each frame. */
-export async function recordPage(segments: Segments, query: RecordPage): Promise<readonly StoredRecord[]> {
-  refuseOdd(query);
-  const { limit, newestFirst = false, since = Number.NEGATIVE_INFINITY } = query;
+export async function recordPage(
+  segments: Segments,
+  { limit, newestFirst }: { readonly limit: number; readonly newestFirst: boolean },
+  after: Place | undefined,
+): Promise<readonly StoredRecord[]> {
   const { first, last } = segments;
-  let after = query.after === undefined ? undefined : knownPosition(query.after, last);
-  if (after && after.segment < first) {
-    if (newestFirst) return [];
-    after = undefined;
-  }
   const page: StoredRecord[] = [];
   const step = newestFirst ? -1 : 1;
   let segment = after?.segment ?? (newestFirst ? last : first);
-  for (; segment >= segments.first && segment <= last && page.length < limit; segment += step) {
-    if ((segments.get(segment)?.newest ?? since) < since) continue;
-    await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst, since }, page);
-  }
+  for (; segment >= segments.first && segment <= last && page.length < limit; segment += step)
+    await segmentPage(segments, segment, segment === after?.segment ? after.offset : undefined, { limit, newestFirst }, page);
   return page;
 }
 
-function refuseOdd({ limit, newestFirst, since }: RecordPage): void {
-  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
-  if (newestFirst && since !== undefined) throw new TypeError('A page that goes backwards begins at no time');
+/** Where a page begins: behind this frame in its order. */
+export interface Place {
+  readonly segment: number;
+  readonly offset: number;
 }
 
 /** Adds what one segment has for the page, behind or before the frame at `after`. */
@@ -40,23 +36,20 @@ async function segmentPage(
   segments: Segments,
   segment: number,
   after: number | undefined,
-  { limit, newestFirst, since }: { readonly limit: number; readonly newestFirst: boolean; readonly since: number },
+  { limit, newestFirst }: { readonly limit: number; readonly newestFirst: boolean },
   page: StoredRecord[],
 ): Promise<void> {
   const end = segments.get(segment)?.end ?? SEGMENT_HEADER_BYTES;
   if (end === SEGMENT_HEADER_BYTES && after === undefined) return;
   await onSegment(segments, segment, async (file) => {
-    const behind = after === undefined ? await firstSince(file, end, since) : after + (await lengthAt(file, after, end));
+    const behind = after === undefined ? SEGMENT_HEADER_BYTES : after + (await lengthAt(file, after, end));
     if (newestFirst) await backwards(file, segment, after ?? end, limit, page);
-    else await forwards(file, segment, { behind, end, limit, since }, page);
+    else await forwards(file, segment, { behind, end, limit }, page);
   });
 }
 
-function firstSince(file: FileHandle, end: number, since: number): Promise<number> | number {
-  return since === Number.NEGATIVE_INFINITY ? SEGMENT_HEADER_BYTES : skipOlder(file, SEGMENT_HEADER_BYTES, end, since);
-}
-
-function knownPosition(text: string, last: number): { readonly segment: number; readonly offset: number } {
+/** The place of a position, as far as its text tells. @throws GatewayError `invalid_request` */
+export function knownPlace(text: string, last: number): Place {
   const position = parsePosition(text);
   if (position === undefined || position.segment > last) throw unknownPosition();
   return position;
@@ -76,7 +69,7 @@ export function corruptFrame(segment: number, offset: number): StoreError {
   return new StoreError('corrupt', `The journal is damaged: segment ${segment}, offset ${offset}; "gw journal check" says more`);
 }
 
-function unknownPosition(): GatewayError {
+export function unknownPosition(): GatewayError {
   return new GatewayError('invalid_request', 'The page begins after a position that this store never gave out');
 }
 
@@ -90,14 +83,14 @@ async function lengthAt(file: FileHandle, offset: number, end: number): Promise<
 async function forwards(
   file: FileHandle,
   segment: number,
-  { behind, end, limit, since }: { readonly behind: number; readonly end: number; readonly limit: number; readonly since: number },
+  { behind, end, limit }: { readonly behind: number; readonly end: number; readonly limit: number },
   page: StoredRecord[],
 ): Promise<void> {
   let at = behind;
   let chunk = Math.min(CHUNK_BYTES, 8 * 1024 * (limit - page.length));
   while (at < end && page.length < limit) {
     const stop = await walkFrames(file, at, Math.min(end, at + chunk), (frame, offset) => {
-      if (frame.committedAt >= since) push(page, frame, segment, offset);
+      push(page, frame, segment, offset);
       return page.length >= limit;
     });
     if (stop === at) {

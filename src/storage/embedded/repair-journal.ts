@@ -8,7 +8,7 @@ import { claimFolder } from './folder-claim.ts';
 import { fillerFrame, MAX_FRAME_BYTES } from './frame.ts';
 import { segmentRow } from './indexer.ts';
 import { segmentNames } from './inspect-journal.ts';
-import { formatFile, indexFolder, journalFolder } from './layout.ts';
+import { columnsFolder, formatFile, indexFolder, journalFolder } from './layout.ts';
 import { type IndexState, type LevelIndex, ROW, type Row } from './level-index.ts';
 import { locationText, parseLocation } from './location.ts';
 import { checkFormat, openEmbeddedStore, openIndexOf } from './open-embedded-store.ts';
@@ -203,6 +203,7 @@ async function applyPlans({ dir, clock }: RepairOptions, plans: readonly Segment
   await makeFolder(aside, 0o700);
   for (const { path, header } of plans) if (header !== 'missing') await copyFile(path, join(aside, basename(path)));
   for (const plan of plans) await applyPlan(plan);
+  await rm(columnsFolder(dir), { recursive: true, force: true });
   return aside;
 }
 

@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { FRAME_MARKER, type Frame, frameAt, frameLengthAt, frameTimeAt, MAX_FRAME_BYTES } from './frame.ts';
+import { FRAME_MARKER, type Frame, frameAt, frameLengthAt, MAX_FRAME_BYTES } from './frame.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
 
@@ -53,27 +53,6 @@ export async function walkFrames(
     wanted = Math.max(CHUNK_BYTES, claimed ?? 0);
   }
   return at;
-}
-
-/**
- * The offset of the first frame that was committed at `since` or later, or of what is no frame; `to` when there is none. Those before it are passed over by their
- * heads: nothing of them is used, so none of them is verified.
- */
-export async function skipOlder(file: FileHandle, from: number, to: number, since: number): Promise<number> {
-  let at = from;
-  while (at < to) {
-    const bytes = await readBytes(file, at, Math.min(CHUNK_BYTES, to - at));
-    let start = 0;
-    let length = frameLengthAt(bytes, start);
-    while (length !== undefined && frameTimeAt(bytes, start) < since) {
-      start += length;
-      length = frameLengthAt(bytes, start);
-    }
-    at += start;
-    // A head that the chunk cuts is read again with the next one.
-    if (length !== undefined || start === 0) return at;
-  }
-  return to;
 }
 
 /** The offset of the first good frame that starts at or behind `from`; undefined when none does. */

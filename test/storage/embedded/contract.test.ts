@@ -1,5 +1,6 @@
 import t from 'tap';
 import { storageContract } from '../../contract/storage.ts';
+import { makeRecord } from '../../contract/store-under-test.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
 // Many stores are opened here; a busy machine needs more than the usual half minute.
@@ -36,3 +37,12 @@ for (const fsync of ['off', 1000, 'always'] as const) {
     });
   });
 }
+
+await t.test('sync resolves with commits around it', async (t) => {
+  const store = await new StoreRig(t, { fsync: 'off' }).open();
+  const commit = store.commit(makeRecord(1), []);
+  await store.sync();
+  await commit;
+  await store.sync();
+  t.equal((await store.records({ limit: 5 })).length, 1);
+});

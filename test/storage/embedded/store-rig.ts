@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../../src/base/lib/clock.ts';
-import type { Store } from '../../../src/storage/contract/store.ts';
+import type { EmbeddedStore } from '../../../src/storage/embedded/embedded-store.ts';
 import { type Files, systemFiles } from '../../../src/storage/embedded/files.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../../../src/storage/embedded/open-embedded-store.ts';
 import type { Tap } from '../../contract/store-under-test.ts';
@@ -133,7 +133,7 @@ export class StoreRig {
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
   }
 
-  async open(dir: string = this.dir): Promise<Store> {
+  async open(dir: string = this.dir): Promise<EmbeddedStore> {
     const store = await openEmbeddedStore({
       dir,
       fsync: 'off',

@@ -1,0 +1,74 @@
+/*
+ * What a query of records can ask for. Every filter is one that users have (specification, "Gateway admin API"; a management API's list of records has more of them
+ * than today's routes). A new filter for a text is a line in `QUERY_TEXTS`; drivers make what they keep from that table.
+ */
+
+/** The members of a record that queries ask for, as they are in its text. */
+export interface RecordMembers {
+  readonly org_id?: string | undefined;
+  readonly workload_id?: string | undefined;
+  readonly decision?: string | undefined;
+  readonly traffic_class?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly model?: string | undefined;
+  readonly action_type?: string | undefined;
+  readonly record_tier?: string | undefined;
+  readonly connection_type?: string | undefined;
+  readonly target_host?: string | undefined;
+  readonly stream_outcome?: string | undefined;
+  readonly node_id?: string | undefined;
+  readonly credential_id?: string | undefined;
+  readonly api_key_id?: string | undefined;
+  readonly project_id?: string | undefined;
+  readonly account_id?: string | undefined;
+  readonly customer_id?: string | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly metering?: { readonly cost_usd: string } | undefined;
+}
+
+/** Texts that a query compares whole, by the name of their member. Functions, and not names, so that reading a member is as cheap as it can be. */
+export const QUERY_TEXTS = {
+  org_id: (record) => record.org_id,
+  workload_id: (record) => record.workload_id,
+  decision: (record) => record.decision,
+  traffic_class: (record) => record.traffic_class,
+  provider: (record) => record.provider,
+  action_type: (record) => record.action_type,
+  record_tier: (record) => record.record_tier,
+  connection_type: (record) => record.connection_type,
+  target_host: (record) => record.target_host,
+  stream_outcome: (record) => record.stream_outcome,
+  node_id: (record) => record.node_id,
+  credential_id: (record) => record.credential_id,
+  api_key_id: (record) => record.api_key_id,
+  project_id: (record) => record.project_id,
+  account_id: (record) => record.account_id,
+  customer_id: (record) => record.customer_id,
+} as const satisfies Readonly<Record<string, (record: RecordMembers) => string | undefined>>;
+
+export type QueryText = keyof typeof QUERY_TEXTS;
+
+/** All that is given must be true of a record. What a record does not have is equal to nothing. */
+export interface RecordFilters extends Readonly<Partial<Record<QueryText, string>>> {
+  readonly record_id?: string;
+  /** Is part of the record's `model`, in the same case. */
+  readonly model?: string;
+  /** One of its labels has this key, and this value where one is given. */
+  readonly label?: { readonly key: string; readonly value?: string };
+  /** The record has a cost, and it is at least this: US dollars as decimal text. */
+  readonly min_cost_usd?: string;
+  /** Committed then or later. Milliseconds since the epoch. */
+  readonly since?: number;
+  /** Committed before. */
+  readonly until?: number;
+}
+
+/** Which records a page holds, and in what order. */
+export interface RecordQuery extends RecordFilters {
+  /** The position behind which, in the order of the page, it begins. */
+  readonly after?: string;
+  /** At least 1. */
+  readonly limit: number;
+  /** Else the oldest come first. */
+  readonly newestFirst?: boolean;
+}

@@ -1,0 +1,83 @@
+import { parseUsd } from '../../base/lib/money.ts';
+import { QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
+
+/*
+ * What is kept of each record so that it can be found: one column for each text that queries compare, its labels as one text, its time, its cost, and where its frame is.
+ */
+
+export type Codes = Uint8Array | Uint16Array | Uint32Array;
+
+/** What a text must be. */
+export type TextTest = { readonly exact: string } | { readonly containsOneOf: readonly string[] };
+
+/** The columns of one segment. A text is kept once and stands in rows as a code; 0 is a row without one. */
+export interface RecordColumns {
+  readonly rows: number;
+  /** `committed_at`. */
+  readonly times: Float64Array;
+  /** As {@link comparablePico} has them; NaN without a cost. */
+  readonly costs: Float64Array;
+  /** Of frames in the segment, ascending. */
+  readonly offsets: Uint32Array;
+  /** The code of a row is at `from + row * stride`. */
+  codes(column: number): { readonly array: Codes; readonly from: number; readonly stride: number };
+  /** 1 at each code whose text passes; undefined when none does. */
+  passing(column: number, test: TextTest): Uint8Array | undefined;
+}
+
+interface TextColumn {
+  readonly name: string;
+  readonly of: (record: RecordMembers) => string | undefined;
+}
+
+export const TEXT_COLUMNS: readonly TextColumn[] = [
+  ...Object.entries(QUERY_TEXTS).map(([name, of]) => ({ name, of })),
+  { name: 'model', of: (record) => record.model },
+  { name: 'labels', of: ({ labels }) => labels && JSON.stringify(labels) },
+];
+
+const COLUMN_OF = new Map(TEXT_COLUMNS.map(({ name }, column) => [name, column]));
+
+/** The tests of a query, by column. */
+export function textTests(filters: RecordFilters): readonly (readonly [column: number, test: TextTest])[] {
+  const tests: (readonly [number, TextTest])[] = [];
+  const add = (name: string, test: TextTest): void => {
+    const column = COLUMN_OF.get(name);
+    if (column !== undefined) tests.push([column, test]);
+  };
+  for (const name of Object.keys(QUERY_TEXTS) as QueryText[]) {
+    const exact = filters[name];
+    if (exact !== undefined) add(name, { exact });
+  }
+  if (filters.model !== undefined) add('model', { containsOneOf: [filters.model] });
+  if (filters.label) add('labels', { containsOneOf: labelTexts(filters.label) });
+  return tests;
+}
+
+/** What the text of labels holds that have this one. A quote inside of a key or value is escaped, so that what stands before a key tells it from anything else. */
+function labelTexts({ key, value }: { readonly key: string; readonly value?: string }): readonly string[] {
+  const member = `${JSON.stringify(key)}:${value === undefined ? '' : JSON.stringify(value)}`;
+  return [`{${member}`, `,${member}`];
+}
+
+/** The members of a record's text; none when it is no JSON object. */
+export function membersOf(text: string): RecordMembers {
+  try {
+    const record: unknown = JSON.parse(text);
+    return typeof record === 'object' && record !== null ? record : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The cost of a record in pico-dollars, or NaN. To be compared only: exact up to nine thousand dollars. */
+export function costOf({ metering }: RecordMembers): number {
+  return typeof metering?.cost_usd === 'string' ? comparablePico(metering.cost_usd) : Number.NaN;
+}
+
+/** An amount as costs are compared; NaN when it is none. */
+export function comparablePico(usd: string): number {
+  const pico = parseUsd(usd);
+  // eslint-disable-next-line no-restricted-syntax -- what is larger is found by it; nothing is added up
+  return pico === undefined ? Number.NaN : Number(pico);
+}
