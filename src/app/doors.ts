@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
@@ -8,7 +7,6 @@ import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
-import { callerIp } from '../inbound/normalise/identity.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { Pipeline } from '../pipeline/parts/call-services.ts';
@@ -165,21 +163,12 @@ function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipelin
 function identify(
   { proxyUser, proxyPassword }: { readonly proxyUser?: string | undefined; readonly proxyPassword?: string | undefined },
   headOf: () => ArrivalHead,
-  { workloads, settings, events }: Pipeline,
+  { authenticator }: Pipeline,
 ): { fixedWorkload?: string } | GatewayError {
-  if (proxyUser && workloads.hasToken(proxyUser)) {
-    if (proxyPassword !== undefined && workloads.tokenMatches(proxyUser, proxyPassword)) return { fixedWorkload: proxyUser };
-  } else if (settings.proxyAuth !== 'required') {
-    return {};
-  }
-  const head = headOf();
-  events.authFailure({
-    reason: proxyPassword === undefined ? 'missing_header' : 'invalid_key',
-    orgId: settings.orgId ?? 'default',
-    surface: 'proxy',
-    callerIp: callerIp(head, settings.trustedProxies),
-    request: requestLine(head),
-    ...(proxyUser ? { workloadId: shown(proxyUser) } : {}),
-  });
+  const workloadId = proxyUser === '' ? undefined : proxyUser;
+  const verdict = authenticator.caller(workloadId, proxyPassword);
+  if (verdict === 'open') return {};
+  if (verdict === 'holder' && workloadId !== undefined) return { fixedWorkload: workloadId };
+  authenticator.failed({ surface: 'proxy', head: headOf(), presented: proxyPassword, workloadId });
   return new GatewayError('proxy_authentication_required', 'This proxy needs a workload id and its token.');
 }

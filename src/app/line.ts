@@ -5,12 +5,12 @@ import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { Pipeline, PipelineSettings } from '../pipeline/parts/call-services.ts';
+import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
-import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
@@ -47,11 +47,13 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   policies.reportTo(events);
   deferred.reportTo(events);
   const shadow = shadowOf(config, resources, events);
+  const authenticator = authenticatorOf(config, resources, events);
   const pipeline: Pipeline = {
     settings: settingsOf(config, resources),
     clock,
     log,
     catalogues,
+    authenticator,
     policies,
     shadow,
     workloads,
@@ -89,7 +91,11 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     metrics: config.metricsEnabled ? metrics.routes : [],
     discovery,
   });
-  return { pipeline, shadow, router: routerOf(config, resources, routes, events) };
+  return {
+    pipeline,
+    shadow,
+    router: new Router({ routes, authenticator, log, events, callerIp: (head) => callerIp(head, config.trustedProxies) }),
+  };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
@@ -107,13 +113,13 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
   });
 }
 
-function routerOf(config: Config, { adminToken, log }: Resources, routes: readonly Route[], events: GatewayEvents): Router {
-  return new Router({
-    routes,
+function authenticatorOf(config: Config, { adminToken, workloads }: Resources, events: GatewayEvents): Authenticator {
+  return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
+    workloads,
+    required: config.proxyAuth === 'required',
     orgId: config.orgId ?? 'default',
-    log,
     events,
     callerIp: (head) => callerIp(head, config.trustedProxies),
   });
@@ -153,7 +159,6 @@ function settingsOf(config: Config, { adminToken, catalogues }: Resources): Pipe
     nodeId: config.nodeId,
     orgId: config.orgId,
     maxBodyBytes: config.maxBodyBytes,
-    proxyAuth: config.proxyAuth,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
     oauthPassthrough: new Set(config.oauthPassthrough.map((name) => configuredConnectorId(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),

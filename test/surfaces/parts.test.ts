@@ -67,16 +67,9 @@ class Sink {
 }
 
 function ask(sink: Sink, routes: readonly Route[], target: string): Promise<void> {
-  const events = { authFailure: () => undefined, unrecorded: () => undefined };
-  const router = new Router({
-    routes,
-    adminToken: 'a',
-    metricsToken: undefined,
-    orgId: 'o',
-    log: silentLogger,
-    events,
-    callerIp: () => '',
-  });
+  const events = { unrecorded: () => undefined };
+  const authenticator = { principal: () => ({ kind: 'admin', id: 'admin', scopes: ['admin'] }) as const };
+  const router = new Router({ routes, authenticator, log: silentLogger, events, callerIp: () => '' });
   const head = { method: 'GET', rawTarget: target, headers: { 'gw-admin-token': 'a' }, trafficClass: 'developer' };
   return router.handle({ head, reply: sink, body: {} } as unknown as Arrival);
 }

@@ -9,6 +9,7 @@ import type { GatewayEvents } from '../../base/events/execution-event.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
 import type { Workload } from '../../base/model/workload.ts';
@@ -17,6 +18,7 @@ import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { CallerVerdict, Failure } from '../../services/authenticator.ts';
 import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';
 import type { Deferral, DeferredCall, EndedResponse } from '../../services/deferred-response.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
@@ -33,7 +35,6 @@ export interface PipelineSettings {
   /** The gateway's org (decision 4.1); undefined in free mode. */
   readonly orgId: string | undefined;
   readonly maxBodyBytes: number;
-  readonly proxyAuth: 'optional' | 'required';
   readonly adminToken: string;
   readonly trustedProxies: IpSet;
   /** Connectors whose callers' own Authorization goes ahead of a stored credential. */
@@ -71,11 +72,18 @@ export interface Workloads {
   defaultWorkloadId(orgId: string): string;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
-  /** A workload's id is its own in all orgs, and so is its token. */
-  hasToken(workloadId: string): boolean;
-  tokenMatches(workloadId: string, presented: string): boolean;
-  /** Whose token it is, whatever the org; nobody's: undefined. */
-  holderOf(presented: string): string | undefined;
+}
+
+/** What callers show to be let in. */
+export interface Authentication {
+  /** What was shown for the workload that a caller names. @param required false: another was shown before */
+  caller(workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
+  /** Whose token the head of a structured call shows. @throws GatewayError `unauthorized` */
+  stranger(head: ArrivalHead): string | undefined;
+  /** @throws GatewayError `unauthorized` for any that was presented */
+  refuseApiKey(failure: Failure): void;
+  /** Tells of somebody who was not let in, and counts him. */
+  failed(failure: Failure): void;
 }
 
 export interface RateLimits {
@@ -151,6 +159,7 @@ export interface UnstoredRecords {
 
 /** The services that a call asks. */
 export interface CallServices {
+  readonly authenticator: Authentication;
   readonly policies: Policies;
   readonly workloads: Workloads;
   readonly rateLimits: RateLimits;

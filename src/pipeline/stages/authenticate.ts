@@ -1,12 +1,10 @@
-import { requestLine, shown } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { WORKLOAD_TOKEN_PREFIX } from '../../services/workloads.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import { bearerOf } from '../../services/authenticator.ts';
+import type { Authentication } from '../parts/call-services.ts';
 import type { Arrived, Claims } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 
-const API_KEY_PREFIX = 'gwk_';
 const NOBODY = { proof: { workload: undefined } };
 
 /**
@@ -17,30 +15,17 @@ export const knock = defineStage({
   name: 'knock',
   reads: ['arrival'],
   makes: ['proof'],
-  run({ arrival }, pipeline) {
-    const { workloads, settings } = pipeline;
-    const presented = bearer(arrival.head.headers['authorization']);
-    refuseApiKey({ arrival }, pipeline, presented?.startsWith(API_KEY_PREFIX) ? presented : undefined);
-    const workload = presented?.startsWith(WORKLOAD_TOKEN_PREFIX) ? workloads.holderOf(presented) : undefined;
-    if (settings.proxyAuth !== 'required' || workload !== undefined) return { proof: { workload } };
-    tellOfFailure({ arrival }, pipeline, presented);
-    throw new GatewayError(
-      'unauthorized',
-      `A structured call needs a workload's token (Authorization: Bearer)${presented === undefined ? '' : '; the one that was sent is not valid'}.`,
-    );
-  },
+  run: ({ arrival }, { authenticator }) => ({ proof: { workload: authenticator.stranger(arrival.head) } }),
 });
 
 /** A structured call for a workload that has a token must present that one (decision 4.5). */
 export const authenticateEnvelope = defineStage({
   name: 'authenticate',
   reads: ['arrival', 'claims'],
-  run({ arrival, claims }, pipeline) {
-    const { workloadId } = claims;
-    if (!pipeline.workloads.hasToken(workloadId)) return undefined;
-    const presented = bearer(arrival.head.headers['authorization']);
-    if (presented !== undefined && pipeline.workloads.tokenMatches(workloadId, presented)) return undefined;
-    return challenge({ arrival, claims }, pipeline, presented);
+  run({ arrival, claims }, { authenticator }) {
+    const presented = bearerOf(arrival.head);
+    const verdict = authenticator.caller(claims.workloadId, presented, false);
+    return verdict === 'refused' ? challenge({ arrival, claims, presented }, authenticator) : undefined;
   },
 });
 
@@ -52,59 +37,38 @@ export const authenticate = defineStage({
   name: 'authenticate',
   reads: ['arrival', 'claims'],
   makes: ['proof'],
-  run({ arrival, claims }, pipeline) {
-    const { workloads, settings } = pipeline;
-    const { workloadId, identity } = claims;
-    refuseApiKey({ arrival, claims }, pipeline, identity?.apiKey);
+  run({ arrival, claims }, { authenticator }) {
+    const { workloadId, identity, orgId } = claims;
+    authenticator.refuseApiKey({ surface: 'proxy', head: arrival.head, presented: identity?.apiKey, orgId, workloadId });
     const fixed = arrival.head.tunnel?.fixedWorkload;
     if (fixed !== undefined) {
       if (fixed === workloadId) return { proof: { workload: fixed } };
       return deny('workload_mismatch', `This tunnel was opened for workload ${fixed}; requests inside it cannot name another.`);
     }
     const presented = identity?.workloadToken ?? (identity?.proxyUser === workloadId ? identity.proxyPassword : undefined);
-    if (workloads.hasToken(workloadId)) {
-      if (presented === undefined || !workloads.tokenMatches(workloadId, presented))
-        return challenge({ arrival, claims }, pipeline, presented);
-      return { proof: { workload: workloadId } };
+    switch (authenticator.caller(workloadId, presented)) {
+      case 'holder':
+        return { proof: { workload: workloadId } };
+      case 'open':
+        return NOBODY;
+      default:
+        return challenge({ arrival, claims, presented }, authenticator);
     }
-    return settings.proxyAuth === 'required' ? challenge({ arrival, claims }, pipeline, presented) : NOBODY;
   },
 });
 
 interface Asked {
   readonly arrival: Arrived;
-  readonly claims?: Claims;
+  readonly claims: Claims;
+  readonly presented: string | undefined;
 }
 
-/** No API key exists until they can be made; one that is presented all the same is not valid, and must not pass for no key at all. */
-function refuseApiKey(asked: Asked, pipeline: Pipeline, presented: string | undefined): void {
-  if (presented === undefined) return;
-  tellOfFailure(asked, pipeline, presented);
-  throw new GatewayError('unauthorized', 'This API key is not known.');
-}
-
-function bearer(header: string | undefined): string | undefined {
-  return header !== undefined && /^bearer /i.test(header) ? header.slice(7).trim() : undefined;
-}
-
-function tellOfFailure({ arrival, claims }: Asked, { events, settings }: Pipeline, presented: string | undefined): void {
-  const { line, head, callerIp } = arrival;
-  events.authFailure({
-    reason: presented === undefined ? 'missing_header' : 'invalid_key',
-    orgId: claims?.orgId ?? settings.orgId ?? 'default',
-    surface: line === 'direct' ? 'api' : 'proxy',
-    callerIp,
-    request: requestLine(head),
-    // On the structured API it stands in a body that was not read for a stranger.
-    ...(claims === undefined ? {} : { workloadId: shown(claims.workloadId) }),
-  });
-}
-
-function challenge(asked: Required<Asked>, pipeline: Pipeline, presented: string | undefined): Refusal {
-  tellOfFailure(asked, pipeline, presented);
-  const { arrival, claims } = asked;
-  const message = `Workload ${claims.workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
-  if (arrival.line === 'tunnel' || arrival.head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
-  if (arrival.head.door === 'connect') return deny('workload_token_required', message);
+function challenge({ arrival, claims, presented }: Asked, authenticator: Authentication): Refusal {
+  const { orgId, workloadId } = claims;
+  const { line, head } = arrival;
+  authenticator.failed({ surface: line === 'direct' ? 'api' : 'proxy', head, presented, orgId, workloadId });
+  const message = `Workload ${workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
+  if (line === 'tunnel' || head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
+  if (head.door === 'connect') return deny('workload_token_required', message);
   throw new GatewayError('unauthorized', message);
 }

@@ -5,17 +5,22 @@ import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
-import type { Principal } from '../../base/model/principal.ts';
-import { type PrincipalOptions, Principals } from './principals.ts';
+import type { Principal, Scope } from '../../base/model/principal.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
 
 /** Bodies of management calls are small; bundles are the largest of them. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
-export interface RouterOptions extends PrincipalOptions {
+export interface RouterOptions {
   readonly routes: readonly Route[];
+  readonly authenticator: {
+    /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
+    principal(scope: Scope, head: ArrivalHead): Principal;
+  };
   readonly log: Logger;
-  readonly events: Pick<GatewayEvents, 'authFailure' | 'unrecorded'>;
+  readonly events: Pick<GatewayEvents, 'unrecorded'>;
+  /** Address of the caller, without port. */
+  callerIp(head: ArrivalHead): string;
 }
 
 interface Match {
@@ -26,14 +31,12 @@ interface Match {
 /** Finds the route of an origin-form request and answers it. */
 export class Router {
   readonly #options: RouterOptions;
-  readonly #principals: Principals;
   readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
   /** First segments of all routes, which are no parameters: what no route begins with needs no look at each of them. */
   readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
-    this.#principals = new Principals(options);
     for (const route of options.routes) {
       const segments = route.path.split('/');
       const rows = this.#byLength.get(segments.length) ?? [];
@@ -55,7 +58,7 @@ export class Router {
     const { head, reply } = arrival;
     try {
       const match = this.#select(head);
-      const principal = this.#principals.judge(match.route.auth, head);
+      const principal = this.#options.authenticator.principal(match.route.auth, head);
       if ('take' in match.route) {
         match.route.take(arrival);
         return;
