@@ -18,7 +18,7 @@ const PAGES = [
   { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings'], body: settingsPage },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
-  { file: 'metrics.md', from: ['surfaces/metrics/table'], body: metricsPage },
+  { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'policy-language.md',

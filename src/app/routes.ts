@@ -1,9 +1,9 @@
 import { packageVersion } from '../base/lib/package-root.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import { type DescribedOperation, openApi } from '../operations/openapi.ts';
+import { OPERATIONS } from '../operations/operation-table.ts';
 import { EXECUTE, READ_METRICS } from '../operations/served-elsewhere.ts';
 import type { OperationServices } from '../operations/services.ts';
-import { OPERATIONS } from '../operations/table.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
 import { operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';

@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import type { Scope } from '../base/model/principal.ts';
-import type { Inputs, Operation } from './operation.ts';
+import type { GatewayOperation, Inputs } from './operation.ts';
 import type { OperationServices } from './services.ts';
 
 /** A JSON value that is made here and only written out. */
 type Json = Readonly<Record<string, unknown>>;
 
 /** What an operation is known by when its input is read by somebody else. */
-export type DescribedOperation = Omit<Operation, 'bind'>;
+export type DescribedOperation = Omit<GatewayOperation, 'bind'>;
 
 const ERROR = z.object({
   error: z.object({

@@ -32,7 +32,7 @@ export type Shown<T> = T extends readonly (infer U)[]
     : T;
 
 /** Something made, before a face has put it into an answer. */
-export type Outcome<T> =
+export type OperationOutcome<T> =
   | { readonly json: Shown<T> }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
@@ -96,7 +96,10 @@ export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B 
   readonly output: OperationAnswer<O>;
   /** @throws GatewayError `not_found` when it is switched off; asked before the input is read */
   readonly available?: (services: OperationServices) => void;
-  readonly handle: (call: Call<P, Q, B>, services: OperationServices) => Outcome<z.output<O>> | Promise<Outcome<z.output<O>>>;
+  readonly handle: (
+    call: Call<P, Q, B>,
+    services: OperationServices,
+  ) => OperationOutcome<z.output<O>> | Promise<OperationOutcome<z.output<O>>>;
 }
 
 /** What a face hands over. */
@@ -117,17 +120,17 @@ export interface Inputs {
 }
 
 /** An entry of the table. */
-export interface Operation extends OperationFacts {
+export interface GatewayOperation extends OperationFacts {
   readonly output: OperationAnswer;
   readonly inputs: (services: OperationServices) => Inputs;
   /** How it is asked of these services. What it gives throws GatewayError, for bad input `invalid_request` that names every mistake. */
-  readonly bind: (services: OperationServices) => (asked: Asked) => Promise<Outcome<unknown>>;
+  readonly bind: (services: OperationServices) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
 }
 
 /** Makes an entry; the types of its schemas reach its handler. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
-): Operation {
+): GatewayOperation {
   const { input = {}, available, handle, ...facts } = entry;
   return {
     ...facts,

@@ -2,14 +2,14 @@ import { picoFromUsd } from '../base/lib/money.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { HOUR_MS, NO_USAGE, plus, type Usage } from './usage-sums.ts';
+import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 /** Records read in one go; between two pages other work goes on. */
 const PAGE = 500;
 /** Where a record's text says when it was completed. A quote inside of a text is escaped, so that this is the member itself. */
 const COMPLETED_AT = /"completed_at":"([^"]+)"/;
 
-type ByDecision = Map<RecordedDecision, Usage>;
+type ByDecision = Map<RecordedDecision, UsageSum>;
 
 /**
  * What an org used in a part of one hour, from the records of that hour, a few hundred at a time. Totals are kept by the hour, so that only the two hours at the edges
@@ -22,8 +22,8 @@ export async function usageInPart(
   store: Store,
   orgId: string,
   { hour, from, to, now }: { readonly hour: number; readonly from: number; readonly to: number; readonly now: number },
-  counted: Usage,
-): Promise<ReadonlyMap<RecordedDecision, Usage> | undefined> {
+  counted: UsageSum,
+): Promise<ReadonlyMap<RecordedDecision, UsageSum> | undefined> {
   const inside: ByDecision = new Map();
   let whole = NO_USAGE;
   for await (const { completedAt, text } of recordsOfHour(store, hour)) {
@@ -61,7 +61,7 @@ function recordOf(text: string, orgId: string): ExecutionRecord | undefined {
 }
 
 /** As the counters have it: the call that a record of tier `usage` tells the cost of has been counted. */
-function usageOf({ record_tier: tier, metering }: ExecutionRecord): Usage {
+function usageOf({ record_tier: tier, metering }: ExecutionRecord): UsageSum {
   return {
     requests: tier === 'usage' ? 0n : 1n,
     tokensIn: BigInt(metering?.tokens_in ?? 0),
@@ -70,6 +70,6 @@ function usageOf({ record_tier: tier, metering }: ExecutionRecord): Usage {
   };
 }
 
-function isSame(a: Usage, b: Usage): boolean {
+function isSame(a: UsageSum, b: UsageSum): boolean {
   return a.requests === b.requests && a.tokensIn === b.tokensIn && a.tokensOut === b.tokensOut && a.costPico === b.costPico;
 }

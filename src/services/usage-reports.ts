@@ -3,10 +3,10 @@ import { counterPages } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
 import { usageInPart } from './edge-hours.ts';
-import { HOUR_MS, NO_USAGE, plus, sumUsage, type Usage } from './usage-sums.ts';
+import { HOUR_MS, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What one workload of an org used of one connector in a month; the connector is empty for calls that were refused before one was chosen. */
-export interface MonthlyUsage extends Usage {
+export interface MonthlyUsage extends UsageSum {
   readonly orgId: string;
   readonly workloadId: string;
   readonly connectorId: string;
@@ -17,7 +17,7 @@ export interface UsageBetween {
   /** What was counted; where the records of an edge hour are not there any more it begins, or ends, with that whole hour. */
   readonly from: number;
   readonly to: number;
-  readonly decisions: ReadonlyMap<RecordedDecision, Usage>;
+  readonly decisions: ReadonlyMap<RecordedDecision, UsageSum>;
 }
 
 /**
@@ -60,13 +60,13 @@ export class UsageReports {
     return { from: hour, to: hour + HOUR_MS, decisions: await this.#wholeHours(orgId, hour, hour + HOUR_MS) };
   }
 
-  async #part(orgId: string, part: Part): Promise<ReadonlyMap<RecordedDecision, Usage> | undefined> {
+  async #part(orgId: string, part: Part): Promise<ReadonlyMap<RecordedDecision, UsageSum> | undefined> {
     const whole = await this.#wholeHours(orgId, part.hour, part.hour + HOUR_MS);
     return whole.size === 0 ? whole : usageInPart(this.#store, orgId, part, sumUsage(whole.values()));
   }
 
-  async #wholeHours(orgId: string, from: number, to: number): Promise<ReadonlyMap<RecordedDecision, Usage>> {
-    const sums = new Map<RecordedDecision, Usage>();
+  async #wholeHours(orgId: string, from: number, to: number): Promise<ReadonlyMap<RecordedDecision, UsageSum>> {
+    const sums = new Map<RecordedDecision, UsageSum>();
     let end = from;
     for (let at = from; at < to; at = end) {
       end = Math.min(to, startOfMonth(at, 1));
@@ -130,8 +130,8 @@ interface Part {
   readonly now: number;
 }
 
-function added(parts: readonly (ReadonlyMap<RecordedDecision, Usage> | undefined)[]): ReadonlyMap<RecordedDecision, Usage> {
-  const sums = new Map<RecordedDecision, Usage>();
+function added(parts: readonly (ReadonlyMap<RecordedDecision, UsageSum> | undefined)[]): ReadonlyMap<RecordedDecision, UsageSum> {
+  const sums = new Map<RecordedDecision, UsageSum>();
   for (const part of parts) for (const [decision, usage] of part ?? []) sums.set(decision, plus(sums.get(decision) ?? NO_USAGE, usage));
   return sums;
 }
@@ -140,7 +140,7 @@ function startOfHour(time: number): number {
   return Math.floor(time / HOUR_MS) * HOUR_MS;
 }
 
-function usageOf(amounts: CounterRow['amounts']): Usage {
+function usageOf(amounts: CounterRow['amounts']): UsageSum {
   return {
     requests: amounts['requests'] ?? 0n,
     tokensIn: amounts['tokens_in'] ?? 0n,

@@ -1,8 +1,8 @@
 // How bad input is told: all mistakes at once, in the words and the order of the schemas.
 import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import type { OperationServices } from '../../src/operations/services.ts';
-import { OPERATIONS } from '../../src/operations/table.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 
 const clock = fakeClock();

@@ -7,8 +7,8 @@ import t from 'tap';
 import { DESCRIBED } from '../../src/app/routes.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { openApi } from '../../src/operations/openapi.ts';
+import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import type { OperationServices } from '../../src/operations/services.ts';
-import { OPERATIONS } from '../../src/operations/table.ts';
 import { startTestGateway } from '../support/gateway.ts';
 
 interface Media {

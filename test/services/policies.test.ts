@@ -7,7 +7,7 @@ import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
 import { decide } from '../../src/decide/policy/evaluate.ts';
 import { plainCall } from '../../src/decide/policy/given-facts.ts';
-import { MAX_PUT_LENGTH } from '../../src/operations/policies.ts';
+import { MAX_PUT_LENGTH } from '../../src/operations/policy-operations.ts';
 import { FolderWatch } from '../../src/services/folder-watch.ts';
 import { PolicyService } from '../../src/services/policies.ts';
 import { ShadowPolicy } from '../../src/services/shadow-policy.ts';

@@ -1,7 +1,7 @@
 // The routes of one group of operations, for tests that bring the services of that group alone.
-import { BILLING_OPERATIONS } from '../../src/operations/billing.ts';
-import type { Operation } from '../../src/operations/operation.ts';
-import { POLICY_OPERATIONS } from '../../src/operations/policies.ts';
+import { BILLING_OPERATIONS } from '../../src/operations/billing-operations.ts';
+import type { GatewayOperation } from '../../src/operations/operation.ts';
+import { POLICY_OPERATIONS } from '../../src/operations/policy-operations.ts';
 import type { OperationServices } from '../../src/operations/services.ts';
 import { operationRoutes } from '../../src/surfaces/api/operation-routes.ts';
 import type { Route } from '../../src/surfaces/http/route.ts';
@@ -14,7 +14,7 @@ export function policyRoutes(policies: OperationServices['policies'], shadow: Op
   return routesOf(POLICY_OPERATIONS, { policies, shadow });
 }
 
-function routesOf(operations: readonly Operation[], services: Partial<OperationServices>): readonly Route[] {
+function routesOf(operations: readonly GatewayOperation[], services: Partial<OperationServices>): readonly Route[] {
   return operationRoutes(operations, services as OperationServices).map((route) =>
     'handle' in route ? { ...route, handle: (request) => route.handle({ ...request, head: request.head ?? { headers: {} } }) } : route,
   );

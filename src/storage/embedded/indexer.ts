@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { encodeTotals } from './counters.ts';
-import { type IndexState, type LevelIndex, ROW, type Row } from './level-index.ts';
+import { type IndexRow, type IndexState, type LevelIndex, ROW } from './level-index.ts';
 import { FORMAT_VERSION } from './segment-header.ts';
 import type { SegmentInfo, Segments } from './segments.ts';
 import type { Generation, Tail } from './tail.ts';
@@ -30,8 +30,8 @@ const RETRY_MS = 1_000;
 /** A generation with what must be read of the live objects at the moment of freezing: totals and position belong together. */
 interface Round {
   readonly generation: Generation;
-  readonly counters: readonly Row[];
-  readonly sealed: readonly Row[];
+  readonly counters: readonly IndexRow[];
+  readonly sealed: readonly IndexRow[];
   readonly state: IndexState;
 }
 
@@ -89,7 +89,7 @@ export class Indexer {
   }
 
   /** Deletes rows between two rounds and notes which segment is the oldest; both are on the medium when it resolves. The position stays where it is. */
-  async deleteRows(keys: Iterable<Row>): Promise<void> {
+  async deleteRows(keys: Iterable<IndexRow>): Promise<void> {
     await this.#exclusively(async () => {
       const state = { ...this.#state, first: this.#options.segments.first };
       await this.#options.index.write(keys, state, { sync: true });
@@ -166,9 +166,9 @@ export class Indexer {
     const { tail, segments, durable } = this.#options;
     const { segment, end } = this.#options.position();
     const generation = tail.freeze();
-    const counters: Row[] = [];
+    const counters: IndexRow[] = [];
     for (const [key, cell] of generation.cells) counters.push([ROW.counter + key, encodeTotals(cell.totals)]);
-    const sealed: Row[] = [];
+    const sealed: IndexRow[] = [];
     for (let at = Math.max(this.#state.segment, segments.first); at < segment; at += 1) {
       const info = segments.get(at);
       if (info) sealed.push(segmentRow(info));
@@ -183,7 +183,7 @@ export class Indexer {
 }
 
 /** What the index keeps about a sealed segment. */
-export function segmentRow(info: SegmentInfo): Row {
+export function segmentRow(info: SegmentInfo): IndexRow {
   const { createdAt, end, records, newest } = info;
   return [segmentKey(info.segment), JSON.stringify({ createdAt, end, records, newest: records > 0 ? newest : null })];
 }
@@ -192,7 +192,7 @@ export function segmentKey(segment: number): string {
   return ROW.segment + segment.toString(16).padStart(8, '0');
 }
 
-function* rowsOf({ generation, counters, sealed }: Round): Generator<Row> {
+function* rowsOf({ generation, counters, sealed }: Round): Generator<IndexRow> {
   for (const [id, hash, location] of generation.records) {
     yield [ROW.recordId + id, location];
     yield [ROW.recordHash + hash, location];

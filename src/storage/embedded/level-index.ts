@@ -26,7 +26,7 @@ const WRITE_BUFFER_BYTES = 16 * 1024 * 1024;
 /** What one visit to the thread pool brings. LevelDB's own 16 KiB are 150 counters, and every visit waits for its turn. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
-export type Row = readonly [key: string, value: string | undefined];
+export type IndexRow = readonly [key: string, value: string | undefined];
 
 /** LevelDB behind a few verbs. Its own file lock is the lock of the whole data folder. */
 export class LevelIndex {
@@ -59,7 +59,7 @@ export class LevelIndex {
   }
 
   /** Writes rows (an undefined value deletes) and the state in one atomic batch; yields to other work while it collects the rows. */
-  async write(rows: Iterable<Row>, state: IndexState, options: { readonly sync: boolean }): Promise<void> {
+  async write(rows: Iterable<IndexRow>, state: IndexState, options: { readonly sync: boolean }): Promise<void> {
     const batch = this.#db.batch();
     try {
       let turn = 0;

@@ -14,7 +14,7 @@ import { countFrame, Segments } from './segments.ts';
 import type { Tail } from './tail.ts';
 
 /** Where journal and index stand to each other; nothing was changed to find out. */
-export interface Place {
+export interface JournalPlace {
   readonly segments: Segments;
   /** The state of the index, or that of an empty one. */
   readonly state: IndexState;
@@ -24,7 +24,12 @@ export interface Place {
 }
 
 /** Compares the journal with what the index says of it. Rejects with a StoreError when the index knows of frames that are not there any more. */
-export async function placeJournal(folder: string, index: LevelIndex, journal: JournalFiles, log: Pick<Logger, 'warn'>): Promise<Place> {
+export async function placeJournal(
+  folder: string,
+  index: LevelIndex,
+  journal: JournalFiles,
+  log: Pick<Logger, 'warn'>,
+): Promise<JournalPlace> {
   const known = await index.state();
   if (known && known.format > FORMAT_VERSION) throw newerFormat('The index', known.format);
   const firstOnDisk = journal.files[0]?.segment ?? 1;
@@ -52,7 +57,7 @@ export async function placeJournal(folder: string, index: LevelIndex, journal: J
  * segment that was replayed, so that even an index that is built anew needs the memory of one segment.
  */
 export async function catchUp(
-  place: Place,
+  place: JournalPlace,
   tail: Tail,
   counters: Counters,
   log: Pick<Logger, 'info'>,

@@ -9,7 +9,7 @@ import { fillerFrame, MAX_FRAME_BYTES } from './frame.ts';
 import { segmentRow } from './indexer.ts';
 import { segmentNames } from './inspect-journal.ts';
 import { columnsFolder, formatFile, indexFolder, journalFolder } from './layout.ts';
-import { type IndexState, type LevelIndex, ROW, type Row } from './level-index.ts';
+import { type IndexRow, type IndexState, type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation } from './location.ts';
 import { checkFormat, openEmbeddedStore, openIndexOf } from './open-embedded-store.ts';
 import { sealedRow } from './recovery.ts';
@@ -155,11 +155,11 @@ async function repairForNewIndex(options: RepairOptions, firstOnDisk: number, in
 }
 
 /** Rows of records that are not there any more, as deletions. */
-async function lostRows(index: LevelIndex, first: number, damaged: readonly SegmentPlan[]): Promise<readonly Row[]> {
+async function lostRows(index: LevelIndex, first: number, damaged: readonly SegmentPlan[]): Promise<readonly IndexRow[]> {
   const kept = new Map(
     damaged.map((plan) => [plan.segment, new Set(plan.kept.flatMap(({ id, hash }) => [ROW.recordId + id, ROW.recordHash + hash]))]),
   );
-  const lost: Row[] = [];
+  const lost: IndexRow[] = [];
   for (const letter of [ROW.recordId, ROW.recordHash]) {
     for await (const [key, text] of index.rows(letter)) {
       const { segment } = parseLocation(text);
@@ -170,8 +170,8 @@ async function lostRows(index: LevelIndex, first: number, damaged: readonly Segm
 }
 
 /** Rows of the records of damaged segments that the index has read: where something had been added, they lie elsewhere now. */
-function keptRows(damaged: readonly SegmentPlan[], state: IndexState): readonly Row[] {
-  const rows: Row[] = [];
+function keptRows(damaged: readonly SegmentPlan[], state: IndexState): readonly IndexRow[] {
+  const rows: IndexRow[] = [];
   for (const { segment, kept } of damaged) {
     for (const { id, hash, offset, length } of kept) {
       if (segment > state.segment || (segment === state.segment && offset >= state.offset)) continue;

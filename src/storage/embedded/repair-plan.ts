@@ -12,7 +12,7 @@ export interface Range {
 }
 
 /** A record that can be read, and where. */
-export interface KeptRecord {
+export interface SoundRecord {
   readonly id: string;
   readonly hash: string;
   readonly offset: number;
@@ -34,7 +34,7 @@ export interface SegmentPlan {
   readonly size: number;
   readonly records: number;
   /** Where they lie; of a damaged segment only. */
-  readonly kept: readonly KeptRecord[];
+  readonly kept: readonly SoundRecord[];
   /** Newest `committed_at` of its records; -Infinity without records. */
   readonly newest: number;
   /** Ids of records that can be read but not kept. */
@@ -184,7 +184,7 @@ async function planSegment(look: Look): Promise<SegmentPlan | undefined> {
 class SegmentScan {
   readonly fills: Range[] = [];
   readonly dropped: string[] = [];
-  readonly kept: KeptRecord[] = [];
+  readonly kept: SoundRecord[] = [];
   newest = Number.NEGATIVE_INFINITY;
   oldest: number | undefined;
   /** Behind the last frame that is kept; 0 while not even the header is known. */

@@ -2,7 +2,7 @@ import { codeOf } from '../../base/lib/thrown.ts';
 import type { Files } from './files.ts';
 import { frameHasRecord, frameRecordHash, frameRecordId } from './frame.ts';
 import { type Indexer, segmentKey } from './indexer.ts';
-import { ROW, type Row } from './level-index.ts';
+import { type IndexRow, ROW } from './level-index.ts';
 import { onSegment } from './record-pages.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { walkFrames } from './segment-reader.ts';
@@ -35,7 +35,7 @@ export async function eraseSegment(segments: Segments, { segment, end }: Dropped
   await onSegment(segments, segment, async (file) => {
     let at = SEGMENT_HEADER_BYTES;
     while (at < end) {
-      const rows: Row[] = [];
+      const rows: IndexRow[] = [];
       const stop = await walkFrames(file, at, end, (frame) => {
         if (frameHasRecord(frame))
           rows.push([ROW.recordId + frameRecordId(frame), undefined], [ROW.recordHash + frameRecordHash(frame), undefined]);

@@ -1,9 +1,9 @@
-import type { Operation } from '../../operations/operation.ts';
+import type { GatewayOperation } from '../../operations/operation.ts';
 import type { OperationServices } from '../../operations/services.ts';
 import type { Route } from '../http/route.ts';
 
 /** The face of the operations table on the ports: a route for each entry. */
-export function operationRoutes(operations: readonly Operation[], services: OperationServices): readonly Route[] {
+export function operationRoutes(operations: readonly GatewayOperation[], services: OperationServices): readonly Route[] {
   return operations.map(({ method, path, scope, summary, ambient = false, output, bind }) => {
     const ask = bind(services);
     const base = { status: output.status, contentType: output.contentType ?? 'application/json' };

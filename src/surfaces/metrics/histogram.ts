@@ -1,5 +1,5 @@
 import type { Histogram, Registry } from 'prom-client';
-import type { MetricRow } from './table.ts';
+import type { MetricRow } from './metric-table.ts';
 
 /** The observations of one combination of label values. */
 export class Buckets {

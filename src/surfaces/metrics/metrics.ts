@@ -6,7 +6,7 @@ import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts'
 import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 import { Buckets, registerHistogram } from './histogram.ts';
-import { METRICS, type MetricRow } from './table.ts';
+import { METRICS, type MetricRow } from './metric-table.ts';
 
 const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);

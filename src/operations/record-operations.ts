@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import { time } from './shapes.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -19,7 +19,7 @@ const RECORD = z.looseObject({
 });
 
 /** Records and what can be proven about them (specification, "Gateway admin API"; decisions 3.6, 7.1). */
-export const RECORD_OPERATIONS: readonly Operation[] = [
+export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'records.read',
     method: 'GET',

@@ -5,7 +5,7 @@ import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { ActivePolicy } from '../services/policies.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
-import { type Operation, operation, READS, REPLACES } from './operation.ts';
+import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { Issue } from './read-input.ts';
 import { time } from './shapes.ts';
 
@@ -67,7 +67,7 @@ function shownShadow(shadow: ShadowPolicy) {
 }
 
 /** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
-export const POLICY_OPERATIONS: readonly Operation[] = [
+export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'policies.active',
     method: 'GET',

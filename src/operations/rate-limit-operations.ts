@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseDuration } from '../base/lib/durations.ts';
 import { members, positive } from './members.ts';
-import { type Operation, operation, READS, REPLACES } from './operation.ts';
+import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 
 /** Longest window; a bucket that needs longer to fill is no rate limit. */
 const MAX_WINDOW_MS = 86_400_000;
@@ -25,7 +25,7 @@ function isWindow(text: string): boolean {
 const CONFIG = z.object({ refill_rate: z.number(), max_tokens: z.number(), window_duration: z.string() });
 
 /** The rate limiter (specification, "Gateway admin API"; decision 6.1). */
-export const RATE_LIMIT_OPERATIONS: readonly Operation[] = [
+export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'ratelimit.config',
     method: 'GET',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Discovery } from '../services/discovery.ts';
-import { type Operation, operation, READS, REPLACES } from './operation.ts';
+import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { count, time } from './shapes.ts';
 
@@ -27,7 +27,7 @@ function enabled({ discovery }: OperationServices): Discovery {
 }
 
 /** The domains that traffic goes to (specification, "Gateway admin API"; decision 8.9). */
-export const DISCOVERY_OPERATIONS: readonly Operation[] = [
+export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'discovery.list',
     method: 'GET',

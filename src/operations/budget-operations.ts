@@ -9,7 +9,7 @@ import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/budgets.ts';
 import { BUDGET_SCOPES } from '../services/spend-book.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
-import { ADDS, type Operation, operation, READS, REMOVES } from './operation.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { pathId, time, usd } from './shapes.ts';
 
@@ -115,7 +115,7 @@ function shown({ limit, periodStart, spentUsd, reservedUsd }: LimitStatus) {
 }
 
 /** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */
-export const BUDGET_OPERATIONS: readonly Operation[] = [
+export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'budgets.list',
     method: 'GET',

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
 
@@ -17,7 +17,7 @@ const CONNECTOR = z.object({
 });
 
 /** Registered connectors (specification, "Connector admin entry"): `status` comes from configuration and the last upstream error, not from a probe. */
-export const CONNECTOR_OPERATIONS: readonly Operation[] = [
+export const CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'connectors.list',
     method: 'GET',

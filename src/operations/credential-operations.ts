@@ -3,7 +3,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import { CREDENTIAL_BODY, credentialChange } from './credential-body.ts';
 import { isId, members, ruled } from './members.ts';
-import { type Operation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { pathId, time } from './shapes.ts';
 
 const MAX_NODES = 1_000;
@@ -40,7 +40,7 @@ function unknown(name: string): GatewayError {
 }
 
 /** Stored credentials (specification, "Gateway admin API"; decisions 6.6, 8.11). No answer holds a secret. */
-export const CREDENTIAL_OPERATIONS: readonly Operation[] = [
+export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'credentials.list',
     method: 'GET',

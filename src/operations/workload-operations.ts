@@ -3,7 +3,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
 import { choice, id, isObject, members, optional, requiredId, text } from './members.ts';
-import { ADDS, type Operation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
@@ -55,7 +55,7 @@ const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted')
 const params = pathId('Workload id');
 
 /** Workloads and their tokens (specification, "Gateway admin API"; decisions 4.5, 8.9). */
-export const WORKLOAD_OPERATIONS: readonly Operation[] = [
+export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'workloads.list',
     method: 'GET',

@@ -4,7 +4,7 @@ import { usdFromPico } from '../base/lib/money.ts';
 import { DECISIONS, permits, type RecordedDecision, severityOf } from '../base/model/decision.ts';
 import type { UsageBetween } from '../services/usage-reports.ts';
 import { sumUsage } from '../services/usage-sums.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import { RANGE_QUERY, type RangeQuery, reportRange } from './report-query.ts';
 import type { OperationServices } from './services.ts';
 import { count, time, usd } from './shapes.ts';
@@ -33,7 +33,7 @@ const SUMMARY = z.object({
 });
 
 /** The dashboard (specification, "Gateway admin API"; decisions 8.10, 8.13). */
-export const DASHBOARD_OPERATIONS: readonly Operation[] = [
+export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'dashboard.summary',
     method: 'GET',

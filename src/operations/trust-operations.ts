@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import { pacFile } from './pac.ts';
 import type { OperationServices } from './services.ts';
 
@@ -13,7 +13,7 @@ function authority({ trust }: OperationServices) {
 }
 
 /** Trust material and the proxy's automatic configuration (decisions 3.2, 3.4, 3.5); no token is needed for any of it. */
-export const TRUST_OPERATIONS: readonly Operation[] = [
+export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'trust.root',
     method: 'GET',

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { MonthlyUsage } from '../services/usage-reports.ts';
-import { NO_USAGE, sumUsage, type Usage } from '../services/usage-sums.ts';
+import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
 import { jsonParts } from './json-parts.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import { ORG_PERIOD_QUERY, reportPeriod } from './report-query.ts';
 import { count, month, usd } from './shapes.ts';
 
@@ -23,7 +23,7 @@ const SPEND = z.object({
 });
 
 /** Monthly reports of one org, which the admin token must name (specification, "Gateway admin API"; decisions 3.6, 8.12). */
-export const REPORT_OPERATIONS: readonly Operation[] = [
+export const REPORT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'reports.usage',
     method: 'GET',
@@ -79,8 +79,8 @@ async function* byWorkload(rows: AsyncIterable<readonly MonthlyUsage[]>): AsyncG
  * Sums by connector, in the order of their ids. A provider is known by its connector (decision 8.7); what was refused before one was chosen went to none, and
  * cost nothing.
  */
-async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<ReadonlyMap<string, Usage>> {
-  const sums = new Map<string, Usage>();
+async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<ReadonlyMap<string, UsageSum>> {
+  const sums = new Map<string, UsageSum>();
   for await (const some of rows) {
     for (const row of some) {
       if (row.connectorId !== '') sums.set(row.connectorId, sumUsage([sums.get(row.connectorId) ?? NO_USAGE, row]));
@@ -89,10 +89,10 @@ async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promis
   return new Map([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function workload([id, { requests, tokensIn, tokensOut }]: readonly [string, Usage]) {
+function workload([id, { requests, tokensIn, tokensOut }]: readonly [string, UsageSum]) {
   return { workload_id: id, requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
 }
 
-function provider([id, { requests, costPico }]: readonly [string, Usage]) {
+function provider([id, { requests, costPico }]: readonly [string, UsageSum]) {
   return { provider: id, requests: Number(requests), cost_usd: usdFromPico(costPico) };
 }

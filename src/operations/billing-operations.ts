@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { MonthlyUsage } from '../services/usage-reports.ts';
-import { NO_USAGE, sumUsage, type Usage } from '../services/usage-sums.ts';
+import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
 import { csvLine } from './csv-line.ts';
 import { inParts, jsonParts } from './json-parts.ts';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 import { PERIOD_QUERY, reportPeriod } from './report-query.ts';
 import { count, month, usd } from './shapes.ts';
 
@@ -14,10 +14,10 @@ const query = { schema: () => PERIOD_QUERY };
 const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
 
 /** Usage by connector, by workload. */
-type Breakdown = ReadonlyMap<string, ReadonlyMap<string, Usage>>;
+type Breakdown = ReadonlyMap<string, ReadonlyMap<string, UsageSum>>;
 
 /** Monthly billing over all orgs (specification, "Gateway admin API"; decision 8.13). */
-export const BILLING_OPERATIONS: readonly Operation[] = [
+export const BILLING_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'billing.summary',
     method: 'GET',
@@ -62,13 +62,13 @@ export const BILLING_OPERATIONS: readonly Operation[] = [
 ];
 
 /** Workloads that have the same id in several orgs are added up. */
-async function summed(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<{ readonly total: Usage; readonly breakdown: Breakdown }> {
+async function summed(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<{ readonly total: UsageSum; readonly breakdown: Breakdown }> {
   let total = NO_USAGE;
-  const breakdown = new Map<string, Map<string, Usage>>();
+  const breakdown = new Map<string, Map<string, UsageSum>>();
   for await (const some of rows) {
     total = sumUsage([total, ...some]);
     for (const row of some) {
-      const connectors = breakdown.get(row.workloadId) ?? new Map<string, Usage>();
+      const connectors = breakdown.get(row.workloadId) ?? new Map<string, UsageSum>();
       breakdown.set(row.workloadId, connectors);
       connectors.set(row.connectorId, sumUsage([connectors.get(row.connectorId) ?? NO_USAGE, row]));
     }
@@ -95,7 +95,7 @@ async function* csvParts(period: string, rows: AsyncIterable<readonly MonthlyUsa
   if (before !== '') yield before;
 }
 
-function shown({ requests, tokensIn, tokensOut, costPico }: Usage): unknown {
+function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum): unknown {
   return { requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut), cost_usd: usdFromPico(costPico) };
 }
 

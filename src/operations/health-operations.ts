@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Operation, operation, READS } from './operation.ts';
+import { type GatewayOperation, operation, READS } from './operation.ts';
 
 const HEALTH = z.object({
   status: z.enum(['starting', 'ok']),
@@ -11,7 +11,7 @@ const HEALTH = z.object({
 });
 
 /** Health (specification, "Health response"), and what this gateway can be asked. */
-export const HEALTH_OPERATIONS: readonly Operation[] = [
+export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'health.read',
     method: 'GET',

@@ -1,0 +1,31 @@
+import { BILLING_OPERATIONS } from './billing-operations.ts';
+import { BUDGET_OPERATIONS } from './budget-operations.ts';
+import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
+import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
+import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
+import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
+import { HEALTH_OPERATIONS } from './health-operations.ts';
+import type { GatewayOperation } from './operation.ts';
+import { POLICY_OPERATIONS } from './policy-operations.ts';
+import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
+import { RECORD_OPERATIONS } from './record-operations.ts';
+import { REPORT_OPERATIONS } from './report-operations.ts';
+import { TRUST_OPERATIONS } from './trust-operations.ts';
+import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
+
+/** Everything that can be asked of the gateway and that this room answers. Of two paths that fit the first one counts. */
+export const OPERATIONS: readonly GatewayOperation[] = [
+  ...RECORD_OPERATIONS,
+  ...HEALTH_OPERATIONS,
+  ...TRUST_OPERATIONS,
+  ...WORKLOAD_OPERATIONS,
+  ...POLICY_OPERATIONS,
+  ...RATE_LIMIT_OPERATIONS,
+  ...DISCOVERY_OPERATIONS,
+  ...BUDGET_OPERATIONS,
+  ...CREDENTIAL_OPERATIONS,
+  ...CONNECTOR_OPERATIONS,
+  ...DASHBOARD_OPERATIONS,
+  ...BILLING_OPERATIONS,
+  ...REPORT_OPERATIONS,
+];
