@@ -1,4 +1,5 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
@@ -99,7 +100,7 @@ export class Intents {
   async #recover(mayRecover: (owner: string | undefined) => boolean): Promise<void> {
     const { store, clock, log } = this.#options;
     let calls = 0;
-    for (const { key, value } of await store.list(INTENTS)) {
+    for (const { key, value, version } of await store.entities(INTENTS)) {
       const { owner, record: kept } = ownedIntent(value);
       if (!mayRecover(owner)) continue;
       const now = clock.now();
@@ -107,8 +108,10 @@ export class Intents {
       const { text, hash } = canonicalRecord(unhashed);
       const record = { ...unhashed, record_hash: hash } as ExecutionRecord;
       const commit = { record_id: key, record_hash: hash, text, committed_at: now, members: record };
-      await store.commit(commit, [...rollUp(record), this.settlement(key)]);
-      calls += 1;
+      // Of two nodes that find it only one makes its record, and none when its own node settled it meanwhile.
+      const expect = [{ space: INTENTS, key, version }];
+      const isMade = await unlessConflict(store.commit(commit, [...rollUp(record), this.settlement(key)], expect));
+      if (isMade) calls += 1;
     }
     if (calls > 0) log.warn({ calls }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');
   }
@@ -142,6 +145,17 @@ export class Intents {
     const alive = new Set([owner]);
     for (const { key, value } of await store.list(LEASES)) if ((value as Lease).until > clock.now()) alive.add(key);
     await this.#recover((of) => of !== undefined && !alive.has(of));
+  }
+}
+
+/** False where others were there first. */
+async function unlessConflict(commit: Promise<void>): Promise<boolean> {
+  try {
+    await commit;
+    return true;
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'conflict') return false;
+    throw error;
   }
 }
 

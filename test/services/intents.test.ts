@@ -9,7 +9,7 @@ import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, CHAT } from '../support/governed.ts';
-import { arrivalOf, openPlay, recordIn } from '../support/played-line.ts';
+import { arrivalOf, boundTo, openPlay, recordIn } from '../support/played-line.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 async function openStore(t: HasTeardown, clock: FakeClock): Promise<Store> {
@@ -89,6 +89,39 @@ t.test('what a node leaves that does not come back is recorded by another when i
     'who is there keeps what is under way',
   );
 });
+
+t.test(
+  'what its node settles while another is about to take it over is not recorded twice, and a call that was not made not at all',
+  async (t) => {
+    const clock = fakeClock();
+    const store = await openStore(t, clock);
+    const newDraft = await draft(t);
+    const [made, notMade] = [newDraft(), newDraft()];
+    const slow = await open(t, store, clock, 'slow');
+    await slow.write(made);
+    await slow.write(notMade);
+    await slow.close();
+    clock.advance(61_000);
+    const late = new Proxy(store, {
+      get(of, name) {
+        if (name !== 'entities') return boundTo(of)[name as keyof Store];
+        return async (space: string) => {
+          const found = await of.entities(space);
+          await of.commit(undefined, [slow.settlement(made.record_id), slow.settlement(notMade.record_id)]);
+          return found;
+        };
+      },
+    });
+    const other = await Intents.open({ store: late, clock, log: silentLogger, owner: 'other', isShared: true });
+    t.teardown(() => other.close());
+    for (let time = 0; time < 4; time += 1) {
+      clock.advance(20_000);
+      await settled(store);
+    }
+    t.same(await recorded(store, made, notMade), [false, false]);
+    t.same(await store.list('intent'), []);
+  },
+);
 
 t.test('on a store of its own a node makes records of everything, whatever it was called before', async (t) => {
   const clock = fakeClock();
