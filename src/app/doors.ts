@@ -98,7 +98,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
     ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
   };
   const { host } = request.authority;
-  pipeline.events.connected(host);
+  pipeline.events.emit('connected', host);
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;
@@ -173,7 +173,7 @@ function identify(
     return {};
   }
   const head = headOf();
-  events.authFailure({
+  events.emit('authFailure', {
     reason: proxyPassword === undefined ? 'missing_header' : 'invalid_key',
     orgId: settings.orgId ?? 'default',
     surface: 'proxy',

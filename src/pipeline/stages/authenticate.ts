@@ -89,7 +89,8 @@ function bearer(header: string | undefined): string | undefined {
 
 function tellOfFailure({ arrival, claims }: Asked, { events, settings }: Pipeline, presented: string | undefined): void {
   const { line, head, callerIp } = arrival;
-  events.authFailure({
+  if (!events.hears('authFailure')) return;
+  events.emit('authFailure', {
     reason: presented === undefined ? 'missing_header' : 'invalid_key',
     orgId: claims?.orgId ?? settings.orgId ?? 'default',
     surface: line === 'direct' ? 'api' : 'proxy',

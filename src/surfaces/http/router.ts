@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Events } from '../../base/events/bus.ts';
 import { requestLine, unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -18,7 +18,7 @@ export interface RouterOptions {
   /** Of the gateway, for `gw_auth_failures_total`. */
   readonly orgId: string;
   readonly log: Logger;
-  readonly events: Pick<GatewayEvents, 'authFailure' | 'unrecorded'>;
+  readonly events: Events;
   /** Address of the caller, without port. */
   callerIp(head: ArrivalHead): string;
 }
@@ -80,7 +80,7 @@ export class Router {
   refuse(arrival: Arrival, error: GatewayError): void {
     const { events, callerIp } = this.#options;
     sendError(arrival, error);
-    events.unrecorded(unrecordedEvent(error, arrival, callerIp(arrival.head)));
+    if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, arrival, callerIp(arrival.head)));
   }
 
   #select(head: ArrivalHead): Match {
@@ -119,7 +119,8 @@ export class Router {
     const presented = route.auth === 'admin' ? (head.headers['gw-admin-token'] ?? bearer) : bearer;
     if (presented !== undefined && sameSecret(presented, needed)) return;
     const reason = presented === undefined ? 'missing_header' : 'invalid_key';
-    events.authFailure({ reason, orgId, surface: route.auth, callerIp: callerIp(head), request: requestLine(head) });
+    if (events.hears('authFailure'))
+      events.emit('authFailure', { reason, orgId, surface: route.auth, callerIp: callerIp(head), request: requestLine(head) });
     throw new GatewayError('unauthorized', route.auth === 'admin' ? 'This needs the admin token.' : 'This needs the metrics token.');
   }
 
