@@ -19,6 +19,7 @@ const PAGES = [
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
+  { file: 'events.md', from: ['base/events/events'], body: eventsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'policy-language.md',
@@ -163,6 +164,15 @@ function metricsPage({ METRICS }) {
 \`GET /metrics\` shows these beside the metrics of the Node process. A label takes known values only; anything else is \`other\`.
 
 ${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}`;
+}
+
+function eventsPage({ EVENTS }) {
+  const rows = Object.entries(EVENTS).map(([name, { meaning, says }]) => [code(name), meaning, says]);
+  return `# Events
+
+What the gateway tells its own parts in the process, by one bus: metrics, logs and services listen to it. Nothing of it holds a prompt, an answer or a secret.
+
+${table(['Event', 'When', 'What it says'], rows)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */

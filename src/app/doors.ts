@@ -96,7 +96,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
     ...(who.fixedWorkload === undefined ? {} : { fixedWorkload: who.fixedWorkload }),
   };
   const { host } = request.authority;
-  pipeline.events.connected(host);
+  pipeline.events.emit('connected', host);
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;

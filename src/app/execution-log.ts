@@ -1,8 +1,8 @@
-import type { GatewayEvents } from '../base/events/execution-event.ts';
+import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
 
 /** One line per recorded request, without content, keys or query. */
-export function executionLog(log: Logger): Partial<GatewayEvents> {
+export function executionLog(log: Logger): Listeners {
   return {
     execution({ record, durationMs }) {
       log.info(

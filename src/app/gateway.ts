@@ -70,8 +70,8 @@ async function open(
   listener = ports;
   closers.push(() => ports.close());
   if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
-  const { clock, log, store, clockWatch } = resources;
-  const stopRetention = keepRetention(store, config.recordRetention, clock, clockWatch, log);
+  const { log } = resources;
+  const stopRetention = keepRetention(resources, config.recordRetention);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {

@@ -1,12 +1,12 @@
-import type { Clock } from '../base/lib/clock.ts';
-import type { Logger } from '../base/lib/log.ts';
-import type { ClockWatch } from '../services/clock-watch.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Resources } from './resources.ts';
 
 const EVERY_MS = 3_600_000;
 
 /** Removes records older than `retentionMs`, now and every hour, unless the clock is in doubt. Returns a function that stops it. */
-export function keepRetention(store: Store, retentionMs: number, clock: Clock, watch: ClockWatch, log: Logger): () => void {
+export function keepRetention(
+  { store, clock, clockWatch: watch, log, events }: Pick<Resources, 'store' | 'clock' | 'clockWatch' | 'log' | 'events'>,
+  retentionMs: number,
+): () => void {
   let cancel: () => void = () => undefined;
   const run = async () => {
     await watch.check();
@@ -26,6 +26,9 @@ export function keepRetention(store: Store, retentionMs: number, clock: Clock, w
   };
   void run();
   schedule();
-  watch.onConfirmed(() => void run());
-  return () => cancel();
+  const unsubscribe = events.subscribe(['clockBelieved'], () => void run());
+  return () => {
+    unsubscribe();
+    cancel();
+  };
 }

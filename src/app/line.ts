@@ -1,6 +1,5 @@
 import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
-import { fanOut, type GatewayEvents } from '../base/events/execution-event.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
@@ -29,25 +28,16 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, catalogues, policies, workloads, budgets, deferred, store, discovery } = resources;
+  const { clock, log, events, catalogues, policies, workloads, budgets, deferred, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, openTunnels);
   const health = new ConnectorHealth(catalogues);
   const pinned = new PinnedHosts({ clock, log });
-  const events = fanOut([
-    executionLog(log),
-    refusalLog(log, clock),
-    metrics.events,
-    health.events,
-    pinned.events,
-    ...(discovery ? [discovery.events] : []),
-  ]);
-  resources.budgetAlerts.push((alert) => events.budgetAlert(alert));
+  const listening = [executionLog(log), refusalLog(log, clock), metrics.events, health.events, pinned.events, discovery?.events];
+  for (const listeners of listening) if (listeners) events.attach(listeners);
   budgets.raiseMissed();
-  policies.reportTo(events);
-  deferred.reportTo(events);
-  const shadow = shadowOf(config, resources, events);
-  const authenticator = authenticatorOf(config, resources, events);
+  const shadow = shadowOf(config, resources);
+  const authenticator = authenticatorOf(config, resources);
   const pipeline: Pipeline = {
     settings: settingsOf(config, resources),
     clock,
@@ -113,7 +103,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
   });
 }
 
-function authenticatorOf(config: Config, { adminToken, workloads }: Resources, events: GatewayEvents): Authenticator {
+function authenticatorOf(config: Config, { adminToken, workloads, events }: Resources): Authenticator {
   return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
@@ -169,6 +159,6 @@ function settingsOf(config: Config, { adminToken, catalogues }: Resources): Pipe
   };
 }
 
-function shadowOf({ policiesShadow: path }: Config, { clock, log, language }: Resources, events: GatewayEvents): ShadowPolicy | undefined {
+function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language }: Resources): ShadowPolicy | undefined {
   return path === undefined ? undefined : new ShadowPolicy({ ...language, path, clock, log, events });
 }

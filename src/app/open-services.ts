@@ -2,10 +2,10 @@ import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
+import type { EventBus } from '../base/events/bus.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
-import type { BudgetAlert } from '../base/model/budget-limit.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -26,6 +26,7 @@ import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 export interface Ground {
   readonly clock: Clock;
   readonly log: Logger;
+  readonly events: EventBus;
   readonly store: Store;
   readonly catalogues: CurrentCatalogue;
   /** Encrypts what is secret at rest. */
@@ -46,21 +47,19 @@ export interface Services {
   readonly intents: Intents;
   /** What every bundle of this gateway is compiled with. */
   readonly language: LanguageOptions;
-  /** Called for each budget that reaches a threshold. */
-  readonly budgetAlerts: ((alert: BudgetAlert) => void)[];
   /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
   readonly discovery: Discovery | undefined;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, store, catalogues, box, clockWatch } = ground;
+  const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   await countAgain(store, log);
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, managedRemotely, ...language });
+  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
@@ -71,12 +70,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
-  const budgetAlerts: Services['budgetAlerts'] = [];
-  const alert = (reached: BudgetAlert) => {
-    for (const listener of budgetAlerts) listener(reached);
-  };
-  const budgets = await BudgetService.open({ store, clock, alert, moments: clockWatch.moments });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, log, cachedRates: config.pricingCached, mayExpire });
+  const budgets = await BudgetService.open({ store, clock, events, moments: clockWatch.moments });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -91,7 +86,6 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     deferred,
-    budgetAlerts,
     idempotency,
     intents,
     discovery,

@@ -14,7 +14,7 @@ export async function openPorts(
   resources: Resources,
   inherited: InheritedSockets = {},
 ): Promise<Listener> {
-  const { ca, clock, log, catalogues, upstream, ownAddresses } = resources;
+  const { ca, clock, log, events, catalogues, upstream, ownAddresses } = resources;
   const ports = new Set<number>();
   const guard = {
     allowedOrigins: config.allowedOrigins,
@@ -54,11 +54,11 @@ export async function openPorts(
     onBound,
     onArrival: doors.onArrival,
     onTunnel: doors.onTunnel,
-    onRefused: (event) => pipeline.events.unrecorded(event),
+    onRefused: (event) => events.emit('unrecorded', event),
     dial: (_authority, _signal, request) => doors.dial(request),
     dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
-    onTunnelClosed: ({ bytesUp, bytesDown }) => pipeline.events.tunnelClosed(bytesUp, bytesDown),
-    onHandshakeRejected: (event) => pipeline.events.handshakeRejected(event),
+    onTunnelClosed: ({ bytesUp, bytesDown }) => events.emit('tunnelClosed', { bytesUp, bytesDown }),
+    onHandshakeRejected: (event) => events.emit('handshakeRejected', event),
   }).catch((error: unknown) => {
     throw bindError(error, config, inherited);
   });

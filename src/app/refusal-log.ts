@@ -1,4 +1,5 @@
-import type { AuthFailureEvent, GatewayEvents } from '../base/events/execution-event.ts';
+import type { Listeners } from '../base/events/bus.ts';
+import type { AuthFailureEvent } from '../base/events/events.ts';
 import { shown, type UnrecordedEvent } from '../base/events/unrecorded.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { LineLimiter } from '../base/lib/line-limiter.ts';
@@ -11,7 +12,7 @@ const AUTHENTICATION: ReadonlySet<string> = new Set(['unauthorized', 'proxy_auth
 const QUIET: ReadonlySet<string> = new Set(['client_gone']);
 
 /** One line per request that left no record, and per failed authentication, of which no stranger can make too many: the metrics count them all. */
-export function refusalLog(log: Logger, clock: Pick<Clock, 'monotonic'>): Partial<GatewayEvents> {
+export function refusalLog(log: Logger, clock: Pick<Clock, 'monotonic'>): Listeners {
   const limiter = new LineLimiter(clock);
   return {
     unrecorded: (event) => {

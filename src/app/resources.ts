@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogue.ts';
 import { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
+import { EventBus } from '../base/events/bus.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
@@ -33,6 +34,8 @@ export interface Replacements {
 export interface Resources extends Services {
   readonly clock: Clock;
   readonly log: Logger;
+  /** Made before everything that tells of something. */
+  readonly events: EventBus;
   readonly adminToken: AdminToken;
   readonly store: Store;
   readonly clockWatch: ClockWatch;
@@ -50,6 +53,7 @@ export interface Resources extends Services {
 export async function openResources(config: Config, replacements: Replacements, closers: (() => Promise<void>)[]): Promise<Resources> {
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
+  const events = new EventBus(log);
   const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
   const catalogues = new CatalogueInForce(loadCatalogue({ ...pricing, ...replacements.catalogue }));
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
@@ -68,12 +72,13 @@ export async function openResources(config: Config, replacements: Replacements, 
     store,
     clock,
     log,
+    events,
     retentionMs: config.recordRetention,
     confirmation: clockConfirmation(config.dataDir),
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const services = await openServices(config, { clock, log, store, catalogues, box, clockWatch }, closers);
+  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,
@@ -89,5 +94,5 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  return { clock, log, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses };
+  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses };
 }

@@ -1,4 +1,5 @@
-import type { AuthFailureEvent, GatewayEvents } from '../base/events/execution-event.ts';
+import type { Events } from '../base/events/bus.ts';
+import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { sameSecret } from '../base/lib/secret.ts';
@@ -25,7 +26,7 @@ export interface AuthenticatorOptions {
   readonly required: boolean;
   /** Of the gateway, where nobody has named another. */
   readonly orgId: string;
-  readonly events: Pick<GatewayEvents, 'authFailure'>;
+  readonly events: Events;
   /** Address of the caller, without port. */
   callerIp(head: ArrivalHead): string;
 }
@@ -118,7 +119,8 @@ export class Authenticator {
   /** Tells of somebody who was not let in, and counts him. */
   failed({ surface, head, presented, orgId, workloadId }: Failure): void {
     const { events, callerIp } = this.#options;
-    events.authFailure({
+    if (!events.hears('authFailure')) return;
+    events.emit('authFailure', {
       reason: presented === undefined ? 'missing_header' : 'invalid_key',
       orgId: orgId ?? this.#options.orgId,
       surface,

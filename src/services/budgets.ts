@@ -1,7 +1,8 @@
+import type { Events } from '../base/events/bus.ts';
 import { readAmount } from '../base/lib/amounts.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import type { BudgetAlert, BudgetLimit } from '../base/model/budget-limit.ts';
+import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type AlertLine, type Budget, newsOf, nextNews } from './scope-limits.ts';
@@ -60,25 +61,25 @@ export class BudgetService {
   readonly #clock: Clock;
   readonly #book: SpendBook;
   readonly #limits = new Map<string, Budget>();
-  readonly #alert: (alert: BudgetAlert) => void;
+  readonly #events: Events;
 
-  private constructor(store: Store, clock: Clock, book: SpendBook, alert: (alert: BudgetAlert) => void) {
+  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events) {
     this.#store = store;
     this.#clock = clock;
     this.#book = book;
-    this.#alert = alert;
+    this.#events = events;
   }
 
-  /** Reads limits and the spend of the open windows. `alert` is called when records are stored with which a threshold is reached. */
+  /** Reads limits and the spend of the open windows. */
   static async open(options: {
     store: Store;
     clock: Clock;
-    alert: (alert: BudgetAlert) => void;
+    events: Events;
     /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
     moments?: readonly number[];
   }): Promise<BudgetService> {
-    const { store, clock, alert, moments = [clock.now()] } = options;
-    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), alert);
+    const { store, clock, events, moments = [clock.now()] } = options;
+    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), events);
     for (const { value } of await store.list(LIMITS)) service.#hold(value as BudgetLimit);
     for (const { key, value } of await store.list(ALERTED)) {
       const budget = service.#limits.get(key);
@@ -222,7 +223,7 @@ export class BudgetService {
       if (level === undefined) continue;
       const { limit } = budget;
       budget.alerted = { periodStart, level };
-      this.#alert({ limit, level, periodStart, spentUsd: usdFromPico(spent) });
+      this.#events.emit('budgetAlert', { limit, level, periodStart, spentUsd: usdFromPico(spent) });
       this.#store.commit(undefined, [{ op: 'put', space: ALERTED, key: limit.limit_id, value: budget.alerted }]).catch(() => undefined);
     }
     look(line, start);

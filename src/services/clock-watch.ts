@@ -1,3 +1,4 @@
+import type { Events } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -22,6 +23,7 @@ export interface ClockWatchOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly events: Events;
   /** `GW_RECORD_RETENTION` */
   readonly retentionMs: number;
   readonly confirmation: ClockConfirmation;
@@ -47,7 +49,6 @@ export class ClockWatch {
   #cancel: () => void = () => undefined;
   #checking: Promise<void> = Promise.resolve();
   #closed = false;
-  #onConfirmed: () => void = () => undefined;
 
   private constructor(options: ClockWatchOptions, known: number) {
     this.#options = options;
@@ -78,11 +79,6 @@ export class ClockWatch {
     return [this.#options.clock.now(), this.#expected()];
   }
 
-  /** Called when removing may go on after it was held. One listener. */
-  onConfirmed(listener: () => void): void {
-    this.#onConfirmed = listener;
-  }
-
   /** Judges the clock, looks whether it was confirmed, and notes once an hour where it stands. Never rejects. */
   check(): Promise<void> {
     this.#checking = this.#checking.then(() => this.#check());
@@ -96,13 +92,13 @@ export class ClockWatch {
   }
 
   async #check(): Promise<void> {
-    const { clock, log } = this.#options;
+    const { clock, log, events } = this.#options;
     await this.#confirm(this.#judge());
     if (this.#judge() === 'right' && this.#said !== 'right') {
       log.info({ time: timestamp(clock.now()) }, 'the clock is where it should be');
       const wasHeld = this.#said === 'ahead';
       this.#said = 'right';
-      if (wasHeld) this.#onConfirmed();
+      if (wasHeld) events.emit('clockBelieved', clock.now());
     }
     if (clock.monotonic() - this.#notedAt >= NOTED_EVERY_MS) await this.#note();
   }

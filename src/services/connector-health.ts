@@ -1,6 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../base/catalogue/connector-id.ts';
-import type { GatewayEvents } from '../base/events/execution-event.ts';
+import type { Listeners } from '../base/events/bus.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 
 /** What went wrong with the last call through a connector. */
@@ -23,8 +23,8 @@ export class ConnectorHealth {
     this.#catalogues = catalogues;
   }
 
-  /** Feeds this from the recorded requests. */
-  readonly events: Partial<GatewayEvents> = {
+  /** What this wants to hear. */
+  readonly events: Listeners = {
     execution: ({ record }) => {
       if (record.connector_id === undefined) return;
       const code = errorOf(record);

@@ -1,5 +1,6 @@
 import type { Price } from '../base/catalogue/types.ts';
-import type { GatewayEvents, UsageOutcome } from '../base/events/execution-event.ts';
+import type { Events } from '../base/events/bus.ts';
+import type { UsageOutcome } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
@@ -49,6 +50,7 @@ interface Ground {
   readonly store: Store;
   readonly clock: Clock;
   readonly budgets: BudgetService;
+  readonly events: Events;
   readonly log: Logger;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
@@ -66,7 +68,6 @@ export class DeferredUsage {
   readonly #open = new Map<string, Open>();
   /** By the same key; null when it is charged. */
   readonly #ended = new Lru<string, { readonly end: EndedResponse | null }>({ max: MAX_ENDED });
-  #events: Pick<GatewayEvents, 'usageSettled'> | undefined;
   #cancelSweep: () => void = () => undefined;
   #closed = false;
 
@@ -84,10 +85,6 @@ export class DeferredUsage {
     }
     service.#sweepLater();
     return service;
-  }
-
-  reportTo(events: Pick<GatewayEvents, 'usageSettled'>): void {
-    this.#events = events;
   }
 
   /** Responses that are waited for. */
@@ -173,7 +170,7 @@ export class DeferredUsage {
       }
       const record = await storeCost(this.#ground, this.#settled(kept, ended), open.reservation, [{ op: 'delete', space: SPACE, key }]);
       this.#ended.set(key, { end: null });
-      this.#events?.usageSettled({ record, outcome: outcomeOf(ended) });
+      this.#ground.events.emit('usageSettled', { record, outcome: outcomeOf(ended) });
     } catch (error) {
       this.#open.set(key, open);
       throw error;

@@ -1,5 +1,5 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
-import type { GatewayEvents } from '../base/events/execution-event.ts';
+import type { Listeners } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
@@ -85,8 +85,8 @@ export class Discovery {
     this.#domains = new Lru({ max: options.maxDomains ?? MAX_DOMAINS, onGone: (entry) => this.#left(entry) });
   }
 
-  /** Feeds this from the request line and the connections. */
-  readonly events: Partial<GatewayEvents> = {
+  /** What this wants to hear. */
+  readonly events: Listeners = {
     connected: (host) => {
       this.#meet(host).connections++;
     },

@@ -1,4 +1,4 @@
-import type { GatewayEvents } from '../base/events/execution-event.ts';
+import type { Events } from '../base/events/bus.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -23,7 +23,7 @@ interface Ground {
   readonly clock: Clock;
   readonly budgets: BudgetService;
   readonly intents: Pick<Intents, 'settlement'>;
-  readonly events: GatewayEvents;
+  readonly events: Events;
   readonly log: Logger;
 }
 
@@ -91,7 +91,7 @@ export class LateRecords {
         reservation,
         hasIntent ? [this.#ground.intents.settlement(unhashed.record_id)] : [],
       );
-      this.#ground.events.execution({ record, durationMs: record.latency_ms });
+      this.#ground.events.emit('execution', { record, durationMs: record.latency_ms });
     } catch (error) {
       if (error instanceof GatewayError && error.code === CODE) return 'later';
       this.#ground.log.error(

@@ -1,4 +1,5 @@
-import type { GatewayEvents, HandshakeRejectedEvent } from '../base/events/execution-event.ts';
+import type { Listeners } from '../base/events/bus.ts';
+import type { HandshakeRejectedEvent } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
@@ -28,8 +29,8 @@ export class PinnedHosts {
     this.#log = log;
   }
 
-  /** Feeds this from the connections. */
-  readonly events: Partial<GatewayEvents> = { handshakeRejected: (event) => this.#learn(event) };
+  /** What this wants to hear. */
+  readonly events: Listeners = { handshakeRejected: (event) => this.#learn(event) };
 
   #learn({ host, signal }: HandshakeRejectedEvent): void {
     const now = this.#clock.now();

@@ -1,4 +1,5 @@
-import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
+import type { Events } from '../base/events/bus.ts';
+import type { PolicyLoadEvent } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -28,6 +29,7 @@ export interface PolicyServiceOptions extends LanguageOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly events: Events;
   /** Control-plane mode: the bundle comes from the control plane, so the folder is not read again on request. */
   readonly managedRemotely: boolean;
 }
@@ -56,7 +58,6 @@ export class PolicyService {
   #seen: string;
   /** Why the folder cannot be read at the moment, so that it is told once. */
   #unreadable: string | undefined;
-  #events: Pick<GatewayEvents, 'policyLoad'> | undefined;
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
@@ -94,11 +95,6 @@ export class PolicyService {
   /** The snapshot of this moment. */
   current(): ActivePolicy {
     return this.#active;
-  }
-
-  /** Who is told of every load from now on. */
-  reportTo(events: Pick<GatewayEvents, 'policyLoad'>): void {
-    this.#events = events;
   }
 
   /** The folders that the policy's files are in. */
@@ -171,10 +167,11 @@ export class PolicyService {
   }
 
   #change<T extends ActivePolicy | undefined>(trigger: PolicyLoadEvent['trigger'], change: () => Promise<T>): Promise<T> {
+    const { events } = this.#options;
     const result = this.#changes.then(change);
     this.#changes = result.then(
-      (active) => active && this.#events?.policyLoad({ bundle: 'active', trigger, result: 'loaded' }),
-      () => this.#events?.policyLoad({ bundle: 'active', trigger, result: 'refused' }),
+      (active) => active && events.emit('policyLoad', { bundle: 'active', trigger, result: 'loaded' }),
+      () => events.emit('policyLoad', { bundle: 'active', trigger, result: 'refused' }),
     );
     return result;
   }

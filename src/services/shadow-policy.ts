@@ -1,4 +1,5 @@
-import type { GatewayEvents, PolicyLoadEvent } from '../base/events/execution-event.ts';
+import type { Events } from '../base/events/bus.ts';
+import type { PolicyLoadEvent } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
@@ -16,7 +17,7 @@ export interface ShadowPolicyOptions extends LanguageOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Pick<GatewayEvents, 'policyLoad' | 'shadowDecision'>;
+  readonly events: Events;
 }
 
 /** What can be said of the second bundle; `error` of one that did not load, while the one before it, if any, goes on. */
@@ -77,13 +78,13 @@ export class ShadowPolicy {
       const { bundle_id, version, ruleCount, unusedFiles } = this.#policy;
       log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
       if (unusedFiles.length > 0) log.warn({ path, files: unusedFiles }, unusedFilesMessage(unusedFiles));
-      events.policyLoad({ bundle: 'shadow', trigger, result: 'loaded' });
+      events.emit('policyLoad', { bundle: 'shadow', trigger, result: 'loaded' });
     } catch (error) {
       const message = messageOf(error);
       if (trigger === 'watch' && message === this.#error) return;
       this.#error = message;
       log.error({ path, trigger }, message);
-      events.policyLoad({ bundle: 'shadow', trigger, result: 'refused' });
+      events.emit('policyLoad', { bundle: 'shadow', trigger, result: 'refused' });
     }
   }
 
@@ -94,7 +95,7 @@ export class ShadowPolicy {
     const { events, log } = this.#options;
     try {
       const { decision, matched, reason_codes, stopped_at } = decide(policy, facts);
-      events.shadowDecision(active.decision, decision);
+      events.emit('shadowDecision', { active: active.decision, shadow: decision });
       return {
         bundle_id: policy.bundle_id,
         decision,
@@ -104,7 +105,7 @@ export class ShadowPolicy {
         version: policy.version,
       };
     } catch (error) {
-      events.shadowDecision(active.decision, 'failed');
+      events.emit('shadowDecision', { active: active.decision, shadow: 'failed' });
       if (!this.#failureLogged) log.error({ err: error, bundle_id: policy.bundle_id }, 'the shadow bundle failed on a request');
       this.#failureLogged = true;
       return undefined;

@@ -2,7 +2,8 @@
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
-import type { UsageSettledEvent } from '../../src/base/events/execution-event.ts';
+import { EventBus } from '../../src/base/events/bus.ts';
+import type { UsageSettledEvent } from '../../src/base/events/events.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
@@ -446,11 +447,12 @@ async function service(t: Test) {
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
   t.teardown(() => store.close());
-  const budgets = await BudgetService.open({ store, clock, alert: () => undefined });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, log: silentLogger, cachedRates: false });
+  const events = new EventBus(silentLogger);
+  const budgets = await BudgetService.open({ store, clock, events });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log: silentLogger, cachedRates: false });
   t.teardown(() => deferred.close());
   const settled: UsageSettledEvent[] = [];
-  deferred.reportTo({ usageSettled: (event) => void settled.push(event) });
+  events.subscribe(['usageSettled'], (event) => void settled.push(event));
   const spender = { orgId: 'o', workloadId: 'w', projectId: '', connectorId: 'openai', providerId: 'openai' };
   const day = new Date(clock.now()).toISOString();
   const record = {

@@ -1,9 +1,18 @@
 // What anybody shows to be let in is judged in one place, and what fails there is told and counted once.
 import t from 'tap';
+import { EventBus } from '../../src/base/events/bus.ts';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ArrivalHead } from '../../src/base/model/arrival.ts';
 import type { Scope } from '../../src/base/model/principal.ts';
 import { Authenticator } from '../../src/services/authenticator.ts';
+
+/** A bus whose failures are written down. */
+function noting(failures: string[]): EventBus {
+  const events = new EventBus(silentLogger);
+  events.subscribe(['authFailure'], ({ reason, surface }) => failures.push(`${surface} ${reason}`));
+  return events;
+}
 
 const NOBODY = { hasToken: () => false, tokenMatches: () => false, holderOf: () => undefined };
 
@@ -15,7 +24,7 @@ function judge(scope: Scope, headers: Readonly<Record<string, string>>, metricsT
     adminToken: 'admin-token',
     metricsToken,
     orgId: 'o',
-    events: { authFailure: ({ reason, surface }) => failures.push(`${surface} ${reason}`) },
+    events: noting(failures),
     callerIp: () => '127.0.0.1',
   });
   const head = { method: 'GET', rawTarget: '/x', headers, rawHeaders: [], remoteAddress: '127.0.0.1' } as unknown as ArrivalHead;
@@ -59,7 +68,7 @@ function callers(required: boolean) {
     workloads: WORKLOADS,
     required,
     orgId: 'o',
-    events: { authFailure: ({ reason, surface }) => failures.push(`${surface} ${reason}`) },
+    events: noting(failures),
     callerIp: () => '127.0.0.1',
   });
   return { authenticator, failures };

@@ -1,5 +1,6 @@
 // What a budget says and lets through, asked of the service itself: alerts around commits and crashes, many limits at once, streams that grow.
 import t from 'tap';
+import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../../src/base/model/budget-limit.ts';
@@ -42,7 +43,9 @@ async function openStore(t: HasTeardown): Promise<Store> {
 async function open(store: Store) {
   const clock = fakeClock(Date.UTC(2026, 10, 18));
   const alerts: BudgetAlert[] = [];
-  const budgets = await BudgetService.open({ store, clock, alert: (alert) => alerts.push(alert) });
+  const events = new EventBus(silentLogger);
+  events.subscribe(['budgetAlert'], (alert) => alerts.push(alert));
+  const budgets = await BudgetService.open({ store, clock, events });
   return { budgets, clock, said: () => alerts.splice(0).map(({ level, spentUsd }) => `${level} ${spentUsd}`) };
 }
 

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { EventBus } from '../../src/base/events/bus.ts';
 import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
 import { ClockWatch, clockToleranceMs } from '../../src/services/clock-watch.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -23,7 +24,7 @@ class Machine {
   }
 
   /** A run with the clock at this time; what it says is in `said`, of which that of the runs before is forgotten. */
-  async run(at: number): Promise<{ watch: ClockWatch; clock: FakeClock; store: Store; stop: () => Promise<void> }> {
+  async run(at: number): Promise<{ watch: ClockWatch; events: EventBus; clock: FakeClock; store: Store; stop: () => Promise<void> }> {
     this.said.length = 0;
     const clock = fakeClock(at);
     const store = await openEmbeddedStore({ dir: this.#dir, fsync: 'off', clock, log: silentLogger });
@@ -37,13 +38,14 @@ class Machine {
       },
     };
     const log = createLogger({ level: 'info', format: 'json', destination: { write } });
-    const watch = await ClockWatch.open({ store, clock, log, retentionMs: RETENTION, confirmation });
+    const events = new EventBus(log);
+    const watch = await ClockWatch.open({ store, clock, log, events, retentionMs: RETENTION, confirmation });
     const stop = async (): Promise<void> => {
       await watch.close();
       await store.close();
     };
     this.#t.teardown(stop);
-    return { watch, clock, store, stop };
+    return { watch, events, clock, store, stop };
   }
 }
 
@@ -82,7 +84,7 @@ t.test('a start far ahead of the last run holds removal until the clock is set r
   const again = await machine.run(START + 122 * DAY);
   t.equal(again.watch.mayExpire, false, 'a restart with the same clock is no confirmation');
   let went = 0;
-  again.watch.onConfirmed(() => {
+  again.events.subscribe(['clockBelieved'], () => {
     went += 1;
   });
   again.clock.set(START + 3 * DAY);
@@ -112,7 +114,7 @@ t.test('a gateway that was off for so long waits for the confirmation of an oper
 
   const running = await machine.run(START + 400 * DAY);
   let went = 0;
-  running.watch.onConfirmed(() => {
+  running.events.subscribe(['clockBelieved'], () => {
     went += 1;
   });
   machine.confirmed = START + 350 * DAY;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { RejectionSignal } from '../../src/base/events/execution-event.ts';
+import type { RejectionSignal } from '../../src/base/events/events.ts';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { PinnedHosts } from '../../src/services/pinned-hosts.ts';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { GatewayEvents } from '../../src/base/events/execution-event.ts';
+import type { EventBus } from '../../src/base/events/bus.ts';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
@@ -125,11 +125,8 @@ t.test('in control-plane mode a reload is refused, and nothing is read', async (
   const place = await somePlace(t);
   place.write('bundle.yaml', bundle('folder'));
   const service = await PolicyService.open({ ...place.options, managedRemotely: true });
-  const shadow = new ShadowPolicy({
-    ...place.options,
-    path: place.dir,
-    events: { policyLoad: () => t.fail('the shadow bundle is read'), shadowDecision: () => undefined },
-  });
+  place.options.events.subscribe(['policyLoad'], () => t.fail('the shadow bundle is read'));
+  const shadow = new ShadowPolicy({ ...place.options, path: place.dir });
   const before = service.current();
   place.write('bundle.yaml', bundle('changed'));
   t.match(await refusal(service.reload()), { status: 400, code: 'invalid_request', message: /control plane/ });
@@ -213,17 +210,15 @@ t.test('connector ids are folded to the canonical ones by the given function', a
 });
 
 /** Loads as they are reported, and a way to wait for the next one that is not there yet. */
-function loads(): { readonly list: string[]; readonly events: Pick<GatewayEvents, 'policyLoad'>; until(count: number): Promise<void> } {
+function loads(events: EventBus): { readonly list: string[]; until(count: number): Promise<void> } {
   const list: string[] = [];
   let wake = () => {};
+  events.subscribe(['policyLoad'], ({ bundle, trigger, result }) => {
+    list.push(`${bundle} ${trigger} ${result}`);
+    wake();
+  });
   return {
     list,
-    events: {
-      policyLoad: ({ bundle, trigger, result }) => {
-        list.push(`${bundle} ${trigger} ${result}`);
-        wake();
-      },
-    },
     until: async (count) => {
       while (list.length < count) {
         await new Promise<void>((resolve) => {
@@ -256,8 +251,7 @@ t.test('a folder that is watched is taken after a change, and a broken save leav
   const lines: string[] = [];
   const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
   const service = await place.open('enterprise', undefined, log);
-  const seen = loads();
-  service.reportTo(seen.events);
+  const seen = loads(place.options.events);
   follow(t, service);
   place.write('bundle.yaml', bundle('two'));
   await seen.until(1);
@@ -285,8 +279,7 @@ t.test('folders that come later and rule files in folders of their own are watch
   place.write('bundle.yaml', 'schema: gw.policy_bundle.v1\nfiles: [rules/a.yaml]\n');
   place.write('rules/a.yaml', rules('allow'));
   const service = await place.open();
-  const seen = loads();
-  service.reportTo(seen.events);
+  const seen = loads(place.options.events);
   follow(t, service);
   place.write('rules/a.yaml', rules('deny'));
   await seen.until(1);
@@ -312,8 +305,7 @@ t.test('a config map, whose link ..data is swapped, is followed', async (t) => {
   symlinkSync('..data/bundle.yaml', join(place.dir, 'bundle.yaml'));
   const service = await place.open();
   t.equal(service.current().bundle_id, 'one');
-  const seen = loads();
-  service.reportTo(seen.events);
+  const seen = loads(place.options.events);
   follow(t, service);
   version('..two');
   await seen.until(1);
@@ -368,9 +360,10 @@ t.test('a shadow bundle is read from a folder or as a file beside bundle.yaml, a
     'overlays/org.yaml',
     '{schema: gw.policy_bundle.v1, inline_rules: {risk: [{id: ok, effect: {decision: deny, reason: org}}]}}',
   );
-  const seen = loads();
+  const { events } = place.options;
+  const seen = loads(events);
   const decisions: string[] = [];
-  const events = { ...seen.events, shadowDecision: (active: string, shadow: string) => void decisions.push(`${active} ${shadow}`) };
+  events.subscribe(['shadowDecision'], ({ active, shadow }) => decisions.push(`${active} ${shadow}`));
   const shadow = new ShadowPolicy({
     path: join(place.dir, 'next.yaml'),
     tier: 'enterprise',

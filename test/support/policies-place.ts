@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { EventBus } from '../../src/base/events/bus.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../src/base/lib/log.ts';
 import type { PlanTier } from '../../src/decide/policy/layers.ts';
@@ -15,7 +16,7 @@ export interface Place {
   readonly store: Store;
   readonly clock: ReturnType<typeof fakeClock>;
   /** What {@link Place.open} opens a service with when nothing else is said. */
-  readonly options: PolicyServiceOptions;
+  readonly options: PolicyServiceOptions & { readonly events: EventBus };
   write(file: string, content: string | Uint8Array): void;
   open(tier?: PlanTier, connectorId?: (text: string) => string | undefined, log?: Logger): Promise<PolicyService>;
 }
@@ -28,7 +29,15 @@ export async function somePlace(t: HasTeardown): Promise<Place> {
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: join(root, 'store'), fsync: 'off', clock, log: silentLogger });
   t.teardown(() => store.close());
-  const options: PolicyServiceOptions = { dir, tier: 'enterprise', store, clock, log: silentLogger, managedRemotely: false };
+  const options: Place['options'] = {
+    dir,
+    tier: 'enterprise',
+    store,
+    clock,
+    log: silentLogger,
+    events: new EventBus(silentLogger),
+    managedRemotely: false,
+  };
   return {
     dir,
     store,

@@ -1,6 +1,7 @@
 // Answers that are sent while they are made: the event loop turns between two parts, a full client is waited for, and one that left ends the making.
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
+import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { Arrival } from '../../src/base/model/arrival.ts';
 import { inParts, jsonParts } from '../../src/operations/json-parts.ts';
@@ -67,7 +68,7 @@ class Sink {
 }
 
 function ask(sink: Sink, routes: readonly Route[], target: string): Promise<void> {
-  const events = { unrecorded: () => undefined };
+  const events = new EventBus(silentLogger);
   const authenticator = { principal: () => ({ kind: 'admin', id: 'admin', scopes: ['admin'] }) as const };
   const router = new Router({ routes, authenticator, log: silentLogger, events, callerIp: () => '' });
   const head = { method: 'GET', rawTarget: target, headers: { 'gw-admin-token': 'a' }, trafficClass: 'developer' };

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SecureContext, TLSSocket } from 'node:tls';
-import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
+import type { HandshakeRejectedEvent } from '../../base/events/events.ts';
 import { requestLine, type UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import type { HandshakeRejectedEvent } from '../../base/events/execution-event.ts';
+import type { HandshakeRejectedEvent } from '../../base/events/events.ts';
 import type { UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';

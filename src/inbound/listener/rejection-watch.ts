@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { HandshakeRejectedEvent, RejectionSignal } from '../../base/events/execution-event.ts';
+import type { HandshakeRejectedEvent, RejectionSignal } from '../../base/events/events.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { codeOf } from '../../base/lib/thrown.ts';

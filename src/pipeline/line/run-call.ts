@@ -106,7 +106,7 @@ function drawUp(call: WalkingCall, pipeline: Pipeline): Drawn {
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
-function acknowledge(call: WalkingCall, pipeline: Pipeline, record: ExecutionRecord): RunResult {
+function acknowledge(call: WalkingCall, { events, clock }: Pipeline, record: ExecutionRecord): RunResult {
   const { parts, refusal } = call;
   const delivery = deliveredOf(parts);
   if (refusal) {
@@ -115,7 +115,7 @@ function acknowledge(call: WalkingCall, pipeline: Pipeline, record: ExecutionRec
   } else {
     delivery?.release(record);
   }
-  pipeline.events.execution({ record, durationMs: pipeline.clock.monotonic() - parts.arrival.head.startedAt });
+  if (events.hears('execution')) events.emit('execution', { record, durationMs: clock.monotonic() - parts.arrival.head.startedAt });
   return { kind: 'recorded', record, refusal };
 }
 
@@ -123,7 +123,7 @@ function acknowledge(call: WalkingCall, pipeline: Pipeline, record: ExecutionRec
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: WalkingCall, pipeline: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+function fail(call: WalkingCall, { events }: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();
@@ -133,7 +133,7 @@ function fail(call: WalkingCall, pipeline: Pipeline, error: GatewayError, unstor
     else settlement.abandoned?.(ending);
   }
   sendFailure(parts, error);
-  pipeline.events.unrecorded(unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
+  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
   return { kind: 'failed', error };
 }
 

@@ -5,7 +5,7 @@
  * changes while the process runs (policy, catalogue, workloads and their tokens, credentials) is held in memory by its service, and read without waiting.
  */
 import type { Catalogue } from '../../base/catalogue/types.ts';
-import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -184,5 +184,5 @@ export interface Pipeline extends CallServices {
   readonly store: Store;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
-  readonly events: GatewayEvents;
+  readonly events: Events;
 }

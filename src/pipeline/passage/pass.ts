@@ -23,7 +23,7 @@ import { relay } from '../socket/relay.ts';
 export function passOn(arrival: Arrival, pipeline: Pipeline): void {
   try {
     const call = callOf(arrival, pipeline);
-    pipeline.events.passed(call.authority.host);
+    pipeline.events.emit('passed', call.authority.host);
     new Passage(arrival, pipeline).start(call);
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
@@ -107,8 +107,8 @@ class Passage implements UpgradeEvents {
       upstream.reset();
       return;
     }
-    events.webSocketOpened('relayed');
-    relay(client, upstream, clock, () => events.webSocketClosed('relayed'));
+    events.emit('webSocketOpened', 'relayed');
+    relay(client, upstream, clock, () => events.emit('webSocketClosed', 'relayed'));
   }
 
   #accept(rawHeaders: readonly string[]): ByteChannel | undefined {
@@ -134,7 +134,7 @@ function refuse(arrival: Arrival, pipeline: Pipeline, error: unknown, h2Code?: n
     void denyEgress(arrival, known, pipeline);
     return;
   }
-  events.unrecorded(unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
+  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
   if (reply.gone) return;
   if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
   else sendError(arrival, known);

@@ -1,4 +1,4 @@
-import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Events } from '../../base/events/bus.ts';
 import type { ArrivalHead, Authority, BodySource, Dialled } from '../../base/model/arrival.ts';
 import { filterRequestHeaders } from '../../outbound/net/header-filter.ts';
 import { ClientCertificateWanted } from '../../outbound/net/upstream-error.ts';
@@ -14,6 +14,6 @@ export function bodyTrailers(body: BodySource, adminToken: string): readonly str
 }
 
 /** Tells of an upstream that wants a client certificate, when that is why a call failed (decision 3.11). */
-export function tellOfClientCertificate(failure: unknown, host: string, events: GatewayEvents): void {
-  if (failure instanceof ClientCertificateWanted) events.clientCertificateWanted(host);
+export function tellOfClientCertificate(failure: unknown, host: string, events: Events): void {
+  if (failure instanceof ClientCertificateWanted) events.emit('clientCertificateWanted', host);
 }

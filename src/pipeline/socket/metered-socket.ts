@@ -136,7 +136,7 @@ export class MeteredSocket {
       this.#toUpstream(opcode, payload);
       return undefined;
     }
-    this.#pipeline.events.webSocketMessage('up');
+    this.#pipeline.events.emit('webSocketMessage', 'up');
     let event: ClientEvent;
     try {
       event = readClientEvent(payload, this.#rule);
@@ -177,7 +177,7 @@ export class MeteredSocket {
       this.#toClient(opcode, payload);
       return undefined;
     }
-    this.#pipeline.events.webSocketMessage('down');
+    this.#pipeline.events.emit('webSocketMessage', 'down');
     const event = readServerEvent(payload, this.#rule, this.#dialect);
     if (event === undefined) {
       this.#toClient(opcode, payload);

@@ -9,8 +9,8 @@ export function serveSocket(handshake: Known, { client, upstream }: AcceptedSock
   const { clock, events } = pipeline;
   const isMetered = handshake.target?.opensSocket === true;
   const kind = isMetered ? 'metered' : 'relayed';
-  const onClosed = (): void => events.webSocketClosed(kind);
-  events.webSocketOpened(kind);
+  const onClosed = (): void => events.emit('webSocketClosed', kind);
+  events.emit('webSocketOpened', kind);
   if (isMetered) new MeteredSocket(handshake, pipeline, client, upstream, onClosed).start();
   else relay(client, upstream, clock, onClosed);
 }

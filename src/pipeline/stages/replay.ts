@@ -57,7 +57,7 @@ async function replayOrKeep(
     const record = JSON.parse(stored.text) as ExecutionRecord;
     const bytes = kept.result?.whole === true ? await idempotency.result(orgId, key) : undefined;
     sendReplay(arrival.reply, record, kept, bytes);
-    events.replayed(orgId);
+    events.emit('replayed', orgId);
     return ANSWERED;
   }
   const copy = new AnswerCopy();

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Events } from '../../base/events/bus.ts';
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -18,7 +18,7 @@ export interface RouterOptions {
     principal(scope: Scope, head: ArrivalHead): Principal;
   };
   readonly log: Logger;
-  readonly events: Pick<GatewayEvents, 'unrecorded'>;
+  readonly events: Events;
   /** Address of the caller, without port. */
   callerIp(head: ArrivalHead): string;
 }
@@ -80,7 +80,7 @@ export class Router {
   refuse(arrival: Arrival, error: GatewayError): void {
     const { events, callerIp } = this.#options;
     sendError(arrival, error);
-    events.unrecorded(unrecordedEvent(error, arrival, callerIp(arrival.head)));
+    if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, arrival, callerIp(arrival.head)));
   }
 
   #select(head: ArrivalHead): Match {

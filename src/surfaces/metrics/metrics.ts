@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { GatewayEvents } from '../../base/events/execution-event.ts';
+import type { Listeners } from '../../base/events/bus.ts';
+import type { EventPayloads } from '../../base/events/events.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
@@ -30,7 +31,7 @@ export interface MetricsOptions {
 }
 
 export interface Metrics {
-  readonly events: Partial<GatewayEvents>;
+  readonly events: Listeners;
   readonly routes: readonly Route[];
 }
 
@@ -140,7 +141,7 @@ function executionListener(
   org: (id: string) => string,
   provider: (id: string | undefined) => string,
   actionType: (type: string) => string,
-): GatewayEvents['execution'] {
+): (event: EventPayloads['execution']) => void {
   const requests = counter(registry, METRICS.requests);
   const duration = histogram(registry, METRICS.duration);
   const upstream = histogram(registry, METRICS.upstreamLatency);
@@ -188,20 +189,20 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
   const actionType = (type: string) => (ACTION_TYPES.has(type) || options.knownActionType(type) ? type : OTHER);
 
-  const events: Partial<GatewayEvents> = {
+  const events: Listeners = {
     execution: executionListener(registry, org, provider, actionType),
     usageSettled: ({ record, outcome }) => deferredSettled(org(record.org_id), outcome).inc(),
     replayed: (orgId) => replays(org(orgId)).inc(),
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
-    shadowDecision: (active, shadow) => shadowDecisions(active, shadow).inc(),
+    shadowDecision: ({ active, shadow }) => shadowDecisions(active, shadow).inc(),
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     unrecorded: ({ code }) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),
-    tunnelClosed(up, down) {
+    tunnelClosed({ bytesUp, bytesDown }) {
       tunnels().inc();
-      tunnelBytes('up').inc(up);
-      tunnelBytes('down').inc(down);
+      tunnelBytes('up').inc(bytesUp);
+      tunnelBytes('down').inc(bytesDown);
     },
     handshakeRejected: ({ signal }) => handshakesRejected(signal).inc(),
     clientCertificateWanted: () => clientCertificatesWanted().inc(),

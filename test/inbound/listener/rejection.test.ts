@@ -6,7 +6,7 @@ import { Agent, request } from 'node:https';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import t from 'tap';
-import type { HandshakeRejectedEvent } from '../../../src/base/events/execution-event.ts';
+import type { HandshakeRejectedEvent } from '../../../src/base/events/events.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { requirePeer, skipWithout } from '../../support/peers.ts';

@@ -1,0 +1,125 @@
+/*
+ * The table of in-process events: what happens in the gateway, and what is told of it. Events of a request are emitted after its last byte, so that no listener can slow
+ * a caller down.
+ */
+import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { Decision } from '../model/decision.ts';
+import type { ExecutionRecord } from '../model/execution-record.ts';
+import type { UnrecordedEvent } from './unrecorded.ts';
+
+/** One request has been answered and, when it had one, its record is stored. */
+export interface ExecutionEvent {
+  readonly record: ExecutionRecord;
+  /** From the complete head to the last byte, milliseconds. */
+  readonly durationMs: number;
+}
+
+/** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */
+export type UsageOutcome = 'reported' | 'unreported' | 'assumed';
+
+/** What such a response cost is recorded. */
+export interface UsageSettledEvent {
+  /** Of tier `usage`. */
+  readonly record: ExecutionRecord;
+  readonly outcome: UsageOutcome;
+}
+
+/** Authentication failed before policy (specification, "Authentication" 3). */
+export interface AuthFailureEvent {
+  readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
+  readonly orgId: string;
+  /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
+  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api';
+  /** Address of the caller, without port. */
+  readonly callerIp: string;
+  /** As {@link requestLine} gives it. */
+  readonly request: string;
+  /** The workload that the caller named, whether or not there is one; cut as {@link shown} does. */
+  readonly workloadId?: string | undefined;
+}
+
+/** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
+export type RejectionSignal = 'alert' | 'silent_close';
+
+/** A client did not take the certificate that was made for an intercepted host: it may pin the real one (decision 3.10). */
+export interface HandshakeRejectedEvent {
+  readonly host: string;
+  readonly signal: RejectionSignal;
+}
+
+/** A WebSocket that is passed on as bytes, or one whose calls are judged and metered. */
+export type WebSocketKind = 'relayed' | 'metered';
+
+/** A policy bundle was read, and taken or refused. */
+export interface PolicyLoadEvent {
+  readonly bundle: 'active' | 'shadow';
+  readonly trigger: 'start' | 'put' | 'reload' | 'watch';
+  readonly result: 'loaded' | 'refused';
+}
+
+/** What each event says. */
+export interface EventPayloads {
+  execution: ExecutionEvent;
+  usageSettled: UsageSettledEvent;
+  /** The org. */
+  replayed: string;
+  budgetAlert: BudgetAlert;
+  authFailure: AuthFailureEvent;
+  unrecorded: UnrecordedEvent;
+  /** The host. */
+  connected: string;
+  /** The host. */
+  passed: string;
+  tunnelClosed: { readonly bytesUp: number; readonly bytesDown: number };
+  handshakeRejected: HandshakeRejectedEvent;
+  policyLoad: PolicyLoadEvent;
+  /** `failed`: the shadow bundle gave no decision. */
+  shadowDecision: { readonly active: Decision; readonly shadow: Decision | 'failed' };
+  /** The host. */
+  clientCertificateWanted: string;
+  webSocketOpened: WebSocketKind;
+  webSocketClosed: WebSocketKind;
+  /** From the client (`up`) or the server (`down`). */
+  webSocketMessage: 'up' | 'down';
+  /** Milliseconds since the epoch. */
+  clockBelieved: number;
+}
+
+export type EventName = keyof EventPayloads;
+
+interface EventRow {
+  /** When it is emitted. */
+  readonly meaning: string;
+  /** What it says. */
+  readonly says: string;
+}
+
+/** The events, for people; the reference page is made of it. */
+export const EVENTS: { readonly [N in EventName]: EventRow } = {
+  execution: { meaning: 'A request has been answered and its record is stored.', says: 'the record; how long it took' },
+  usageSettled: {
+    meaning: 'What a response cost is recorded that was made after the answer to its call.',
+    says: 'the record, of tier `usage`; whether its usage was reported',
+  },
+  replayed: { meaning: 'An earlier answer was given again for an idempotency key.', says: 'the org' },
+  budgetAlert: {
+    meaning: 'A budget reached a threshold, once per period and level; the records that reached it are stored.',
+    says: 'the limit, the level, the first day of the period, what is spent',
+  },
+  authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
+  unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
+  connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },
+  passed: { meaning: 'A request to a host that is no AI host was passed on, seen and not kept.', says: 'the host' },
+  tunnelClosed: { meaning: 'A tunnel that was passed through unopened has ended.', says: 'the bytes each way' },
+  handshakeRejected: {
+    meaning: 'A client did not take the certificate that was made for an intercepted host.',
+    says: 'the host, and how the client showed it',
+  },
+  policyLoad: { meaning: 'A policy bundle was read, and taken or refused.', says: 'which bundle, what made it load, the result' },
+  shadowDecision: { meaning: 'The shadow bundle was asked about a request.', says: 'what it would have decided, and what was decided' },
+  clientCertificateWanted: { meaning: 'An upstream refused the gateway because it wants a client certificate.', says: 'the host' },
+  webSocketOpened: { meaning: 'A WebSocket was accepted on both sides.', says: 'whether its calls are metered' },
+  webSocketClosed: { meaning: 'A WebSocket that was accepted has ended.', says: 'whether its calls were metered' },
+  webSocketMessage: { meaning: 'A whole message, no control frame, passed a metered WebSocket.', says: 'the direction' },
+  clockBelieved: { meaning: 'What is removed for its age may go again, after the clock was in doubt.', says: 'the time of day' },
+};
