@@ -9,14 +9,14 @@ import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
-import type { Pipeline } from '../pipeline/parts/call-services.ts';
+import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
-  readonly pipeline: Pipeline;
+  readonly pipeline: LineGround;
   readonly router: Router;
   /** `GW_PROXY_ENABLED`. */
   readonly proxyEnabled: boolean;
@@ -127,7 +127,7 @@ async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): P
 }
 
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
-function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tunnel, pipeline: Pipeline): Promise<unknown> | undefined {
+function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tunnel, pipeline: LineGround): Promise<unknown> | undefined {
   const named = canonicalHost(serverName);
   if (named === undefined || named === request.authority.host || !pipeline.catalogues.current().providerForHost(named)) return undefined;
   return denyServerName(connectHead(request, tunnel, pipeline), named, pipeline);
@@ -138,7 +138,7 @@ function tunnelOf({ authority, proxyUser, proxyPassword }: ConnectRequest): Tunn
 }
 
 /** A CONNECT as the head of an exchange of its own. */
-function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipeline): ArrivalHead {
+function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: LineGround): ArrivalHead {
   const { host, port } = request.authority;
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.headers)) {
@@ -163,7 +163,7 @@ function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: Pipelin
 function identify(
   { proxyUser, proxyPassword }: { readonly proxyUser?: string | undefined; readonly proxyPassword?: string | undefined },
   headOf: () => ArrivalHead,
-  { authenticator }: Pipeline,
+  { authenticator }: LineGround,
 ): { fixedWorkload?: string } | GatewayError {
   const workloadId = proxyUser === '' ? undefined : proxyUser;
   const verdict = authenticator.caller(workloadId, proxyPassword);

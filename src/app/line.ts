@@ -3,7 +3,7 @@ import type { Config } from '../base/config/config.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
-import type { Pipeline, PipelineSettings } from '../pipeline/parts/call-services.ts';
+import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -20,7 +20,7 @@ import { gatewayRoutes, type RouteParts } from './routes.ts';
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
-  readonly pipeline: Pipeline;
+  readonly pipeline: LineGround;
   readonly router: Router;
   /** The second bundle; undefined when there is none. */
   readonly shadow: ShadowPolicy | undefined;
@@ -38,7 +38,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
   const authenticator = authenticatorOf(config, resources);
-  const pipeline: Pipeline = {
+  const pipeline: LineGround = {
     settings: settingsOf(config, resources),
     clock,
     log,

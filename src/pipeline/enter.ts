@@ -4,19 +4,19 @@ import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './line/begin.ts';
 import { type RunResult, runCall } from './line/run-call.ts';
 import type { WalkingCall } from './line/walking-call.ts';
-import type { Pipeline } from './parts/call-services.ts';
+import type { LineGround } from './parts/call-services.ts';
 import { deny } from './parts/refusal.ts';
 import { serveSocket } from './socket/serve.ts';
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */
-export function runProxied(arrival: Arrival, pipeline: Pipeline): Promise<RunResult> {
+export function runProxied(arrival: Arrival, pipeline: LineGround): Promise<RunResult> {
   const connectionType = arrival.head.door === 'origin' ? 'sdk_redirect' : 'connect_proxy';
   const call = begin(arrival, { line: 'proxied', connectionType }, pipeline);
   return arrival.reply.switchProtocols ? runHandshake(call, pipeline) : runCall(call, pipeline);
 }
 
 /** A request for a WebSocket, which begins when both sides have accepted it. */
-async function runHandshake(call: WalkingCall, pipeline: Pipeline): Promise<RunResult> {
+async function runHandshake(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const result = await runCall(call, pipeline);
   const accepted = call.parts.acceptance?.accepted;
   if (accepted) serveSocket(call.parts, accepted, pipeline);
@@ -24,12 +24,12 @@ async function runHandshake(call: WalkingCall, pipeline: Pipeline): Promise<RunR
 }
 
 /** `POST /v1/actions:execute`. */
-export function runDirect(arrival: Arrival, pipeline: Pipeline): Promise<RunResult> {
+export function runDirect(arrival: Arrival, pipeline: LineGround): Promise<RunResult> {
   return runCall(begin(arrival, { line: 'direct', connectionType: 'direct_api' }, pipeline), pipeline);
 }
 
 /** A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3). */
-export function runTunnel(head: ArrivalHead, pipeline: Pipeline): Promise<RunResult> {
+export function runTunnel(head: ArrivalHead, pipeline: LineGround): Promise<RunResult> {
   return runCall(begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline), pipeline);
 }
 
@@ -37,7 +37,7 @@ export function runTunnel(head: ArrivalHead, pipeline: Pipeline): Promise<RunRes
  * Records that a passed tunnel is ended because its ClientHello names an AI host that its CONNECT did not (decisions 3.9, 7.3).
  * @param serverName folded (decision 3.17)
  */
-export function denyServerName(head: ArrivalHead, serverName: string, pipeline: Pipeline): Promise<RunResult> {
+export function denyServerName(head: ArrivalHead, serverName: string, pipeline: LineGround): Promise<RunResult> {
   const imposed = deny(
     'sni_mismatch',
     `The ClientHello names ${serverName}, the CONNECT ${head.tunnel?.authority.host ?? head.rawTarget}.`,
@@ -52,7 +52,7 @@ export function denyServerName(head: ArrivalHead, serverName: string, pipeline: 
 export function denyEgress(
   { head, ...from }: { head: ArrivalHead } & Partial<Arrival>,
   error: GatewayError,
-  pipeline: Pipeline,
+  pipeline: LineGround,
 ): Promise<RunResult> {
   const line = from.reply ? 'proxied' : 'tunnel';
   const imposed = { ...deny('egress_denied', error.message, error.status), errorCode: 'egress_denied' } as const;

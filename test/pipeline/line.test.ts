@@ -6,7 +6,7 @@ import { begin } from '../../src/pipeline/line/begin.ts';
 import { runCall } from '../../src/pipeline/line/run-call.ts';
 import { inOrder, STAGES } from '../../src/pipeline/line/stages.ts';
 import type { WalkingCall } from '../../src/pipeline/line/walking-call.ts';
-import type { CallServices, Pipeline } from '../../src/pipeline/parts/call-services.ts';
+import type { CallServices, LineGround } from '../../src/pipeline/parts/call-services.ts';
 import { type Known, LET_GO, type PartName } from '../../src/pipeline/parts/parts.ts';
 import { defineStage } from '../../src/pipeline/parts/stage.ts';
 import { ALLOW_ALL, bundleOf, CHAT } from '../support/governed.ts';
@@ -129,7 +129,7 @@ t.test('a settlement is asked for its effects and then told one thing: stored, f
   const play = await openPlay(t, { bundle: ALLOW_ALL });
   const { store } = play.pipeline;
   const broken = { ...boundTo(store), commit: () => Promise.reject(new GatewayError('record_store_unavailable', 'no room')) };
-  const ends: readonly [Pipeline, Parameters<typeof arrivalOf>[1], readonly string[], string][] = [
+  const ends: readonly [LineGround, Parameters<typeof arrivalOf>[1], readonly string[], string][] = [
     [play.pipeline, CALL, ['b effects', 'a effects', 'a stored', 'b stored'], 'recorded'],
     [{ ...play.pipeline, store: broken }, CALL, ['b effects', 'a effects', 'a failed', 'b failed'], 'failed'],
     [play.pipeline, { ...CALL, leaves: true }, ['a abandoned', 'b abandoned'], 'failed'],
@@ -165,7 +165,7 @@ t.test('a request that leaves no record counts in no month, and what was set asi
 });
 
 /** The same services in another place: each verb that counts answers with a promise. */
-function elsewhere({ rateLimits, monthlyRequests, budgets }: CallServices): Partial<Pipeline> {
+function elsewhere({ rateLimits, monthlyRequests, budgets }: CallServices): Partial<LineGround> {
   return {
     rateLimits: {
       ...boundTo(rateLimits),

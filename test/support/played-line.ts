@@ -8,7 +8,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../src/base/model/arrival.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import type { Upstream, UpstreamCall } from '../../src/outbound/net/upstream.ts';
-import type { Pipeline } from '../../src/pipeline/parts/call-services.ts';
+import type { LineGround } from '../../src/pipeline/parts/call-services.ts';
 import { ADMIN_TOKEN } from './gateway.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
@@ -20,7 +20,7 @@ export interface PlayedAnswer {
 }
 
 export interface Play {
-  readonly pipeline: Pipeline;
+  readonly pipeline: LineGround;
   /** What happened, in order: `commit` (a record is stored), `call HOST`, `head STATUS`, `end`, `whole STATUS`, `reset`. */
   readonly happened: string[];
   /** What was sent to the provider. */
@@ -132,7 +132,7 @@ export function arrivalOf(
   return { head: headOf(method, path, headers, pipeline), body: bodyOf(bytes, leaves), reply: replyOf(happened, said), said };
 }
 
-function headOf(method: string, rawTarget: string, headers: Record<string, string>, { clock }: Pipeline): ArrivalHead {
+function headOf(method: string, rawTarget: string, headers: Record<string, string>, { clock }: LineGround): ArrivalHead {
   return {
     door: 'origin',
     trafficClass: 'developer',

@@ -2,7 +2,7 @@ import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { ConnectionType } from '../../base/model/connection.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import type { SocketCall } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
@@ -20,7 +20,7 @@ export interface Beginning {
 export function begin(
   from: { readonly head: ArrivalHead } & Partial<Arrival>,
   { line, connectionType, socketCall, imposed }: Beginning,
-  pipeline: Pipeline,
+  pipeline: LineGround,
 ): WalkingCall {
   const { clock, settings, catalogues } = pipeline;
   const createdAt = clock.now();
@@ -45,7 +45,7 @@ export function begin(
 }
 
 /** A call on an open WebSocket, ready to walk the line. */
-export function beginSocketCall(socketCall: SocketCall, pipeline: Pipeline): WalkingCall {
+export function beginSocketCall(socketCall: SocketCall, pipeline: LineGround): WalkingCall {
   const { arrival } = socketCall.opened;
   const head = { ...arrival.head, startedAt: pipeline.clock.monotonic() };
   return begin({ head }, { line: 'socket', connectionType: arrival.connectionType, socketCall }, pipeline);

@@ -5,7 +5,7 @@ import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
 import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import { deliveredOf } from '../parts/known.ts';
 import type { PartName } from '../parts/parts.ts';
 import { type Refusal, refusalOf } from '../parts/refusal.ts';
@@ -24,7 +24,7 @@ export type RunResult =
 /**
  * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
  */
-export async function runCall(call: WalkingCall, pipeline: Pipeline): Promise<RunResult> {
+export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
   return end === ANSWERED ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
 }
@@ -33,7 +33,7 @@ export async function runCall(call: WalkingCall, pipeline: Pipeline): Promise<Ru
  * The first half: the stages. A refusal is the call's afterwards. Never rejects.
  * @returns the failure of a request that leaves no record
  */
-export async function walkLine(call: WalkingCall, pipeline: Pipeline): Promise<GatewayError | typeof ANSWERED | undefined> {
+export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {
     for (const stage of STAGES[call.parts.arrival.line]) {
@@ -71,7 +71,7 @@ function take(call: WalkingCall, end: NonNullable<StageEnd>, makes: readonly Par
 }
 
 /** The second half: whatever follows from how the stages ended. Never rejects. */
-export async function closeCall(call: WalkingCall, pipeline: Pipeline, failure?: GatewayError): Promise<RunResult> {
+export async function closeCall(call: WalkingCall, pipeline: LineGround, failure?: GatewayError): Promise<RunResult> {
   if (failure) return fail(call, pipeline, failure);
   let drawn: Drawn | undefined;
   try {
@@ -91,7 +91,7 @@ interface Drawn {
 }
 
 /** The record of a request, and what is committed with it. */
-function drawUp(call: WalkingCall, pipeline: Pipeline): Drawn {
+function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
   const draft = recordOf({ parts, refusal, completedAt }, pipeline);
@@ -106,7 +106,7 @@ function drawUp(call: WalkingCall, pipeline: Pipeline): Drawn {
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
-function acknowledge(call: WalkingCall, { events, clock }: Pipeline, record: ExecutionRecord): RunResult {
+function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: ExecutionRecord): RunResult {
   const { parts, refusal } = call;
   const delivery = deliveredOf(parts);
   if (refusal) {
@@ -123,7 +123,7 @@ function acknowledge(call: WalkingCall, { events, clock }: Pipeline, record: Exe
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: WalkingCall, { events }: Pipeline, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+function fail(call: WalkingCall, { events }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();
@@ -137,7 +137,7 @@ function fail(call: WalkingCall, { events }: Pipeline, error: GatewayError, unst
   return { kind: 'failed', error };
 }
 
-function asGatewayError(error: unknown, pipeline: Pipeline): GatewayError {
+function asGatewayError(error: unknown, pipeline: LineGround): GatewayError {
   if (error instanceof GatewayError) return error;
   pipeline.log.error({ err: error }, 'a stage failed unexpectedly');
   return new GatewayError('internal', 'The gateway failed to handle this request; its log has the details.', { cause: error });

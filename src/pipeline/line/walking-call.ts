@@ -1,6 +1,6 @@
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { recordOf } from '../answer/record-of.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
@@ -43,13 +43,13 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
 
 /** One call while it walks its line: the parts that were made so far, and what is to be done at its end. */
 export class WalkingCall implements Control {
-  readonly #pipeline: Pipeline;
+  readonly #pipeline: LineGround;
   readonly #parts: Kept;
   readonly #settlements: Settlement[];
   readonly #letGo: (() => void)[] = [];
   refusal: Refusal | undefined;
 
-  constructor(arrival: Arrived, pipeline: Pipeline) {
+  constructor(arrival: Arrived, pipeline: LineGround) {
     this.#pipeline = pipeline;
     this.#parts = { ...NOTHING, arrival: Object.freeze(arrival) };
     // Of every request, whatever becomes of it.

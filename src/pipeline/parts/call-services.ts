@@ -181,8 +181,14 @@ export interface Pipeline extends CallServices {
   readonly catalogues: { current(): Catalogue };
   /** Undefined when there is no second bundle. */
   readonly shadow: Shadow | undefined;
-  readonly store: Store;
+  /** To look at: what a stage leaves to be stored is a settlement's. */
+  readonly store: Pick<Store, 'writable' | 'recordById'>;
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: Events;
+}
+
+/** What a line stands on, with the store that its runner alone commits to. */
+export interface LineGround extends Pipeline {
+  readonly store: Store;
 }

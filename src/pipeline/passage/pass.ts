@@ -9,7 +9,7 @@ import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, vi
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { sendError } from '../../surfaces/http/router.ts';
 import { denyEgress, runProxied } from '../enter.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
 import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
@@ -20,7 +20,7 @@ import { relay } from '../socket/relay.ts';
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12).
  */
-export function passOn(arrival: Arrival, pipeline: Pipeline): void {
+export function passOn(arrival: Arrival, pipeline: LineGround): void {
   try {
     const call = callOf(arrival, pipeline);
     pipeline.events.emit('passed', call.authority.host);
@@ -32,7 +32,7 @@ export function passOn(arrival: Arrival, pipeline: Pipeline): void {
   }
 }
 
-function callOf({ head, body }: Arrival, { settings, catalogues }: Pipeline): UpstreamCall {
+function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround): UpstreamCall {
   refuseLoop(head.rawHeaders, settings.nodeId);
   const { host, port, tls, path } = resolveTarget(head, catalogues.current());
   const on = head.tunnel?.dialled;
@@ -52,11 +52,11 @@ function callOf({ head, body }: Arrival, { settings, catalogues }: Pipeline): Up
 /** Carries the answer as it comes. */
 class Passage implements UpgradeEvents {
   readonly #arrival: Arrival;
-  readonly #pipeline: Pipeline;
+  readonly #pipeline: LineGround;
   #handle: UpstreamHandle | undefined;
   #resume: () => void = () => undefined;
 
-  constructor(arrival: Arrival, pipeline: Pipeline) {
+  constructor(arrival: Arrival, pipeline: LineGround) {
     this.#arrival = arrival;
     this.#pipeline = pipeline;
   }
@@ -123,7 +123,7 @@ class Passage implements UpgradeEvents {
 }
 
 /** @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand for a retry that is safe */
-function refuse(arrival: Arrival, pipeline: Pipeline, error: unknown, h2Code?: number): void {
+function refuse(arrival: Arrival, pipeline: LineGround, error: unknown, h2Code?: number): void {
   const { reply, head } = arrival;
   const { log, events, settings } = pipeline;
   const known =

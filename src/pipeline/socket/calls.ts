@@ -15,7 +15,7 @@ import { orSeen, orUnreported } from '../answer/used.ts';
 import { beginSocketCall } from '../line/begin.ts';
 import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
 import type { WalkingCall } from '../line/walking-call.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
 import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
@@ -54,7 +54,7 @@ const MAX_SETTINGS = 1_048_576;
 /** Judges the calls of one metered WebSocket, finds the events that belong to them, and leaves a record of each. */
 export class SocketCalls {
   readonly #opened: OpenedSocket;
-  readonly #pipeline: Pipeline;
+  readonly #pipeline: LineGround;
   readonly #rule: SocketRule;
   readonly #operation: Operation;
   /** Let through, and not yet begun by the server. */
@@ -67,7 +67,7 @@ export class SocketCalls {
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
-  constructor(opened: OpenedSocket, pipeline: Pipeline, rule: SocketRule, operation: Operation) {
+  constructor(opened: OpenedSocket, pipeline: LineGround, rule: SocketRule, operation: Operation) {
     this.#opened = opened;
     this.#pipeline = pipeline;
     this.#rule = rule;

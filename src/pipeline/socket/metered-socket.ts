@@ -7,7 +7,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
 import { clientOf } from '../body/client-of.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
 import { SocketLane } from './socket-lane.ts';
@@ -29,7 +29,7 @@ const STOPPING = 'the gateway is stopping';
 export class MeteredSocket {
   readonly #client: ByteChannel;
   readonly #upstream: ByteChannel;
-  readonly #pipeline: Pipeline;
+  readonly #pipeline: LineGround;
   readonly #rule: SocketRule;
   readonly #dialect: Dialect;
   readonly #calls: SocketCalls;
@@ -48,7 +48,7 @@ export class MeteredSocket {
   /** Called when the client takes more, and when nothing more is sent to it. */
   #onClientFree: () => void = () => undefined;
 
-  constructor(handshake: Known, pipeline: Pipeline, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
+  constructor(handshake: Known, pipeline: LineGround, client: ByteChannel, upstream: ByteChannel, onClosed: () => void) {
     const { arrival, route, dressed } = handshake;
     const operation = route?.operation;
     const rule = operation?.dialect?.socket;

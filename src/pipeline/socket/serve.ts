@@ -1,11 +1,11 @@
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround } from '../parts/call-services.ts';
 import type { AcceptedSocket } from '../parts/handshake.ts';
 import type { Known } from '../parts/parts.ts';
 import { MeteredSocket } from './metered-socket.ts';
 import { relay } from './relay.ts';
 
 /** Joins the two sides of a WebSocket that both have accepted: metered to an AI host, as bytes to any other. */
-export function serveSocket(handshake: Known, { client, upstream }: AcceptedSocket, pipeline: Pipeline): void {
+export function serveSocket(handshake: Known, { client, upstream }: AcceptedSocket, pipeline: LineGround): void {
   const { clock, events } = pipeline;
   const isMetered = handshake.target?.opensSocket === true;
   const kind = isMetered ? 'metered' : 'relayed';
