@@ -3,6 +3,7 @@ import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogu
 import { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 import { EventBus } from '../base/events/bus.ts';
+import type { Destination } from '../base/events/destination.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
@@ -14,6 +15,7 @@ import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
+import { destinationsOf } from './destinations.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openServices, type Services } from './services.ts';
 
@@ -23,6 +25,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Beside those that are configured. */
+  readonly destinations?: readonly Destination[];
   /** Tables in the place of the shipped ones. */
   readonly catalogue?: CatalogueOptions;
 }
@@ -75,7 +79,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch }, closers);
+  const destinations = [...destinationsOf(config), ...(replacements.destinations ?? [])];
+  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch, destinations }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,

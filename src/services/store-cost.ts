@@ -26,7 +26,11 @@ export async function storeCost(
   const counted = countCost(record, budgets, now);
   if (reservation) budgets.release(reservation);
   try {
-    await store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: now }, [...rollUp(record), ...effects]);
+    await store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: now }, [
+      ...rollUp(record),
+      ...effects,
+      ...(counted?.effects ?? []),
+    ]);
   } catch (error) {
     if (counted) budgets.uncount(counted);
     if (reservation) budgets.restore(reservation);
