@@ -19,7 +19,7 @@ const PAGES = [
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
-  { file: 'events.md', from: ['base/events/events'], body: eventsPage },
+  { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'policy-language.md',
@@ -166,13 +166,15 @@ function metricsPage({ METRICS }) {
 ${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}`;
 }
 
-function eventsPage({ EVENTS }) {
-  const rows = Object.entries(EVENTS).map(([name, { meaning, says }]) => [code(name), meaning, says]);
+function eventsPage({ EVENTS }, { DURABLE }) {
+  const rows = Object.entries(EVENTS).map(([name, { meaning, says }]) => [code(name), meaning, says, name in DURABLE ? 'yes' : '']);
   return `# Events
 
 What the gateway tells its own parts in the process, by one bus: metrics, logs and services listen to it. Nothing of it holds a prompt, an answer or a secret.
 
-${table(['Event', 'When', 'What it says'], rows)}`;
+A durable event is committed with the record that it comes of and delivered at least once to every configured destination; no setting configures one yet.
+
+${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */

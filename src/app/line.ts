@@ -35,6 +35,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const pinned = new PinnedHosts({ clock, log });
   const listening = [executionLog(log), refusalLog(log, clock), metrics.events, health.events, pinned.events, discovery?.events];
   for (const listeners of listening) if (listeners) events.attach(listeners);
+  resources.outbox.start();
   budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
   const authenticator = authenticatorOf(config, resources);
@@ -89,7 +90,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -100,6 +101,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
+    outbox,
   });
 }
 

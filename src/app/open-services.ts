@@ -3,6 +3,7 @@ import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { EventBus } from '../base/events/bus.ts';
+import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
@@ -15,6 +16,7 @@ import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { WorkloadService } from '../services/workloads.ts';
@@ -32,6 +34,8 @@ export interface Ground {
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
+  /** Where durable events go. */
+  readonly destinations: readonly Destination[];
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
@@ -42,6 +46,7 @@ export interface Services {
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
+  readonly outbox: Outbox;
   readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
   readonly intents: Intents;
@@ -70,7 +75,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
-  const budgets = await BudgetService.open({ store, clock, events, moments: clockWatch.moments });
+  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
+  closers.push(() => outbox.close());
+  const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
@@ -85,6 +92,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     credentials,
     monthlyRequests,
     budgets,
+    outbox,
     deferred,
     idempotency,
     intents,

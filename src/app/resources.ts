@@ -3,6 +3,7 @@ import { type CatalogueOptions, loadCatalogue } from '../base/catalogue/catalogu
 import { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 import { EventBus } from '../base/events/bus.ts';
+import type { Destination } from '../base/events/destination.ts';
 import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
@@ -15,6 +16,7 @@ import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
+import { destinationsOf } from './destinations.ts';
 import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 
@@ -24,6 +26,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Beside those that are configured. */
+  readonly destinations?: readonly Destination[];
   /** Tables in the place of the shipped ones. */
   readonly catalogue?: CatalogueOptions;
   /** Who speaks HTTP/1.1 to upstreams, in the place of our own client. */
@@ -78,7 +82,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch }, closers);
+  const destinations = [...destinationsOf(config), ...(replacements.destinations ?? [])];
+  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch, destinations }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const upstream = createUpstream({
     clock,

@@ -4,12 +4,17 @@ import type { Clock } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
-import type { Store } from '../storage/contract/store.ts';
-import { type AlertLine, type Budget, newsOf, nextNews } from './scope-limits.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import type { Outbox, Posted } from './outbox.ts';
+import { type AlertLine, type Budget, later, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
 
 const LIMITS = 'budget_limit';
 const ALERTED = 'budget_alerted';
+/** The last alert of a limit that was committed as a durable event. */
+const POSTED = 'budget_alert_posted';
+
+const NONE: readonly never[] = [];
 
 /** A cap that a call would pass. Amounts are pico-dollars. */
 export interface CapExceeded {
@@ -42,6 +47,15 @@ export interface Counted {
   readonly scopes: readonly ScopeSpend[];
   readonly pico: bigint;
   readonly day: number;
+  /** Alerts that this cost raises, made ready for the outbox; to be committed with the record. */
+  readonly effects: readonly Effect[];
+  readonly posted: readonly PostedAlert[];
+}
+
+interface PostedAlert {
+  readonly budget: Budget;
+  readonly before: Budget['posted'];
+  readonly post: Posted;
 }
 
 /** A limit with the spend of its current period. */
@@ -62,12 +76,14 @@ export class BudgetService {
   readonly #book: SpendBook;
   readonly #limits = new Map<string, Budget>();
   readonly #events: Events;
+  readonly #outbox: Pick<Outbox, 'active' | 'post'> | undefined;
 
-  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events) {
+  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events, outbox: Pick<Outbox, 'active' | 'post'> | undefined) {
     this.#store = store;
     this.#clock = clock;
     this.#book = book;
     this.#events = events;
+    this.#outbox = outbox?.active === true ? outbox : undefined;
   }
 
   /** Reads limits and the spend of the open windows. */
@@ -75,15 +91,21 @@ export class BudgetService {
     store: Store;
     clock: Clock;
     events: Events;
+    /** Where alerts go that must not be lost. */
+    outbox?: Pick<Outbox, 'active' | 'post'>;
     /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
     moments?: readonly number[];
   }): Promise<BudgetService> {
-    const { store, clock, events, moments = [clock.now()] } = options;
-    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), events);
+    const { store, clock, events, outbox, moments = [clock.now()] } = options;
+    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), events, outbox);
     for (const { value } of await store.list(LIMITS)) service.#hold(value as BudgetLimit);
     for (const { key, value } of await store.list(ALERTED)) {
       const budget = service.#limits.get(key);
-      if (budget) budget.alerted = value as Budget['alerted'];
+      if (budget) budget.alerted = budget.posted = value as Budget['alerted'];
+    }
+    for (const { key, value } of await store.list(POSTED)) {
+      const budget = service.#limits.get(key);
+      if (budget) budget.posted = later(budget.posted, value as Budget['posted']);
     }
     return service;
   }
@@ -115,6 +137,7 @@ export class BudgetService {
     await this.#store.commit(undefined, [
       { op: 'delete', space: LIMITS, key: limitId },
       { op: 'delete', space: ALERTED, key: limitId },
+      { op: 'delete', space: POSTED, key: limitId },
     ]);
     this.#limits.delete(limitId);
     this.#scopeOf(budget.limit).limits.drop(budget);
@@ -176,16 +199,18 @@ export class BudgetService {
   /** Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same. Its record is to be stored next. */
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
     if (costPico === 0n) return undefined;
-    const counted: Counted = { scopes: this.#book.of(spender), pico: costPico, day: dayOf(epochMs) };
-    for (const scope of counted.scopes) {
-      scope.add(counted.day, costPico);
+    const [scopes, day] = [this.#book.of(spender), dayOf(epochMs)];
+    for (const scope of scopes) {
+      scope.add(day, costPico);
       scope.unstored += costPico;
     }
-    return counted;
+    const posted = this.#outbox === undefined ? NONE : scopes.flatMap((scope) => this.#post(scope, day));
+    return { scopes, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
   /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
-  uncount({ scopes, pico, day }: Counted): void {
+  uncount({ scopes, pico, day, posted }: Counted): void {
+    for (const one of posted) unpost(one);
     for (const scope of scopes) {
       scope.add(day, -pico);
       scope.unstored -= pico;
@@ -193,7 +218,8 @@ export class BudgetService {
   }
 
   /** The record of a counted call is stored: raises the alerts of what is now spent for certain. */
-  stored({ scopes, pico, day }: Counted): void {
+  stored({ scopes, pico, day, posted }: Counted): void {
+    for (const { post } of posted) post.stored();
     for (const scope of scopes) {
       scope.unstored -= pico;
       this.#raise(scope, day);
@@ -203,7 +229,44 @@ export class BudgetService {
   /** Raises what was reached when a process ended before it could say so. */
   raiseMissed(): void {
     const today = dayOf(this.#clock.now());
-    for (const { limit } of this.#limits.values()) this.#raise(this.#scopeOf(limit), today);
+    for (const { limit } of this.#limits.values()) {
+      const scope = this.#scopeOf(limit);
+      if (this.#outbox !== undefined) this.#postAlone(this.#post(scope, today));
+      this.#raise(scope, today);
+    }
+  }
+
+  /** Those that no record can carry any more. */
+  #postAlone(posted: readonly PostedAlert[]): void {
+    if (posted.length === 0) return;
+    this.#store.commit(undefined, posted.flatMap(effectsOf)).then(
+      () => {
+        for (const { post } of posted) post.stored();
+      },
+      () => {
+        for (const one of posted) unpost(one);
+      },
+    );
+  }
+
+  /**
+   * The alerts of what is spent with this cost and with those whose records are handed over before it: commits become visible in that order, so that the record which
+   * carries an alert is never there without them.
+   */
+  #post(scope: ScopeSpend, day: number): readonly PostedAlert[] {
+    const posted: PostedAlert[] = [];
+    for (const { budgets, period } of scope.limits.alerts) {
+      const spent = scope.settled(period, day);
+      const periodStart = dayText(scope.start(period, day));
+      for (const budget of budgets) {
+        const level = newsOf(budget, periodStart, spent, 'posted');
+        if (level === undefined || this.#outbox === undefined) continue;
+        const post = this.#outbox.post('budgetAlert', { limit: budget.limit, level, periodStart, spentUsd: usdFromPico(spent) });
+        posted.push({ budget, before: budget.posted, post });
+        budget.posted = { periodStart, level };
+      }
+    }
+    return posted;
   }
 
   /** Once per period and level. It is said first and kept afterwards: a crash between the two repeats an alert and never loses one. */
@@ -253,7 +316,7 @@ export class BudgetService {
   }
 
   #hold(limit: BudgetLimit): void {
-    const budget: Budget = { limit, capPico: readAmount(limit.limit_usd) ?? 0n, alerted: undefined };
+    const budget: Budget = { limit, capPico: readAmount(limit.limit_usd) ?? 0n, alerted: undefined, posted: undefined };
     this.#limits.set(limit.limit_id, budget);
     this.#scopeOf(limit).limits.hold(budget);
   }
@@ -275,6 +338,16 @@ function passes(
   const reservedPico = spend.reserved - own.pico;
   if (settledPico + reservedPico + pico <= capPico) return undefined;
   return { capPico, settledPico, reservedPico, resetsAt: dayStart(nextWindowStart(period, day)) };
+}
+
+function effectsOf({ budget, post }: PostedAlert): readonly Effect[] {
+  return [...post.effects, { op: 'put', space: POSTED, key: budget.limit.limit_id, value: budget.posted }];
+}
+
+/** What was to carry it could not be stored: the next cost raises it. */
+function unpost({ budget, before, post }: PostedAlert): void {
+  budget.posted = before;
+  post.failed();
 }
 
 function look(line: AlertLine, start: number): void {

@@ -2,12 +2,19 @@ import { shareOf } from '../base/lib/amounts.ts';
 import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
 import { PERIODS, type Period } from '../decide/limits/windows.ts';
 
+interface Alerted {
+  readonly periodStart: string;
+  readonly level: BudgetLevel;
+}
+
 /** A limit as the spend of its scope sees it. */
 export interface Budget {
   readonly limit: BudgetLimit;
   readonly capPico: bigint;
   /** First day of the window and level of the last alert. */
-  alerted: { readonly periodStart: string; readonly level: BudgetLevel } | undefined;
+  alerted: Alerted | undefined;
+  /** The same of the last alert that was handed to the outbox. */
+  posted?: Alerted | undefined;
 }
 
 /** The limits of one period that alert, and from which amount on one of them has something to say. */
@@ -66,7 +73,7 @@ export function nextNews(budgets: readonly Budget[], periodStart: string): bigin
   let least: bigint | undefined;
   for (const budget of budgets) {
     for (const level of LEVELS) {
-      if (!isNews(budget, periodStart, level)) continue;
+      if (!isNews(budget.alerted, periodStart, level)) continue;
       const from = reachedAt(budget, level);
       if (least === undefined || from < least) least = from;
     }
@@ -74,10 +81,17 @@ export function nextNews(budgets: readonly Budget[], periodStart: string): bigin
   return least;
 }
 
-/** The level that `spent` has reached, if it was not alerted yet in the window that begins on `periodStart`. */
-export function newsOf(budget: Budget, periodStart: string, spent: bigint): BudgetLevel | undefined {
+/** The level that `spent` has reached, if it was not alerted (or posted) yet in the window that begins on `periodStart`. */
+export function newsOf(budget: Budget, periodStart: string, spent: bigint, by: 'alerted' | 'posted' = 'alerted'): BudgetLevel | undefined {
   const level = LEVELS.findLast((one) => spent >= reachedAt(budget, one));
-  return level !== undefined && isNews(budget, periodStart, level) ? level : undefined;
+  return level !== undefined && isNews(budget[by], periodStart, level) ? level : undefined;
+}
+
+/** The one of two alerts that says more: of the later window, or of the higher level. */
+export function later(a: Alerted | undefined, b: Alerted | undefined): Alerted | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  if (a.periodStart !== b.periodStart) return a.periodStart > b.periodStart ? a : b;
+  return LEVELS.indexOf(a.level) > LEVELS.indexOf(b.level) ? a : b;
 }
 
 /** Asked once per window and level, not by each call. */
@@ -87,6 +101,6 @@ function reachedAt({ limit, capPico }: Budget, level: BudgetLevel): bigint {
   return shareOf(capPico, percent);
 }
 
-function isNews({ alerted }: Budget, periodStart: string, level: BudgetLevel): boolean {
+function isNews(alerted: Alerted | undefined, periodStart: string, level: BudgetLevel): boolean {
   return alerted?.periodStart !== periodStart || LEVELS.indexOf(level) > LEVELS.indexOf(alerted.level);
 }

@@ -29,6 +29,7 @@ export async function storeCost(
     await store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: now, members: record }, [
       ...rollUp(record),
       ...effects,
+      ...(counted?.effects ?? []),
     ]);
   } catch (error) {
     if (counted) budgets.uncount(counted);

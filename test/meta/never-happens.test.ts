@@ -41,8 +41,24 @@ function lintsOf(claim: string): readonly string[] {
   return [...claim.matchAll(/lint `([^`]+)`/g)].map(([, name = '']) => name);
 }
 
-/** Where the lints are that a claim may name; `types` is the compiler. */
-const LINTS = ['.dependency-cruiser.cjs', 'eslint.config.js', 'biome.json'].filter((file) => existsSync(join(root, file)));
+/** Whether the text is an argument of its own in the file, as titles are, and not part of another or of a comment. */
+function holdsTitle({ file, title }: Proof): boolean {
+  if (!existsSync(join(root, file))) return false;
+  const text = read(file).replaceAll("\\'", "'");
+  return ["'", '`', '"'].some((quote) => text.includes(`${quote}${title}${quote},`));
+}
+
+/** The rules that are in force, by name; `types` is the compiler. */
+function lintsInForce(): ReadonlySet<string> {
+  const rules = (file: string, form: RegExp): string[] => [...read(file).matchAll(form)].map(([, name = '']) => name);
+  return new Set([
+    'types',
+    ...rules('.dependency-cruiser.cjs', /^ +(?:error\()?'([\w-]+)',$/gm),
+    ...rules('.dependency-cruiser.cjs', /error\('([\w-]+)'/g),
+    ...rules('eslint.config.js', /'([\w@/-]+)': \[?'error'/g),
+    ...rules('biome.json', /"(\w+)": (?:"error"|\{ "level": "error")/g),
+  ]);
+}
 
 t.test('each line names what would fail', async (t) => {
   t.ok(claims().length > 30);
@@ -53,11 +69,12 @@ t.test('each line names what would fail', async (t) => {
 });
 
 t.test('every test and every lint that is named exists', async (t) => {
+  const inForce = lintsInForce();
   const missing = claims().flatMap((claim) => [
     ...proofsOf(claim)
-      .filter(({ file, title }) => !existsSync(join(root, file)) || !read(file).replaceAll("\\'", "'").includes(title))
+      .filter((proof) => !holdsTitle(proof))
       .map(({ file, title }) => `${file}: ${title}`),
-    ...lintsOf(claim).filter((name) => name !== 'types' && !LINTS.some((file) => read(file).includes(name))),
+    ...lintsOf(claim).filter((name) => !inForce.has(name)),
   ]);
   t.strictSame(missing, []);
 });
@@ -69,7 +86,7 @@ const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf
 t.test('no other room dials', async (t) => {
   /** What opens a connection; in the command line it asks the gateway that its user names. */
   const dials =
-    /import \{[^}]*\b(?:connect|request|createConnection|createSocket|get)\b[^}]*\} from 'node:(?:net|tls|http|https|http2|dgram)'|\b(?:net|tls|https?|http2|dgram)\.(?:connect|request|createConnection|createSocket|get)\(|new (?:WebSocket|EventSource|XMLHttpRequest)\(/;
+    /import \{[^}]*\b(?:connect|request|createConnection|createSocket|get)\b[^}]*\} from 'node:(?:net|tls|http|https|http2|dgram)'|\b(?:net|tls|https?|http2|dgram)\.(?:connect|request|createConnection|createSocket|get)\(|new (?:Socket|WebSocket|EventSource|XMLHttpRequest)\(/;
   const found = sources.filter((file) => dials.test(read(file)));
   t.strictSame(
     found.filter((file) => !file.startsWith('src/outbound/net/') && file !== 'src/cli/policy/gateway-client.ts'),
@@ -79,6 +96,16 @@ t.test('no other room dials', async (t) => {
     found.some((file) => file.startsWith('src/outbound/net/')),
     'the look sees those that do',
   );
+});
+
+t.test('no other room makes or opens a private key', async (t) => {
+  const keys = /\b(?:createPrivateKey|generateKeyPair(?:Sync)?|asPrivateKey|privateKeyFromPem)\b/;
+  const found = sources.filter((file) => keys.test(read(file)));
+  t.strictSame(
+    found.filter((file) => !file.startsWith('src/inbound/ca/')),
+    [],
+  );
+  t.ok(found.length > 0, 'the look sees those that do');
 });
 
 t.test('no handler of the whole process goes on behind a fault', async (t) => {

@@ -26,7 +26,7 @@ class CountedCost implements Settlement {
 
   effects(record: ExecutionRecord, { completedAt }: Closing): readonly Effect[] {
     this.#counted = countCost(record, this.#budgets, completedAt);
-    return [];
+    return this.#counted?.effects ?? [];
   }
 
   stored(): void {

@@ -91,7 +91,7 @@ export interface Claims {
 }
 
 /** Where a call goes, and what it is there. */
-export interface Destination {
+export interface CallDestination {
   readonly method: string;
   readonly host: string;
   readonly port: number;
@@ -104,7 +104,7 @@ export interface Destination {
 }
 
 /** Where the caller wants to go. */
-export interface Target extends Destination {
+export interface Target extends CallDestination {
   /** The handshake of a WebSocket whose calls will be judged, metered and recorded one by one. */
   readonly opensSocket: boolean;
   /** False for what only leads to calls, which are counted one by one: a tunnel, the handshake of a metered WebSocket, a change of its settings. */
@@ -169,7 +169,7 @@ export interface Repeatable {
 }
 
 /** What a call means and where it goes, before anybody has said by which connector. */
-export interface WireCall extends Destination {
+export interface WireCall extends CallDestination {
   readonly stream: boolean;
   readonly model: string | undefined;
 }

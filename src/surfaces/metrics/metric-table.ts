@@ -179,5 +179,17 @@ export const METRICS = {
     labels: [],
     help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
   },
+  outboxWaiting: {
+    name: 'gw_outbox_waiting',
+    type: 'gauge',
+    labels: [],
+    help: 'Durable events that some destination has not taken yet.',
+  },
+  outboxDropped: {
+    name: 'gw_outbox_dropped',
+    type: 'gauge',
+    labels: [],
+    help: 'Durable events that were dropped since the start before every destination had taken them: more than 10,000 waited, or they were older than seven days.',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

@@ -28,6 +28,7 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
 export interface Metrics {
@@ -184,6 +185,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
+  gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
+  gauge(registry, METRICS.outboxDropped, () => options.outbox.dropped.number + options.outbox.dropped.age);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
