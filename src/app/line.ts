@@ -1,5 +1,6 @@
 import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
+import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
@@ -38,7 +39,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   resources.outbox.start();
   budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
-  const authenticator = authenticatorOf(config, resources);
+  const askedFrom = (head: ArrivalHead): string => callerIp(head, config.trustedProxies);
+  const authenticator = authenticatorOf(config, resources, askedFrom);
   const pipeline: LineGround = {
     settings: settingsOf(config, resources),
     clock,
@@ -85,7 +87,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   return {
     pipeline,
     shadow,
-    router: new Router({ routes, authenticator, log, events, callerIp: (head) => callerIp(head, config.trustedProxies) }),
+    router: new Router({ routes, authenticator, log, events, callerIp: askedFrom }),
   };
 }
 
@@ -105,7 +107,11 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
   });
 }
 
-function authenticatorOf(config: Config, { adminToken, workloads, events }: Resources): Authenticator {
+function authenticatorOf(
+  config: Config,
+  { adminToken, workloads, events }: Resources,
+  askedFrom: (head: ArrivalHead) => string,
+): Authenticator {
   return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
@@ -113,7 +119,7 @@ function authenticatorOf(config: Config, { adminToken, workloads, events }: Reso
     required: config.proxyAuth === 'required',
     orgId: config.orgId ?? 'default',
     events,
-    callerIp: (head) => callerIp(head, config.trustedProxies),
+    callerIp: askedFrom,
   });
 }
 

@@ -8,10 +8,10 @@ const POINT = 0x2e;
 const ZERO = 0x30;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
-const LIST = 0x5b;
-const LIST_END = 0x5d;
-const OBJECT = 0x7b;
-const OBJECT_END = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]));
 const ESCAPED: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const UNICODE = 0x75;
@@ -56,7 +56,7 @@ class Check {
     }
     switch (this.#wanted) {
       case 'comma or end':
-        return byte === COMMA && this.#go(this.#at + 1, opened === LIST ? 'value' : 'name');
+        return byte === COMMA && this.#go(this.#at + 1, opened === OPEN_BRACKET ? 'value' : 'name');
       case 'colon':
         return byte === COLON && this.#go(this.#at + 1, 'value');
       case 'name':
@@ -70,11 +70,11 @@ class Check {
   }
 
   #value(byte: number): boolean {
-    if (byte !== LIST && byte !== OBJECT)
+    if (byte !== OPEN_BRACKET && byte !== OPEN_BRACE)
       return this.#go(endOfScalar(this.#bytes, this.#at), this.#depth === 0 ? 'nothing' : 'comma or end');
     if (this.#depth === MAX_DEPTH) return false;
     this.#open[this.#depth++] = byte;
-    return this.#go(this.#at + 1, byte === LIST ? 'value or end' : 'name or end');
+    return this.#go(this.#at + 1, byte === OPEN_BRACKET ? 'value or end' : 'name or end');
   }
 
   #go(at: number, wanted: Wanted): boolean {
@@ -85,8 +85,8 @@ class Check {
 }
 
 function isEnd(byte: number, wanted: Wanted, opened: number | undefined): boolean {
-  if (opened === LIST) return byte === LIST_END && (wanted === 'comma or end' || wanted === 'value or end');
-  return opened === OBJECT && byte === OBJECT_END && (wanted === 'comma or end' || wanted === 'name or end');
+  if (opened === OPEN_BRACKET) return byte === CLOSE_BRACKET && (wanted === 'comma or end' || wanted === 'value or end');
+  return opened === OPEN_BRACE && byte === CLOSE_BRACE && (wanted === 'comma or end' || wanted === 'name or end');
 }
 
 function endOfSpace(bytes: Uint8Array, from: number): number {

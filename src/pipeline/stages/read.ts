@@ -10,7 +10,7 @@ import { decodeBody, refuseUnreadable } from '../body/decode-body.ts';
 import { FormUpload } from '../body/form-upload.ts';
 import { PassingBody } from '../body/passing-body.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import type { Arrived, Intake, Parts, Received, Target } from '../parts/parts.ts';
+import type { Arrived, Intake, Parts, Proof, Received, Target } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 
 type Read = Pick<Parts, 'intake' | 'received'> | EndedWith<'intake' | 'received'>;
@@ -32,7 +32,7 @@ export const read = defineStage({
       return { intake: { ...NO_INTAKE, streamed }, received: NOTHING };
     }
     refuseSeveralTypes(arrival.head.rawHeaders);
-    const held = holdFor(pipeline.buffers.hold(clientOf(arrival.callerIp, proof.workload)), control);
+    const held = holdFor(arrival, proof, pipeline, control);
     return isLargeForm(arrival, target, body, pipeline)
       ? readForm({ arrival, target, body, held }, pipeline, control)
       : readWhole(arrival, body, held, pipeline);
@@ -47,12 +47,13 @@ export const readEnvelope = defineStage({
   run({ arrival, proof }, pipeline, control) {
     const { body } = arrival;
     if (!body || body.declaredLength === 0) return { intake: NO_INTAKE, received: NOTHING };
-    return readWhole(arrival, body, holdFor(pipeline.buffers.hold(clientOf(arrival.callerIp, proof.workload)), control), pipeline);
+    return readWhole(arrival, body, holdFor(arrival, proof, pipeline, control), pipeline);
   },
 });
 
 /** What a body holds is given back when its call has been sent, or will not be. */
-function holdFor(held: BufferHold, control: Control): BufferHold {
+function holdFor({ callerIp }: Arrived, { workload }: Proof, { buffers }: Pipeline, control: Control): BufferHold {
+  const held = buffers.hold(clientOf(callerIp, workload));
   control.atEnd(() => held.keep(0));
   return held;
 }

@@ -1,0 +1,22 @@
+/** Texts that are no amount of dollars, whoever reads them. */
+export const NO_AMOUNTS = [
+  '',
+  '.',
+  '.5',
+  '5.',
+  '-1',
+  '+1',
+  '1e3',
+  '1_000',
+  '1,5',
+  ' 1',
+  '1 ',
+  '1\n',
+  '0x1',
+  'NaN',
+  'Infinity',
+  '1.2.3',
+  '0.0000000000001',
+  '1'.repeat(19),
+  '\u0661',
+];
