@@ -1,11 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-/** Linux counts a process's CPU time in ticks of 10 ms. */
-const TICK_US = 10_000;
 
 /** A process of the benchmark, and what the system's accounting says about it. */
 export class Measured {
@@ -15,12 +13,11 @@ export class Measured {
     this.#child = child;
   }
 
-  /** CPU microseconds, user and system, since the process began (proc(5), stat fields 14 and 15). */
+  /** CPU microseconds, user and system, of all its threads so far: to the nanosecond, where the ticks of `/proc/PID/stat` are 10 ms long. */
   cpuMicros(): number {
-    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'latin1')
-      .replace(/^.*\) /, '')
-      .split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * TICK_US;
+    const tasks = `/proc/${this.#child.pid}/task`;
+    const nanos = readdirSync(tasks).map((task) => Number(readFileSync(join(tasks, task, 'schedstat'), 'latin1').split(' ', 1)[0]));
+    return nanos.reduce((sum, one) => sum + one, 0) / 1_000;
   }
 
   rssMb(): number {
@@ -45,11 +42,11 @@ export async function startServer<T>(script: string, args: readonly string[]): P
   return Object.assign(new Measured(child), { ready });
 }
 
-/** Starts the gateway as a user does, its log written to a file, and reads its ports from the start-up text. */
-export async function startGateway(dir: string, env: Readonly<Record<string, string>>): Promise<Measured & { port: number }> {
+/** Starts a gateway as a user does, its log written to a file, and reads its ports from the start-up text. `root`: of a checkout that is built. */
+export async function startGateway(dir: string, root: string, env: Readonly<Record<string, string>>): Promise<Measured & { port: number }> {
   const logFile = join(dir, 'gateway.log');
   const log = openSync(logFile, 'w');
-  const child = spawn(process.execPath, [join(HERE, '..', 'src', 'main.js'), 'start'], {
+  const child = spawn(process.execPath, [join(root, 'build', 'src', 'main.js'), 'start'], {
     env: {
       PATH: process.env['PATH'] ?? '',
       UV_THREADPOOL_SIZE: '16',

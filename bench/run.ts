@@ -3,13 +3,14 @@
  * is alone in its process and its CPU is read from the system's accounting; load and upstream run in others; rounds are interleaved, so that what else
  * the machine does falls on all alike. Nothing is measured before it has answered so many requests that the compiler is through with it: until then a
  * quarter to a third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the figures in docs/performance.md),
- * --parts (nothing but the parts alone).
+ * --parts (nothing but the parts alone), --against DIR (nothing but the doors beside those of another checkout, which is built; 20 rounds).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../src/base/lib/package-root.ts';
+import { compare } from './against.ts';
 import { measureParts } from './parts.ts';
 import { runLoad } from './processes.ts';
 import { CHAT, STREAM, type System, startSystems } from './systems.ts';
@@ -17,15 +18,16 @@ import { table } from './table.ts';
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '' },
     seconds: { type: 'string', default: '1.5' },
     only: { type: 'string', default: '' },
     write: { type: 'boolean', default: false },
     'no-parts': { type: 'boolean', default: false },
     parts: { type: 'boolean', default: false },
+    against: { type: 'string', default: '' },
   },
 });
-const rounds = Number(values.rounds);
+const rounds = Number(values.rounds || (values.against === '' ? '5' : '20'));
 const seconds = Number(values.seconds);
 const KINDS = [
   { name: '1 KB chat call', params: CHAT, warmUp: 15_000 },
@@ -66,6 +68,11 @@ function median(numbers: readonly number[]): number {
 const dir = mkdtempSync(join(tmpdir(), 'gw-bench-'));
 if (values.parts) {
   process.stdout.write(await measureParts(dir));
+  rmSync(dir, { recursive: true, force: true });
+  process.exit();
+}
+if (values.against !== '') {
+  await compare(dir, resolve(values.against), { rounds, seconds });
   rmSync(dir, { recursive: true, force: true });
   process.exit();
 }
