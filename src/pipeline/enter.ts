@@ -55,7 +55,7 @@ export function denyEgress(
   pipeline: LineGround,
 ): Promise<RunResult> {
   const line = from.reply ? 'proxied' : 'tunnel';
-  const imposed = { ...deny('egress_denied', error.message, error.status), errorCode: 'egress_denied' } as const;
+  const imposed = deny('egress_denied', error.message, { status: error.status, errorCode: 'egress_denied' });
   return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 

@@ -47,7 +47,8 @@ const SWEEP_AT = 10_000;
 export class RateLimitService {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #workloads = new Map<string, Bucket>();
+  /** By org, then by workload: a joined key would be made and hashed anew for every call. */
+  readonly #workloads = new Map<string, Map<string, Bucket>>();
   readonly #rules = new Map<string, Bucket>();
   #config: RateLimitConfig;
   #shape: BucketShape;
@@ -75,9 +76,11 @@ export class RateLimitService {
     const shape = shapeOf(config);
     await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
     const now = this.#clock.monotonic();
-    for (const bucket of this.#workloads.values()) {
-      bucket.tokens = Math.min(shape.capacity, tokensAt(bucket, this.#shape, now));
-      bucket.at = now;
+    for (const workloads of this.#workloads.values()) {
+      for (const bucket of workloads.values()) {
+        bucket.tokens = Math.min(shape.capacity, tokensAt(bucket, this.#shape, now));
+        bucket.at = now;
+      }
     }
     this.#config = config;
     this.#shape = shape;
@@ -86,8 +89,9 @@ export class RateLimitService {
   /** Workloads whose bucket is not full, in order. */
   keys(): readonly string[] {
     const now = this.#clock.monotonic();
-    const active = [...this.#workloads].filter(([, bucket]) => tokensAt(bucket, this.#shape, now) < this.#shape.capacity);
-    return [...new Set(active.map(([key]) => key.slice(key.indexOf('\n') + 1)))].sort();
+    const workloads = [...this.#workloads.values()].flatMap((ofOrg) => [...ofOrg]);
+    const active = workloads.filter(([, bucket]) => tokensAt(bucket, this.#shape, now) < this.#shape.capacity);
+    return [...new Set(active.map(([workloadId]) => workloadId))].sort();
   }
 
   /** True when the rule's bucket has no token for this workload. Takes none. */
@@ -122,10 +126,10 @@ export class RateLimitService {
    */
   take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const now = this.#clock.monotonic();
-    const own = tokensAt(this.#workloads.get(ownKey(orgId, workloadId)), this.#shape, now);
+    const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), this.#shape, now);
     const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, this.#shape), now);
     if (refusal) return refusal;
-    spend(this.#workloads, ownKey(orgId, workloadId), own - 1, now);
+    spend(this.#ofOrg(orgId), workloadId, own - 1, now);
     for (const rule of rules) {
       const key = ruleKey(orgId, workloadId, rule);
       spend(this.#rules, key, tokensAt(this.#rules.get(key), ruleShape(rule), now) - 1, now);
@@ -137,8 +141,17 @@ export class RateLimitService {
   /** Gives back what {@link take} took for a call that was refused all the same. */
   giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void {
     const now = this.#clock.monotonic();
-    refill(this.#workloads.get(ownKey(orgId, workloadId)), this.#shape, now);
+    refill(this.#workloads.get(orgId)?.get(workloadId), this.#shape, now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);
+  }
+
+  #ofOrg(orgId: string): Map<string, Bucket> {
+    let workloads = this.#workloads.get(orgId);
+    if (workloads === undefined) {
+      workloads = new Map();
+      this.#workloads.set(orgId, workloads);
+    }
+    return workloads;
   }
 
   /** A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are in use. */
@@ -165,12 +178,8 @@ function refill(bucket: Bucket | undefined, shape: BucketShape, now: number): vo
 }
 
 /** Ids hold no line ends (decision 4.7). */
-function ownKey(orgId: string, workloadId: string): string {
-  return `${orgId}\n${workloadId}`;
-}
-
 function ruleKey(orgId: string, workloadId: string, rule: RuleLimit): string {
-  return `${rule.layer}\n${rule.rule_id}\n${ownKey(orgId, workloadId)}`;
+  return `${rule.layer}\n${rule.rule_id}\n${orgId}\n${workloadId}`;
 }
 
 function ruleShape(rule: RuleLimit): BucketShape {

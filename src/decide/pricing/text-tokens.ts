@@ -73,6 +73,12 @@ for (const [unit, [same, afterLetter, other]] of WEIGHTS.entries()) {
 }
 for (const [before, unit, weight] of EXCEPTIONS) WEIGHT_OF[before * 16 + unit] = weight;
 
+/** Units of the text that is looked at: read from an array they take half the time that `charCodeAt` does. */
+const UNITS = new Uint16Array(WHOLE);
+const ROOM = Buffer.from(UNITS.buffer);
+/** From this many units on. */
+const WORTH_COPYING = 32;
+
 /** Tokens of one text, approximated and not rounded. Its cost is bounded by a sixteenth of the text's length. */
 export function textTokens(text: string): number {
   const { length } = text;
@@ -88,12 +94,30 @@ export function textTokens(text: string): number {
 }
 
 function parts(text: string, from: number, to: number): number {
+  const length = to - from;
+  if (length < WORTH_COPYING) return weigh(text, from, to);
+  ROOM.write(length === text.length ? text : text.slice(from, to), 0, length * 2, 'utf16le');
   let sum = 0;
-  let before = from === 0 ? SPACE : (CLASS_OF[text.charCodeAt(from - 1)] ?? SPACE);
+  let before = classBefore(text, from);
+  for (let at = 0; at < length; at++) {
+    const unit = CLASS_OF[UNITS[at] ?? 0] ?? SPACE;
+    sum += WEIGHT_OF[before * 16 + unit] ?? 0;
+    before = unit;
+  }
+  return sum;
+}
+
+function weigh(text: string, from: number, to: number): number {
+  let sum = 0;
+  let before = classBefore(text, from);
   for (let at = from; at < to; at++) {
     const unit = CLASS_OF[text.charCodeAt(at)] ?? SPACE;
     sum += WEIGHT_OF[before * 16 + unit] ?? 0;
     before = unit;
   }
   return sum;
+}
+
+function classBefore(text: string, from: number): number {
+  return from === 0 ? SPACE : (CLASS_OF[text.charCodeAt(from - 1)] ?? SPACE);
 }

@@ -14,8 +14,8 @@ export interface RefusalText {
   readonly reason: string;
   readonly reasonCodes: readonly string[];
   /** The refusal is a failure with a code of its own. */
-  readonly errorCode?: string;
-  readonly detail?: RefusalDetail;
+  readonly errorCode?: string | undefined;
+  readonly detail?: RefusalDetail | undefined;
 }
 
 /** Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial must. */

@@ -7,10 +7,11 @@ import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import { deliveredOf } from '../parts/known.ts';
+import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
-import { type Refusal, refusalOf } from '../parts/refusal.ts';
+import { Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Ending } from '../parts/settlement.ts';
-import { ANSWERED, EndedWith, type StageEnd } from '../parts/stage.ts';
+import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
 import type { WalkingCall } from './walking-call.ts';
 
@@ -26,7 +27,7 @@ export type RunResult =
  */
 export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
-  return end === ANSWERED ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
+  return end instanceof LineEnd ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
 }
 
 /**
@@ -36,7 +37,10 @@ export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<
 export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {
-    for (const stage of STAGES[call.parts.arrival.line]) {
+    const steps = STAGES[call.parts.arrival.line];
+    // By number: an iterator that lives across an `await` makes an object for each step.
+    for (let at = 0; at < steps.length; at += 1) {
+      const stage = steps[at] as Stage;
       const result = stage.run(call.parts, pipeline, call);
       // Most stages have nothing to wait for, and every await is a turn of the microtask queue.
       const end = result instanceof Promise ? await result : result;
@@ -55,19 +59,17 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
 
 /** @returns true when the line goes on */
 function take(call: WalkingCall, end: NonNullable<StageEnd>, makes: readonly PartName[]): boolean {
-  if (end === ANSWERED) return false;
-  if (end instanceof EndedWith) {
+  if (!(end instanceof LineEnd)) {
+    call.take(end, makes);
+    return true;
+  }
+  if (end instanceof Refusal) call.refusal = end;
+  else if (end instanceof EndedWith) {
     call.take(end.made, makes);
     if (end.end instanceof GatewayError) throw end.end;
     call.refusal = end.end;
-    return false;
   }
-  if ('reasonCodes' in end) {
-    call.refusal = end;
-    return false;
-  }
-  call.take(end, makes);
-  return true;
+  return false;
 }
 
 /** The second half: whatever follows from how the stages ended. Never rejects. */

@@ -4,21 +4,46 @@ import type { ErrorCode } from '../../base/model/error-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
 import { seenVia } from '../../outbound/net/header-filter.ts';
+import { LineEnd } from './line-end.ts';
 import type { LineName } from './line-name.ts';
 
-/** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
-export interface Refusal {
+/** What a refusal says. */
+interface Said {
   readonly decision: Exclude<RecordedDecision, 'allow' | 'downgrade'>;
   readonly status: number;
   readonly reason: string;
   readonly reasonCodes: readonly string[];
   /** When it is worth trying again: `Retry-After` of the structured API. */
-  readonly retryAfterSeconds?: number;
+  readonly retryAfterSeconds?: number | undefined;
   /** Set when the refusal is a failure with a code of the error table. */
-  readonly errorCode?: ErrorCode;
-  readonly detail?: RefusalDetail;
+  readonly errorCode?: ErrorCode | undefined;
+  readonly detail?: RefusalDetail | undefined;
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
-  readonly traceAttributes?: Readonly<Record<string, string>>;
+  readonly traceAttributes?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
+export class Refusal extends LineEnd implements Said {
+  readonly decision: Said['decision'];
+  readonly status: number;
+  readonly reason: string;
+  readonly reasonCodes: readonly string[];
+  readonly retryAfterSeconds: number | undefined;
+  readonly errorCode: ErrorCode | undefined;
+  readonly detail: RefusalDetail | undefined;
+  readonly traceAttributes: Said['traceAttributes'];
+
+  constructor(said: Said) {
+    super();
+    this.decision = said.decision;
+    this.status = said.status;
+    this.reason = said.reason;
+    this.reasonCodes = said.reasonCodes;
+    this.retryAfterSeconds = said.retryAfterSeconds;
+    this.errorCode = said.errorCode;
+    this.detail = said.detail;
+    this.traceAttributes = said.traceAttributes;
+  }
 }
 
 /** @throws GatewayError `loop_detected` for what has passed this very gateway before (decision 3.13) */
@@ -32,8 +57,12 @@ export function webSocketRefusal(): GatewayError {
 }
 
 /** A denial before or beside policy, with its reason code. */
-export function deny(reasonCode: string, reason: string, status = 403): Refusal {
-  return { decision: 'deny', status, reason, reasonCodes: [reasonCode] };
+export function deny(
+  reasonCode: string,
+  reason: string,
+  more: Pick<Partial<Said>, 'status' | 'errorCode' | 'detail' | 'traceAttributes'> = {},
+): Refusal {
+  return new Refusal({ status: 403, ...more, decision: 'deny', reason, reasonCodes: [reasonCode] });
 }
 
 /** A cap holds the call, and nobody can say what it may cost. */
@@ -62,10 +91,14 @@ export function isCut({ code }: GatewayError): boolean {
 /** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
 export function refusalOf(error: GatewayError, decided: boolean): Refusal | undefined {
   if (RECORDED_DENIALS.has(error.code)) {
-    return { decision: 'deny', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+    return failed('deny', error);
   }
   if (CALL_FAILURES.has(error.code) || (decided && LATE_FAILURES.has(error.code))) {
-    return { decision: 'error', status: error.status, reason: error.message, reasonCodes: [error.code], errorCode: error.code };
+    return failed('error', error);
   }
   return undefined;
+}
+
+function failed(decision: 'deny' | 'error', { status, message, code }: GatewayError): Refusal {
+  return new Refusal({ decision, status, reason: message, reasonCodes: [code], errorCode: code });
 }

@@ -1,19 +1,23 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Pipeline } from './call-services.ts';
+import { LineEnd } from './line-end.ts';
 import type { Known, PartName, Parts } from './parts.ts';
 import type { Refusal } from './refusal.ts';
 import type { Settlement } from './settlement.ts';
 
+class Answered extends LineEnd {}
+
 /** The stage has answered by itself and the call leaves no record of its own: it repeats one that did. */
-export const ANSWERED = Symbol('answered');
+export const ANSWERED = new Answered();
 
 /** The end of the line, at a stage that has made something first, of which the record of the call is to tell. */
-export class EndedWith<Made extends PartName = PartName> {
+export class EndedWith<Made extends PartName = PartName> extends LineEnd {
   readonly end: Refusal | GatewayError;
   readonly made: Pick<Parts, Made>;
 
   constructor(end: Refusal | GatewayError, made: Pick<Parts, Made>) {
+    super();
     this.end = end;
     this.made = made;
   }

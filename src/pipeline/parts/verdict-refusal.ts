@@ -4,19 +4,23 @@ import type { RateRefusal } from '../../services/rate-limits.ts';
 import { type Maybe, type RateLimits, when } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';
-import { type Refusal, statusOf } from './refusal.ts';
+import { Refusal, statusOf } from './refusal.ts';
 
 /** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
 export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, rateLimits: RateLimits): Maybe<Refusal> {
   const decision = permits(verdict.decision) ? 'deny' : verdict.decision;
   const wait = decision === 'rate_limit' ? rateLimits.refusalBy(orgId, workloadId, verdict.effects.rate_limits) : undefined;
-  return when(wait, (retry: RateRefusal | undefined) => ({
-    decision,
-    status: statusOf(decision, line),
-    reason: verdict.reason ?? defaultReason(verdict),
-    reasonCodes: verdict.reason_codes,
-    ...(retry === undefined ? {} : { retryAfterSeconds: retry.retryAfterSeconds }),
-  }));
+  return when(
+    wait,
+    (retry: RateRefusal | undefined) =>
+      new Refusal({
+        decision,
+        status: statusOf(decision, line),
+        reason: verdict.reason ?? defaultReason(verdict),
+        reasonCodes: verdict.reason_codes,
+        retryAfterSeconds: retry?.retryAfterSeconds,
+      }),
+  );
 }
 
 function defaultReason(verdict: Verdict): string {

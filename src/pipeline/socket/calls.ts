@@ -17,9 +17,9 @@ import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
 import type { WalkingCall } from '../line/walking-call.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
+import { LineEnd } from '../parts/line-end.ts';
 import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
-import { ANSWERED } from '../parts/stage.ts';
 import { UnconfirmedSettings } from './unconfirmed-settings.ts';
 
 /** One call on the socket, from its judgement to its record. */
@@ -319,7 +319,7 @@ export class SocketCalls {
     const call = beginSocketCall({ opened: this.#opened, operation, body: full ?? body, event, settingsOnly }, this.#pipeline);
     const end = await walkLine(call, this.#pipeline);
     // No event has an idempotency key, so nothing is answered again.
-    const failure = end === ANSWERED ? undefined : end;
+    const failure = end instanceof LineEnd ? undefined : end;
     const allowed = failure === undefined && call.refusal === undefined;
     const answer = new SocketAnswer();
     if (allowed) call.take({ onSocket: { answer } }, ['onSocket']);

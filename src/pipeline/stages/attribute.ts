@@ -1,4 +1,5 @@
 import { mergeAttribution, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
+import { Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
 /** What the caller left out comes from its workload (specification, "ActionRequest"; decision 6.11). */
@@ -19,12 +20,12 @@ export const attributionEffects = defineStage({
     const settled = settleAttribution({ caller: claims.attribution, workload: caller.workload.default_attribution, effects });
     const made = { attribution: settled.attribution };
     if (settled.missing.length === 0) return made;
-    const refusal = {
+    const refusal = new Refusal({
       decision: 'require_attribution',
       status: 403,
       reason: `require_attribution: ${settled.missing.join(', ')} required`,
       reasonCodes: settled.missing.map((name) => `missing:${name}`),
-    } as const;
+    });
     return new EndedWith(refusal, made);
   },
 });

@@ -16,6 +16,6 @@ export const caps = defineStage({
     if (cap !== undefined && target.isCall && hidesCost(route, mutated)) return hiddenCost();
     if (cap === undefined || estimate === undefined || !isAboveCap(effects, estimate)) return undefined;
     const traceAttributes = { cost_estimate_usd: usdFromPico(estimate), budget_usd_max: cap };
-    return { ...deny('budget_usd_max_exceeded', BUDGET_EXCEEDED), detail: aboveCap(estimate, cap), traceAttributes };
+    return deny('budget_usd_max_exceeded', BUDGET_EXCEEDED, { detail: aboveCap(estimate, cap), traceAttributes });
   },
 });

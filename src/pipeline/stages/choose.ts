@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { CallRoute, Parts } from '../parts/parts.ts';
-import { deny, type Refusal } from '../parts/refusal.ts';
+import { deny, Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { type Connected, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
@@ -16,7 +16,7 @@ export const choose = defineStage({
   run(parts, pipeline) {
     const { offer, asked, judgement } = parts;
     const call = selected(parts, pipeline.settings);
-    if ('decision' in call) return call;
+    if (call instanceof Refusal) return call;
     const { select_credential: select } = judgement.verdict.effects;
     if (call === offer && select === undefined) return { chosen: offer };
     return { chosen: settleRoute({ ...parts, call, content: asked, select }, pipeline) };

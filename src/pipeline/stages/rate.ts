@@ -1,7 +1,7 @@
 import type { RateRefusal } from '../../services/rate-limits.ts';
 import { when } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
-import { type Refusal, statusOf } from '../parts/refusal.ts';
+import { Refusal, statusOf } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 
 /** Takes a token from the workload's bucket and from those of the rules that limit this request (decision 6.1). A refused request takes none:
@@ -18,11 +18,11 @@ export const rate = defineStage({
 
 function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: string, line: LineName): Refusal {
   const limit = rule ? `${rule.requests_per_minute} requests per minute (rule "${rule.rule_id}")` : 'its rate limit';
-  return {
+  return new Refusal({
     decision: 'rate_limit',
     status: statusOf('rate_limit', line),
     reason: `The workload ${workloadId} is above ${limit}; try again in ${retryAfterSeconds} s.`,
     reasonCodes: ['rate_limited'],
     retryAfterSeconds,
-  };
+  });
 }

@@ -10,7 +10,7 @@ import { AnswerCopy } from '../parts/answer-copy.ts';
 import type { Idempotency, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Parts } from '../parts/parts.ts';
-import type { Refusal } from '../parts/refusal.ts';
+import { deny, type Refusal } from '../parts/refusal.ts';
 import type { Closing, ReplacedModel, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 
@@ -50,7 +50,7 @@ async function replayOrKeep(
   if (kept && kept.action_hash !== actionHash) {
     const reason = 'This idempotency key was used for another action within the last 24 hours.';
     const code = 'idempotency_key_reused';
-    return { decision: 'deny', status: 409, reason, reasonCodes: [code], errorCode: code };
+    return deny(code, reason, { status: 409, errorCode: code });
   }
   const stored = kept && (await store.recordById(kept.record_id));
   if (stored) {

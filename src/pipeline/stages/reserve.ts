@@ -75,5 +75,5 @@ function spenderOf({ claims, attribution, route }: Read): Spender {
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
 function exceeded(cap: CapExceeded, reservePico: bigint): Refusal {
   const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
-  return { ...deny(capCode(cap), BUDGET_EXCEEDED), detail: overBudget(reservePico, cap), traceAttributes };
+  return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes });
 }
