@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { Destination, DurableEvent } from '../../src/base/events/destination.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -563,4 +564,39 @@ t.test('what is spent and counted survives a restart', async (t) => {
     decision_trace: { attributes: { spent_usd: exactly('0.015') } },
   });
   t.match(await (await again()).json(), { reason: 'monthly_request_limit_exceeded' }, 'the second was counted, whatever became of it');
+});
+
+t.test('an alert waits for its destination, over a restart if need be, and then comes once', async (t) => {
+  const clock = fakeClock();
+  let tries = 0;
+  const away = { id: 'hook', deliver: () => Promise.reject(new Error(`away, ${++tries}`)) };
+  const first = await startGoverned(t, { clock, handler: chargeAll, destinations: [away] });
+  const limitId = await createLimit(first.gw, { scope: 'org', limit_usd: '0.03', warning_threshold_pct: 40 });
+  const waiting = async (gw: TestGateway) => /gw_outbox_waiting (\d+)/.exec((await gw.admin('GET', '/metrics')).text)?.[1];
+  t.equal(await waiting(first.gw), '0');
+  for (let at = 0; at < 3; at += 1) t.equal((await call(first, 1000)).status, 200, 'whoever calls does not wait for it');
+  t.equal(await waiting(first.gw), '2', 'a warning, and that it is all spent');
+  await first.gw.gateway.stop();
+  t.ok(tries > 0, 'it was tried');
+
+  let came: (events: readonly DurableEvent[]) => void = () => undefined;
+  const arrived = new Promise<readonly DurableEvent[]>((resolve) => (came = resolve));
+  const got: DurableEvent[] = [];
+  const hook: Destination = {
+    id: 'hook',
+    deliver: (batch) => {
+      got.push(...batch);
+      came(batch);
+      return Promise.resolve();
+    },
+  };
+  const second = await startTestGateway(t, { clock, env: { GW_DATA_DIR: first.gw.dataDir }, destinations: [hook] });
+  t.match(await arrived, [
+    { name: 'budgetAlert', event: { level: 'warning', spentUsd: '0.015', limit: { limit_id: limitId } } },
+    { name: 'budgetAlert', event: { level: 'exceeded', spentUsd: '0.03' } },
+  ]);
+  await second.gateway.stop();
+  const third = await startTestGateway(t, { clock, env: { GW_DATA_DIR: first.gw.dataDir }, destinations: [hook] });
+  t.equal(await waiting(third), '0');
+  t.equal(got.length, 2);
 });
