@@ -186,10 +186,10 @@ export const METRICS = {
     help: 'Durable events that some destination has not taken yet.',
   },
   outboxDropped: {
-    name: 'gw_outbox_dropped',
-    type: 'gauge',
-    labels: [],
-    help: 'Durable events that were dropped since the start before every destination had taken them: more than 10,000 waited, or they were older than seven days.',
+    name: 'gw_outbox_dropped_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Durable events that were dropped before every destination had taken them: more than 10,000 waited (`number`), or they were older than seven days (`age`).',
   },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

@@ -120,6 +120,21 @@ function gauge(registry: Registry, { name, help }: MetricRow, read: () => number
   registry.registerMetric(metric);
 }
 
+/** Counted elsewhere, and asked for when somebody reads it. `read`: by the value of its one label. */
+function total(registry: Registry, { name, help, labels }: MetricRow, read: () => Readonly<Record<string, number>>): void {
+  const metric = new Counter({
+    name,
+    help,
+    labelNames: [...labels],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [value, count] of Object.entries(read())) this.inc(named(labels, [value]), count);
+    },
+  });
+  registry.registerMetric(metric);
+}
+
 /** What records say of prices and limits. */
 function moneyListener(
   registry: Registry,
@@ -186,7 +201,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
-  gauge(registry, METRICS.outboxDropped, () => options.outbox.dropped.number + options.outbox.dropped.age);
+  total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
