@@ -9,10 +9,13 @@ import type { WalkingCall } from '../../src/pipeline/line/walking-call.ts';
 import type { CallServices, LineGround } from '../../src/pipeline/parts/call-services.ts';
 import { type Known, LET_GO, type PartName } from '../../src/pipeline/parts/parts.ts';
 import { defineStage } from '../../src/pipeline/parts/stage.ts';
+import { isExceeded } from '../../src/services/budgets.ts';
 import { ALLOW_ALL, bundleOf, CHAT } from '../support/governed.ts';
 import { arrivalOf, boundTo, openPlay, type Play, recordIn } from '../support/played-line.ts';
 
 const CALL = { path: '/v1/chat/completions', body: CHAT };
+/** Found out when its estimate is made, behind the monthly count and before policy: it leaves no record. */
+const NO_ESTIMATE = { path: CALL.path, body: { ...CHAT, max_tokens: -1 } };
 const MONEY = bundleOf(
   '  targets:\n    - {id: all, effect: {decision: allow, rate_limit: {requests_per_minute: 5}}}\n  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "1"}}}\n',
 );
@@ -144,7 +147,7 @@ t.test('a settlement is asked for its effects and then told one thing: stored, f
   }
 });
 
-t.test('a request that leaves no record counts in no month, and what was set aside for it is given back', async (t) => {
+t.test('a request that leaves no record counts in no month', async (t) => {
   const play = await openPlay(t, { bundle: MONEY, env: { GW_MONTHLY_REQUEST_LIMIT: '2' } });
   const { store } = play.pipeline;
   const broken = {
@@ -154,6 +157,7 @@ t.test('a request that leaves no record counts in no month, and what was set asi
   for (let time = 0; time < 3; time += 1) {
     t.equal((await runCall(callOf(play).call, broken)).kind, 'failed');
     t.equal((await runCall(callOf(play, { ...CALL, leaves: true }).call, play.pipeline)).kind, 'failed');
+    t.equal((await runCall(callOf(play, NO_ESTIMATE).call, play.pipeline)).kind, 'failed');
   }
   const decisions = [];
   for (let time = 0; time < 3; time += 1) decisions.push(recordIn(await runCall(callOf(play).call, play.pipeline)).reason_codes);
@@ -162,6 +166,24 @@ t.test('a request that leaves no record counts in no month, and what was set asi
     [false, false, true],
     'two are left, and no more',
   );
+});
+
+t.test('what was set aside for a call whose intent could not be stored is given back', async (t) => {
+  // Room for the estimate of one call and not for two: the output of a model is assumed to be 4,096 tokens at most.
+  const bundle = bundleOf(
+    '  budgets:\n    - {id: cap, effect: {decision: allow, budget: {monthly_usd_max: "0.004"}}}\n  targets:\n    - {id: all, effect: {decision: allow}}\n',
+  );
+  const play = await openPlay(t, { bundle });
+  const refuse = () => Promise.reject(new GatewayError('record_store_unavailable', 'no room'));
+  const broken = { ...play.pipeline, intents: { ...boundTo(play.pipeline.intents), write: refuse } };
+  for (let time = 0; time < 3; time += 1) t.equal((await runCall(callOf(play).call, broken)).kind, 'failed');
+  t.equal(recordIn(await runCall(callOf(play).call, play.pipeline)).decision, 'allow');
+  const held = await play.pipeline.budgets.reserve(
+    { orgId: 'default', workloadId: 'default', projectId: '', connectorId: 'openai', providerId: 'openai' },
+    3_990_000_000n,
+    4_000_000_000n,
+  );
+  t.notOk(isExceeded(held), 'nothing else is set aside');
 });
 
 /** The same services in another place: each verb that counts answers with a promise. */
