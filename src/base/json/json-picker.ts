@@ -9,7 +9,10 @@ export const ELEMENT = '\u0000[]';
 /** A picked value longer than this is left out. */
 const MAX_PICK = 64 * 1024;
 const MAX_KEY = 256;
-/** Refusing a broken value costs more than reading a thousand bytes; a text that held so many of them is picked from no more. */
+/**
+ * Refusing a broken value costs more than reading a thousand bytes; where a text held so many of them nothing more is picked. Counted for each path, and for the names of each
+ * level: what is picked at one path does not depend on what else is picked.
+ */
 const MAX_BROKEN = 16;
 
 /** What matters below the levels at which anything is picked: strings to step over, brackets to count. */
@@ -41,7 +44,8 @@ export class JsonPicker {
   #pickDepth = 0;
   readonly #pick = new TextPieces();
   #pickStart = 0;
-  #broken = 0;
+  readonly #brokenValues: Uint8Array;
+  readonly #brokenNames: Uint8Array;
   #closedAt = -1;
   #stoppedAt = -1;
   /** Called behind each object or list in a list that is the whole text; false: nothing behind it is read. */
@@ -53,6 +57,8 @@ export class JsonPicker {
     this.#onPick = onPick;
     this.#decode = decode;
     this.#tracked = Math.max(0, ...paths.map((path) => path.length));
+    this.#brokenValues = new Uint8Array(paths.length);
+    this.#brokenNames = new Uint8Array(this.#tracked);
   }
 
   /** Index in the last piece of the bracket that closed the root value; -1 while it is open. */
@@ -153,9 +159,9 @@ export class JsonPicker {
   }
 
   #unescaped(raw: string): string {
-    const value = this.#broken < MAX_BROKEN ? parsed(`"${raw}"`) : undefined;
+    const value = mayBreak(this.#brokenNames, this.#depth - 1) ? parsed(`"${raw}"`) : undefined;
     if (typeof value === 'string') return value;
-    this.#broken++;
+    broke(this.#brokenNames, this.#depth - 1);
     return raw;
   }
 
@@ -178,9 +184,10 @@ export class JsonPicker {
 
   /** A value begins here: is it one of those that are wanted? */
   #beginValue(at: number): void {
-    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1 || this.#broken >= MAX_BROKEN) return;
-    this.#picking = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
-    if (this.#picking === -1) return;
+    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1) return;
+    const found = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
+    if (found === -1 || !mayBreak(this.#brokenValues, found)) return;
+    this.#picking = found;
     this.#pickDepth = this.#depth;
     this.#pick.take();
     this.#pickStart = at;
@@ -203,8 +210,16 @@ export class JsonPicker {
     if (text.length > MAX_PICK) return;
     const value = parsed(this.#decode === undefined ? text : this.#decode(text));
     if (value !== undefined) this.#onPick(path, value);
-    else this.#broken++;
+    else broke(this.#brokenValues, path);
   }
+}
+
+function mayBreak(counts: Uint8Array, at: number): boolean {
+  return (counts[at] ?? 0) < MAX_BROKEN;
+}
+
+function broke(counts: Uint8Array, at: number): void {
+  if (mayBreak(counts, at)) counts[at] = (counts[at] ?? 0) + 1;
 }
 
 function nextBracket(text: string, from: number): number {
