@@ -11,9 +11,9 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../src/base/lib/package-root.ts';
 import { compare } from './against.ts';
+import { type Figures, KINDS, measure, median, warmUp } from './measure.ts';
 import { measureParts } from './parts.ts';
-import { runLoad } from './processes.ts';
-import { CHAT, STREAM, type System, startSystems } from './systems.ts';
+import { startSystems } from './systems.ts';
 import { table } from './table.ts';
 
 const { values } = parseArgs({
@@ -29,41 +29,9 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds || (values.against === '' ? '5' : '20'));
 const seconds = Number(values.seconds);
-const KINDS = [
-  { name: '1 KB chat call', params: CHAT, warmUp: 15_000 },
-  { name: '50-event stream', params: STREAM, warmUp: 1_500 },
-];
-const WARM_UP_SECONDS = 2;
-/** On a machine that is busy with other things, warming up ends here. */
-const MOST_WARM_UPS = 8;
 const FIGURES_BEGIN = '<!-- figures -->';
 const FIGURES_END = '<!-- end of the figures -->';
 const CONCURRENCY = [1, 16, 64];
-
-interface Figures {
-  readonly cpu: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly perSecond: number;
-}
-
-async function measure(system: System, params: object, concurrency: number): Promise<Figures> {
-  const before = system.process?.cpuMicros() ?? 0;
-  const load = await runLoad({ ...system.job(params), concurrency, seconds });
-  const used = (system.process?.cpuMicros() ?? 0) - before;
-  return { cpu: used / load.requests, p50: load.p50, p99: load.p99, perSecond: load.perSecond };
-}
-
-async function warmUp(system: System, params: object, requests: number): Promise<void> {
-  for (let done = 0, runs = 0; done < requests && runs < MOST_WARM_UPS; runs += 1) {
-    done += (await runLoad({ ...system.job(params), concurrency: 16, seconds: WARM_UP_SECONDS })).requests;
-  }
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
 
 const dir = mkdtempSync(join(tmpdir(), 'gw-bench-'));
 if (values.parts) {
@@ -87,7 +55,7 @@ try {
       for (let round = 0; round < rounds; round += 1) {
         for (const system of systems.list.filter(({ name }) => name.includes(values.only) || !name.startsWith('gateway'))) {
           const list = seen.get(system.name) ?? [];
-          list.push(await measure(system, kind.params, concurrency));
+          list.push(await measure(system, kind.params, concurrency, seconds));
           seen.set(system.name, list);
         }
       }

@@ -14,6 +14,9 @@ export interface System {
   job(params: object): object;
 }
 
+/** A system with a process of its own. */
+export type Door = System & { readonly process: Measured };
+
 export interface Systems {
   readonly list: readonly System[];
   stop(): Promise<void>;
@@ -48,7 +51,7 @@ export async function startUpstream(dir: string): Promise<Upstream> {
 }
 
 /** A gateway with everything on: 1,000 rules, metering, hash, durable record, metrics, log line; and its doors. `root`: of the checkout that it runs from. */
-export async function startDoors(dir: string, root: string, upstream: Upstream): Promise<readonly (System & { process: Measured })[]> {
+export async function startDoors(dir: string, root: string, upstream: Upstream): Promise<readonly Door[]> {
   mkdirSync(join(dir, 'policies'), { recursive: true });
   writeFileSync(join(dir, 'policies', 'bundle.yaml'), bundleOf(1000));
   const gateway = await startGateway(dir, root, {

@@ -44,8 +44,9 @@ export class JsonPicker {
   #pickDepth = 0;
   readonly #pick = new TextPieces();
   #pickStart = 0;
-  readonly #brokenValues: Uint8Array;
-  readonly #brokenNames: Uint8Array;
+  /** How many were broken, by path and by level. */
+  readonly #brokenValues: number[] = [];
+  readonly #brokenNames: number[] = [];
   #closedAt = -1;
   #stoppedAt = -1;
   /** Called behind each object or list in a list that is the whole text; false: nothing behind it is read. */
@@ -57,8 +58,6 @@ export class JsonPicker {
     this.#onPick = onPick;
     this.#decode = decode;
     this.#tracked = Math.max(0, ...paths.map((path) => path.length));
-    this.#brokenValues = new Uint8Array(paths.length);
-    this.#brokenNames = new Uint8Array(this.#tracked);
   }
 
   /** Index in the last piece of the bracket that closed the root value; -1 while it is open. */
@@ -159,9 +158,11 @@ export class JsonPicker {
   }
 
   #unescaped(raw: string): string {
-    const value = mayBreak(this.#brokenNames, this.#depth - 1) ? parsed(`"${raw}"`) : undefined;
+    const level = this.#depth - 1;
+    if (!mayBreak(this.#brokenNames, level)) return raw;
+    const value = parsed(`"${raw}"`);
     if (typeof value === 'string') return value;
-    broke(this.#brokenNames, this.#depth - 1);
+    broke(this.#brokenNames, level);
     return raw;
   }
 
@@ -214,12 +215,12 @@ export class JsonPicker {
   }
 }
 
-function mayBreak(counts: Uint8Array, at: number): boolean {
+function mayBreak(counts: readonly number[], at: number): boolean {
   return (counts[at] ?? 0) < MAX_BROKEN;
 }
 
-function broke(counts: Uint8Array, at: number): void {
-  if (mayBreak(counts, at)) counts[at] = (counts[at] ?? 0) + 1;
+function broke(counts: number[], at: number): void {
+  counts[at] = (counts[at] ?? 0) + 1;
 }
 
 function nextBracket(text: string, from: number): number {

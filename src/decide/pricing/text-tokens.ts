@@ -76,8 +76,9 @@ for (const [before, unit, weight] of EXCEPTIONS) WEIGHT_OF[before * 16 + unit] =
 /** Units of the text that is looked at: read from an array they take half the time that `charCodeAt` does. */
 const UNITS = new Uint16Array(WHOLE);
 const ROOM = Buffer.from(UNITS.buffer);
-/** From this many units on. */
-const WORTH_COPYING = 32;
+const [LOWER_BYTE_OF_ONE] = new Uint8Array(new Uint16Array([1]).buffer);
+/** From this many units on; never where an array has the higher byte first, which no way of writing a text into it has. */
+const WORTH_COPYING = LOWER_BYTE_OF_ONE === 1 ? 32 : Number.POSITIVE_INFINITY;
 
 /** Tokens of one text, approximated and not rounded. Its cost is bounded by a sixteenth of the text's length. */
 export function textTokens(text: string): number {

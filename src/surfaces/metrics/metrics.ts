@@ -66,25 +66,33 @@ class Tally implements Count {
   }
 }
 
-function counter(registry: Registry, { name, help, labels: labelNames }: MetricRow): (...labels: string[]) => Count {
+function counter(registry: Registry, row: MetricRow): (...labels: string[]) => Count {
   const tallies: [labels: Record<string, string>, tally: Tally][] = [];
-  registry.registerMetric(
-    new Counter({
-      name,
-      help,
-      labelNames: [...labelNames],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const [labels, tally] of tallies) this.inc(labels, tally.value);
-      },
-    }),
-  );
+  registerCounter(registry, row, () => tallies.map(([labels, { value }]) => [labels, value]));
   return bound((values) => {
     const tally = new Tally();
-    tallies.push([named(labelNames, values), tally]);
+    tallies.push([named(row.labels, values), tally]);
     return tally;
   });
+}
+
+/** @param read its children and their values, asked for when somebody reads the metric */
+function registerCounter(
+  registry: Registry,
+  { name, help, labels: labelNames }: MetricRow,
+  read: () => readonly (readonly [labels: Record<string, string>, value: number])[],
+): void {
+  const metric = new Counter({
+    name,
+    help,
+    labelNames: [...labelNames],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [labels, value] of read()) this.inc(labels, value);
+    },
+  });
+  registry.registerMetric(metric);
 }
 
 function histogram(registry: Registry, row: MetricRow): (...labels: string[]) => Observe {
@@ -121,18 +129,8 @@ function gauge(registry: Registry, { name, help }: MetricRow, read: () => number
 }
 
 /** Counted elsewhere, and asked for when somebody reads it. `read`: by the value of its one label. */
-function total(registry: Registry, { name, help, labels }: MetricRow, read: () => Readonly<Record<string, number>>): void {
-  const metric = new Counter({
-    name,
-    help,
-    labelNames: [...labels],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const [value, count] of Object.entries(read())) this.inc(named(labels, [value]), count);
-    },
-  });
-  registry.registerMetric(metric);
+function total(registry: Registry, row: MetricRow, read: () => Readonly<Record<string, number>>): void {
+  registerCounter(registry, row, () => Object.entries(read()).map(([value, count]) => [named(row.labels, [value]), count]));
 }
 
 /** What records say of prices and limits. */
