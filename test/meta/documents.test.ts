@@ -48,6 +48,18 @@ t.test('every path of the project that a document names in its text exists', asy
   t.strictSame(broken, []);
 });
 
+t.test('every source file that a document names by the end of its path is there', async (t) => {
+  const below = (folder: string): string[] =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => `/${file}`);
+  const sources = ['src', 'test', 'bench'].flatMap(below);
+  const broken = documents().flatMap(({ file, text }) =>
+    matches(text, /`([\w./-]+\.ts)`/g)
+      .filter((path) => !existsSync(join(root, path)) && !sources.some((source) => source.endsWith(`/${path}`)))
+      .map((path) => `${file}: ${path}`),
+  );
+  t.strictSame(broken, []);
+});
+
 t.test('every GW_ variable that a document or the unit names is a setting', async (t) => {
   const known = new Set([
     ...Object.values(SETTINGS).map((setting) => setting.variable),
