@@ -50,6 +50,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     policies,
     shadow,
     workloads,
+    orgs: resources.orgs,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
@@ -71,6 +72,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    orgs: { service: resources.orgs, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
       clock,

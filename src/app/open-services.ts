@@ -16,6 +16,7 @@ import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -42,6 +43,7 @@ export interface Ground {
 export interface Services {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
+  readonly orgs: OrgService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
@@ -66,6 +68,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const managedRemotely = false;
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
+  const orgs = await OrgService.open(store);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
@@ -88,6 +91,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     policies,
     language,
     workloads,
+    orgs,
     rateLimits,
     credentials,
     monthlyRequests,

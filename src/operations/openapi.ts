@@ -74,7 +74,9 @@ function operationOf({ id, summary, scope, annotations, output, errors = [], ...
     summary,
     security: SECURITY[scope],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(inputs.body === undefined ? {} : { requestBody: { required: true, content: jsonContent(jsonSchema(inputs.body, 'input')) } }),
+    ...(inputs.body === undefined
+      ? {}
+      : { requestBody: { required: inputs.bodyOptional !== true, content: jsonContent(jsonSchema(inputs.body, 'input')) } }),
     responses: { [output.status]: answerOf(output), ...errorsOf([...errors, ...ruledErrors(scope, inputs)]) },
     'x-annotations': annotations,
     ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),

@@ -6,6 +6,7 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import type { GatewayOperation } from './operation.ts';
+import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
@@ -19,6 +20,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...HEALTH_OPERATIONS,
   ...TRUST_OPERATIONS,
   ...WORKLOAD_OPERATIONS,
+  ...ORG_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

@@ -77,6 +77,8 @@ export interface BodyInput<B extends z.ZodObject> {
   readonly schema: (services: OperationServices) => B;
   /** The subject of a refusal, such as `The workload`. */
   readonly what: string;
+  /** It may be left out altogether: then no member is given. Default: it may not. */
+  readonly optional?: boolean;
   /** A refusal in other words. */
   readonly refusal?: (issues: readonly Issue[]) => GatewayError;
 }
@@ -109,11 +111,13 @@ export interface Asked {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The body as JSON. */
-  readonly json: () => Promise<unknown>;
+  /** The body as JSON. `ifNone`: what stands for one that is empty. */
+  readonly json: (ifNone?: unknown) => Promise<unknown>;
 }
 
 export interface Inputs {
+  /** The body may be left out. */
+  readonly bodyOptional?: boolean;
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodObject;
@@ -137,7 +141,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     inputs: (services) => ({
       ...(input.params === undefined ? {} : { params: input.params }),
       ...(input.query === undefined ? {} : { query: input.query.schema(services) }),
-      ...(input.body === undefined ? {} : { body: input.body.schema(services) }),
+      ...(input.body === undefined ? {} : { body: input.body.schema(services), bodyOptional: input.body.optional === true }),
     }),
     bind: (services) => {
       const query = input.query && { ...input.query, schema: input.query.schema(services) };
@@ -150,7 +154,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
             // What has no schema is read by nobody.
             params: (input.params?.parse(params) ?? {}) as z.output<P>,
             query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
-            body: (body ? readBody(body, await json()) : {}) as z.output<B>,
+            body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
             headers,
           },
           services,

@@ -3,6 +3,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { CredentialService } from '../services/credentials.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
@@ -25,6 +26,11 @@ export interface OperationServices {
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
+  readonly orgs: {
+    readonly service: OrgService;
+    /** Of this gateway; undefined when it serves every org. */
+    readonly orgId: string | undefined;
+  };
   readonly rateLimits: RateLimitService;
   readonly budgets: {
     readonly service: BudgetService;

@@ -39,6 +39,8 @@ export interface Failure {
   readonly surface: AuthFailureEvent['surface'];
   readonly head: ArrivalHead;
   readonly presented: string | undefined;
+  /** Default: that nothing was shown, or that it is not valid. */
+  readonly reason?: AuthFailureEvent['reason'];
   readonly orgId?: string | undefined;
   readonly workloadId?: string | undefined;
 }
@@ -117,11 +119,11 @@ export class Authenticator {
   }
 
   /** Tells of somebody who was not let in, and counts him. */
-  failed({ surface, head, presented, orgId, workloadId }: Failure): void {
+  failed({ surface, head, presented, reason, orgId, workloadId }: Failure): void {
     const { events, callerIp } = this.#options;
     if (!events.hears('authFailure')) return;
     events.emit('authFailure', {
-      reason: presented === undefined ? 'missing_header' : 'invalid_key',
+      reason: reason ?? (presented === undefined ? 'missing_header' : 'invalid_key'),
       orgId: orgId ?? this.#options.orgId,
       surface,
       callerIp: callerIp(head),

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { startTestGateway } from '../support/gateway.ts';
 import { chat, startGoverned } from '../support/governed.ts';
 import { connectPlain, openTunnel, readUntil } from '../support/raw-clients.ts';
 
@@ -19,6 +20,46 @@ t.test('org: header, else GW_ORG_ID, else default; with GW_ORG_ID every other on
   const inside = await bound.through('api.openai.com:443', chat(['X-GW-Org-ID', 'other'], '/v1/chat/completions'));
   t.match(await bound.recordOf(inside), { decision: 'deny', reason_codes: ['org_mismatch'], connection_type: 'connect_proxy' });
   t.equal(bound.upstream.requests.length, 1);
+});
+
+t.test('an org that is suspended is refused on every door, and recorded, until it is active again; over a restart as well', async (t) => {
+  const free = await startGoverned(t);
+  for (const [method, path] of [
+    ['GET', ''],
+    ['POST', '/suspend'],
+    ['POST', '/reactivate'],
+  ] as const)
+    t.equal((await free.gw.admin(method, `/v1/admin/org${path}`)).status, 404, 'a gateway for every org has none of its own');
+  const env = { GW_ORG_ID: 'acme' };
+  const { gw, send, through, execute, recordOf, upstream } = await startGoverned(t, { env });
+  t.same(await gw.admin('GET', '/v1/admin/org').then(({ body }) => body), { org_id: 'acme', status: 'active' });
+  t.equal((await gw.admin('POST', '/v1/admin/org/suspend', { reason: 7 })).status, 400);
+  t.match(await gw.admin('POST', '/v1/admin/org/suspend', { reason: 'unpaid' }), { status: 200, body: { status: 'suspended' } });
+  t.match(
+    await gw.admin('POST', '/v1/admin/org/suspend'),
+    { status: 200, body: { status: 'suspended', suspended_reason: undefined } },
+    'a reason is optional',
+  );
+  t.match(await gw.admin('POST', '/v1/admin/org/suspend', { reason: 'unpaid' }), { status: 200 });
+
+  const wanted = { error: 'org_suspended' };
+  const direct = await execute({ org_id: 'acme' });
+  t.match([direct.status, direct.body], [403, wanted]);
+  const redirected = await send(chat());
+  const tunnelled = await through('api.openai.com:443', chat([], '/v1/chat/completions'));
+  for (const answer of [redirected, tunnelled]) {
+    t.same([answer.status, JSON.parse(answer.body.toString())], [403, wanted]);
+    t.match(await recordOf(answer), { org_id: 'acme', decision: 'deny', reason_codes: ['org_suspended'] });
+  }
+  t.match((await gw.admin('GET', '/metrics')).text, /gw_auth_failures_total\{reason="suspended",org_id="acme"\} 3/);
+  t.equal((await gw.admin('GET', '/healthz')).status, 200);
+  t.equal(upstream.requests.length, 0);
+
+  await gw.gateway.stop();
+  const again = await startTestGateway(t, { env: { ...env, GW_DATA_DIR: gw.dataDir } });
+  t.same((await again.admin('GET', '/v1/admin/org')).body, { org_id: 'acme', status: 'suspended', suspended_reason: 'unpaid' });
+  t.same((await again.admin('POST', '/v1/admin/org/reactivate')).body, { org_id: 'acme', status: 'active' });
+  t.match((await again.admin('GET', '/v1/admin/org')).body, { status: 'active' });
 });
 
 t.test('a workload with an org counts for that org only; no list of connection types means all, an empty one none', async (t) => {

@@ -52,6 +52,7 @@ export const REASON_CODES = {
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
   org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
+  org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.' },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },

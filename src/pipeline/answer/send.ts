@@ -55,12 +55,15 @@ export function sendRefusal(parts: Known, refusal: Refusal, record: ExecutionRec
     reply.reset();
     return;
   }
-  const body =
-    line === 'direct'
-      ? directRefusal(record, refusal, traceFacts(parts, refusal))
-      : proxiedRefusal(record, refusal, errorShape(parts), refusalBody);
+  const body = refusal.body ?? usualBody(parts, refusal, record);
   const mark = { requestId: record.request_id, recordId: record.record_id, decision: record.decision, recordHash: record.record_hash };
   reply.sendWhole(refusal.status, governedHeaders(mark, refusalHeaders(refusal, line)), Buffer.from(JSON.stringify(body)));
+}
+
+function usualBody(parts: Known, refusal: Refusal, record: ExecutionRecord): unknown {
+  return parts.arrival.line === 'direct'
+    ? directRefusal(record, refusal, traceFacts(parts, refusal))
+    : proxiedRefusal(record, refusal, errorShape(parts), refusalBody);
 }
 
 function refusalHeaders({ errorCode, retryAfterSeconds }: Refusal, line: LineName): readonly string[] {

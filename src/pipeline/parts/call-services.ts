@@ -74,6 +74,11 @@ export interface Workloads {
   get(orgId: string, workloadId: string): Workload | undefined;
 }
 
+export interface Orgs {
+  /** False when nobody of this org is served. */
+  isActive(orgId: string): boolean;
+}
+
 /** What callers show to be let in. */
 export interface Authentication {
   /** What was shown for the workload that a caller names. @param required false: another was shown before */
@@ -162,6 +167,7 @@ export interface CallServices {
   readonly authenticator: Authentication;
   readonly policies: Policies;
   readonly workloads: Workloads;
+  readonly orgs: Orgs;
   readonly rateLimits: RateLimits;
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;

@@ -18,6 +18,8 @@ interface Said {
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode | undefined;
   readonly detail?: RefusalDetail | undefined;
+  /** Sent in the place of the usual body of a refusal. */
+  readonly body?: object | undefined;
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
   readonly traceAttributes?: Readonly<Record<string, string>> | undefined;
 }
@@ -31,6 +33,7 @@ export class Refusal extends LineEnd implements Said {
   readonly retryAfterSeconds: number | undefined;
   readonly errorCode: ErrorCode | undefined;
   readonly detail: RefusalDetail | undefined;
+  readonly body: object | undefined;
   readonly traceAttributes: Said['traceAttributes'];
 
   constructor(said: Said) {
@@ -42,6 +45,7 @@ export class Refusal extends LineEnd implements Said {
     this.retryAfterSeconds = said.retryAfterSeconds;
     this.errorCode = said.errorCode;
     this.detail = said.detail;
+    this.body = said.body;
     this.traceAttributes = said.traceAttributes;
   }
 }
@@ -60,7 +64,7 @@ export function webSocketRefusal(): GatewayError {
 export function deny(
   reasonCode: string,
   reason: string,
-  more: Pick<Partial<Said>, 'status' | 'errorCode' | 'detail' | 'traceAttributes'> = {},
+  more: Pick<Partial<Said>, 'status' | 'errorCode' | 'detail' | 'body' | 'traceAttributes'> = {},
 ): Refusal {
   return new Refusal({ status: 403, ...more, decision: 'deny', reason, reasonCodes: [reasonCode] });
 }

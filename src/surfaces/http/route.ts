@@ -28,8 +28,8 @@ export interface RouteRequest {
   /** Values of the pattern's `{names}`, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** The body as JSON. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
-  json(): Promise<unknown>;
+  /** The body as JSON. `ifNone`: what stands for one that is empty. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
+  json(ifNone?: unknown): Promise<unknown>;
 }
 
 interface RouteBase {

@@ -162,7 +162,10 @@ function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>, p
     principal,
     params,
     query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
-    json: async () => parseSafeJson(await body.readAll(MAX_BODY_BYTES), { malformed: 'invalid_request' }).value,
+    json: async (ifNone) => {
+      const bytes = await body.readAll(MAX_BODY_BYTES);
+      return bytes.length === 0 && ifNone !== undefined ? ifNone : parseSafeJson(bytes, { malformed: 'invalid_request' }).value;
+    },
   };
 }
 
