@@ -73,6 +73,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     orgs: { service: resources.orgs, orgId: config.orgId },
+    apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
       clock,

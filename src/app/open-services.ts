@@ -7,6 +7,7 @@ import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
+import { ApiKeyService } from '../services/api-keys.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -44,6 +45,7 @@ export interface Services {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly apiKeys: ApiKeyService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
@@ -69,6 +71,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const apiKeys = await ApiKeyService.open({ store, clock, events });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
@@ -92,6 +95,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     language,
     workloads,
     orgs,
+    apiKeys,
     rateLimits,
     credentials,
     monthlyRequests,

@@ -1,3 +1,4 @@
+import { API_KEY_OPERATIONS } from './api-key-operations.ts';
 import { BILLING_OPERATIONS } from './billing-operations.ts';
 import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
@@ -21,6 +22,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...TRUST_OPERATIONS,
   ...WORKLOAD_OPERATIONS,
   ...ORG_OPERATIONS,
+  ...API_KEY_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { ApiKeyService } from '../services/api-keys.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { CredentialService } from '../services/credentials.ts';
 import type { Discovery } from '../services/discovery.ts';
@@ -26,6 +27,12 @@ export interface OperationServices {
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
+  readonly apiKeys: {
+    readonly service: ApiKeyService;
+    readonly clock: Clock;
+    /** Of this gateway; undefined when it serves every org. */
+    readonly orgId: string | undefined;
+  };
   readonly orgs: {
     readonly service: OrgService;
     /** Of this gateway; undefined when it serves every org. */

@@ -38,6 +38,9 @@ export interface AuthFailureEvent {
   readonly workloadId?: string | undefined;
 }
 
+/** Where an API key was found: in memory, in the store, or nowhere. */
+export type KeyLookup = 'hit' | 'fallback' | 'miss';
+
 /** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
 export type RejectionSignal = 'alert' | 'silent_close';
 
@@ -65,6 +68,7 @@ export interface EventPayloads {
   replayed: string;
   budgetAlert: BudgetAlert;
   authFailure: AuthFailureEvent;
+  apiKeyLookup: KeyLookup;
   unrecorded: UnrecordedEvent;
   /** The host. */
   connected: string;
@@ -107,6 +111,7 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
     says: 'the limit, the level, the first day of the period, what is spent',
   },
   authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
+  apiKeyLookup: { meaning: 'An API key that was shown was looked up.', says: 'whether it was found in memory, in the store, or nowhere' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
   connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },
   passed: { meaning: 'A request to a host that is no AI host was passed on, seen and not kept.', says: 'the host' },

@@ -106,6 +106,12 @@ export const METRICS = {
     labels: ['reason', 'org_id'],
     help: 'Authentication failures before policy.',
   },
+  apiKeyLookups: {
+    name: 'gw_auth_key_lookup_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'API keys that were looked up: found in memory (`hit`), in the store (`fallback`), or nowhere (`miss`).',
+  },
   unrecorded: {
     name: 'gw_unrecorded_requests_total',
     type: 'counter',

@@ -182,6 +182,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const policyLoads = counter(registry, METRICS.policyLoads);
   const shadowDecisions = counter(registry, METRICS.shadowDecisions);
   const authFailures = counter(registry, METRICS.authFailures);
+  const apiKeyLookups = counter(registry, METRICS.apiKeyLookups);
   const unrecorded = counter(registry, METRICS.unrecorded);
   const passed = counter(registry, METRICS.passed);
   const tunnels = counter(registry, METRICS.tunnels);
@@ -213,6 +214,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
     shadowDecision: ({ active, shadow }) => shadowDecisions(active, shadow).inc(),
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
+    apiKeyLookup: (result) => apiKeyLookups(result).inc(),
     unrecorded: ({ code }) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),
     tunnelClosed({ bytesUp, bytesDown }) {
