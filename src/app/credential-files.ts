@@ -10,6 +10,7 @@ import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
+import type { Commit } from '../services/commit.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 
 /** A credential of a file, and where it stands there. */
@@ -30,6 +31,7 @@ export async function loadCredentialFiles(
   service: CredentialService,
   context: CredentialBodyContext,
   log: Logger,
+  commit?: Commit,
 ): Promise<readonly string[]> {
   const problems: ErrorDetail[] = [];
   const found: FileCredential[] = [];
@@ -54,7 +56,7 @@ export async function loadCredentialFiles(
       verbose: true,
     });
   const changes = found.map(({ change }) => change);
-  await service.putAll(changes);
+  await service.putAll(changes, commit);
   return changes.map(({ credential_id: id }) => id);
 }
 

@@ -1,5 +1,6 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { shorten } from '../base/lib/shorten.ts';
 
 /** One line per recorded request, without content, keys or query. */
 export function executionLog(log: Logger): Listeners {
@@ -57,6 +58,18 @@ export function executionLog(log: Logger): Listeners {
           limit_usd: limit.limit_usd,
         },
         'a budget reached a threshold',
+      ),
+    audit: ({ audit_id, operation, object, principal, from, changes }) =>
+      log.info(
+        {
+          audit_id,
+          operation,
+          object: object === undefined ? undefined : shorten(object),
+          principal: principal.id,
+          from,
+          members: changes.length,
+        },
+        'somebody has changed the gateway',
       ),
   };
 }

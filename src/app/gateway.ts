@@ -71,7 +71,7 @@ async function open(
   closers.push(() => ports.close());
   if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
-  const stopRetention = keepRetention(resources, config.recordRetention);
+  const stopRetention = keepRetention(resources, { records: config.recordRetention, audit: config.auditRetention });
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {

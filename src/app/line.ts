@@ -67,6 +67,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
+    audit: resources.audit,
     policies,
     shadow,
     workloads,
@@ -143,7 +144,7 @@ function moneyRoutes(
     credentials: {
       ...context,
       service: credentials,
-      reload: () => loadCredentialFiles(config.credentialsDir, credentials, context, log),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, context, log, commit),
     },
     connectors: {
       catalogues,

@@ -8,6 +8,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
+import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -42,6 +43,7 @@ export interface Ground {
 
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
+  readonly audit: AuditTrail;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
@@ -91,6 +93,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
   return {
+    audit: new AuditTrail({ store, clock, events, outbox }),
     policies,
     language,
     workloads,

@@ -29,6 +29,9 @@ export interface Command {
 /** Wrong use of a command: one line for a person. */
 export class UsageError extends Error {}
 
+/** What a command was given, or has to ask, cannot be used: one line for a person. */
+export class Unusable extends Error {}
+
 export const EXIT_OK = 0;
 export const EXIT_NO = 1;
 export const EXIT_USAGE = 2;

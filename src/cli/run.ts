@@ -1,7 +1,9 @@
 import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
-import { type CliIo, type Command, EXIT_OK, EXIT_USAGE, UsageError } from './command.ts';
+import { auditTrail } from './audit.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { env } from './env.ts';
+import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
@@ -9,7 +11,6 @@ import { check as policyCheck } from './policy/check-command.ts';
 import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
 import { format as policyFormat } from './policy/fmt.ts';
-import { UnreadablePath } from './policy/policy-target.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { verify } from './verify.ts';
@@ -26,6 +27,7 @@ export const COMMANDS: readonly Command[] = [
   start,
   env,
   verify,
+  auditTrail,
   secretsRotate,
   journalCheck,
   journalRepair,
@@ -74,8 +76,9 @@ async function runNamed(name: string, args: readonly string[], io: CliIo): Promi
   try {
     return await command.run(args, io);
   } catch (error) {
-    if (!(error instanceof UsageError || error instanceof UnreadablePath)) throw error;
+    if (!(error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
     io.stderr(`gw ${command.name}: ${error.message}\n`);
+    if (error instanceof GatewayRefusal) return EXIT_NO;
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
   }

@@ -31,7 +31,7 @@ const KEY = z.object({
 });
 const MADE = KEY.extend({ key: z.string().meta({ description: 'The key itself; shown this once' }) });
 
-/** API keys, where no control plane makes them (specification, "Authentication" 2; decision L2.5). */
+/** API keys, where no control plane makes them (specification, "Authentication" 2; decision 9.5). */
 export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'api_keys.list',
@@ -53,10 +53,10 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: keyBody, what: 'The API key', optional: true } },
     output: { status: 201, schema: MADE },
-    handle: async ({ body }, { apiKeys }) => {
+    handle: async ({ body, commit }, { apiKeys }) => {
       const orgId = orgOf(body.org_id, apiKeys.orgId);
       const expiry = body.expires_at === undefined ? undefined : parseTime(body.expires_at);
-      const { plain, key } = await apiKeys.service.create({ orgId, name: body.name ?? '', expiresAtMs: expiry });
+      const { plain, key } = await apiKeys.service.create({ orgId, name: body.name ?? '', expiresAtMs: expiry }, commit);
       return { json: { ...key, key: plain } };
     },
   }),
@@ -70,8 +70,8 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params: pathId('API key id') },
     output: { status: 200, schema: KEY },
-    handle: async ({ params: { id: name } }, { apiKeys }) => {
-      const revoked = await apiKeys.service.revoke(name);
+    handle: async ({ params: { id: name }, commit }, { apiKeys }) => {
+      const revoked = await apiKeys.service.revoke(name, commit);
       if (revoked === undefined) throw new GatewayError('not_found', `There is no API key ${name}.`);
       return { json: revoked };
     },

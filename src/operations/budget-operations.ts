@@ -136,10 +136,10 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: limitBody, what: 'The budget limit' } },
     output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
-    handle: async ({ body }, { budgets }) => {
+    handle: async ({ body, commit }, { budgets }) => {
       const now = budgets.clock.now();
       const limit = { limit_id: uuidv7(now), ...limitOf(body, budgets), created_at: timestamp(now) };
-      await budgets.service.create(limit);
+      await budgets.service.create(limit, commit);
       return { json: { limit_id: limit.limit_id, status: 'created' as const } };
     },
   }),
@@ -153,8 +153,8 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params: pathId('Limit id') },
     output: { status: 200, schema: z.object({ limit_id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ params }, { budgets }) => {
-      if (!(await budgets.service.remove(params.id))) throw new GatewayError('not_found', `There is no budget limit ${params.id}.`);
+    handle: async ({ params, commit }, { budgets }) => {
+      if (!(await budgets.service.remove(params.id, commit))) throw new GatewayError('not_found', `There is no budget limit ${params.id}.`);
       return { json: { limit_id: params.id, status: 'deleted' as const } };
     },
   }),

@@ -61,7 +61,9 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['INVALID_ARGUMENT'],
     input: { body: CREDENTIAL_BODY },
     output: { status: 200, schema: SHOWN },
-    handle: async ({ body }, { credentials }) => ({ json: await credentials.service.put(credentialChange(body, credentials)) }),
+    handle: async ({ body, commit }, { credentials }) => ({
+      json: await credentials.service.put(credentialChange(body, credentials), commit),
+    }),
   }),
   operation({
     id: 'credentials.remove',
@@ -73,8 +75,8 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: z.object({ credential_id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ params: { id: name } }, { credentials }) => {
-      if (!(await credentials.service.remove(name))) throw unknown(name);
+    handle: async ({ params: { id: name }, commit }, { credentials }) => {
+      if (!(await credentials.service.remove(name, commit))) throw unknown(name);
       return { json: { credential_id: name, status: 'deleted' as const } };
     },
   }),
@@ -88,8 +90,8 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['INVALID_ARGUMENT', 'not_found'],
     input: { params, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
     output: { status: 200, schema: SHOWN },
-    handle: async ({ params: { id: name }, body }, { credentials }) => {
-      const assigned = await credentials.service.assign(name, body.node_ids);
+    handle: async ({ params: { id: name }, body, commit }, { credentials }) => {
+      const assigned = await credentials.service.assign(name, body.node_ids, commit);
       if (!assigned) throw unknown(name);
       return { json: assigned };
     },
@@ -103,6 +105,6 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['invalid_request'],
     output: { status: 200, schema: z.object({ credentials: z.array(z.string()) }) },
-    handle: async (_call, { credentials }) => ({ json: { credentials: await credentials.reload() } }),
+    handle: async ({ commit }, { credentials }) => ({ json: { credentials: await credentials.reload(commit) } }),
   }),
 ];

@@ -58,7 +58,9 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     output: { status: 204 },
     available: enabled,
-    handle: async (_call, services) => {
+    handle: async ({ commit }, services) => {
+      // What was counted is removed in as many commits as it takes: first it is said that it will be.
+      await commit(undefined, []);
       await enabled(services).reset();
       return {};
     },

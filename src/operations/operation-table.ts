@@ -1,4 +1,5 @@
 import { API_KEY_OPERATIONS } from './api-key-operations.ts';
+import { AUDIT_OPERATIONS } from './audit-operations.ts';
 import { BILLING_OPERATIONS } from './billing-operations.ts';
 import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
@@ -23,6 +24,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...WORKLOAD_OPERATIONS,
   ...ORG_OPERATIONS,
   ...API_KEY_OPERATIONS,
+  ...AUDIT_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
+import type { Commit } from '../services/commit.ts';
 import { type Issue, readBody, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
@@ -90,6 +91,8 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly body: z.output<B>;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** Stores what is changed, with its entry in the audit trail; of operations that are not read-only. */
+  readonly commit: Commit;
 }
 
 export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>
@@ -111,6 +114,8 @@ export interface Asked {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** Address of who asks, without port. */
+  readonly from: string;
   /** The body as JSON. `ifNone`: what stands for one that is empty. */
   readonly json: (ifNone?: unknown) => Promise<unknown>;
 }
@@ -131,6 +136,8 @@ export interface GatewayOperation extends OperationFacts {
   readonly bind: (services: OperationServices) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
 }
 
+const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation that is read-only changes nothing'));
+
 /** Makes an entry; the types of its schemas reach its handler. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
@@ -146,7 +153,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     bind: (services) => {
       const query = input.query && { ...input.query, schema: input.query.schema(services) };
       const body = input.body && { ...input.body, schema: input.body.schema(services) };
-      return async ({ principal, params, query: parameters, headers, json }) => {
+      return async ({ principal, params, query: parameters, headers, from, json }) => {
         available?.(services);
         return handle(
           {
@@ -156,6 +163,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
             query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
             body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
             headers,
+            commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor({ principal, operation: facts.id, from }),
           },
           services,
         );

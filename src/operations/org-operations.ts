@@ -34,7 +34,7 @@ export const ORG_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found', 'conflict'],
     input: { body: { schema: () => SUSPENSION, what: 'The suspension', optional: true } },
     output: { status: 200, schema: STATUS },
-    handle: async ({ body }, { orgs }) => ({ json: await orgs.service.suspend(own(orgs.orgId), body?.reason) }),
+    handle: async ({ body, commit }, { orgs }) => ({ json: await orgs.service.suspend(own(orgs.orgId), body.reason, commit) }),
   }),
   operation({
     id: 'org.reactivate',
@@ -45,7 +45,7 @@ export const ORG_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['not_found', 'conflict'],
     output: { status: 200, schema: STATUS },
-    handle: async (_call, { orgs }) => ({ json: await orgs.service.reactivate(own(orgs.orgId)) }),
+    handle: async ({ commit }, { orgs }) => ({ json: await orgs.service.reactivate(own(orgs.orgId), commit) }),
   }),
 ];
 

@@ -88,7 +88,7 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['invalid_policy'],
     input: { body: { schema: () => BUNDLE_BODY, what: 'The body', refusal: bundleRefusal } },
     output: { status: 200, schema: POLICY },
-    handle: async ({ body }, { policies, shadow }) => ({ json: shown(await policies.put(body.bundle_yaml), shadow) }),
+    handle: async ({ body, commit }, { policies, shadow }) => ({ json: shown(await policies.put(body.bundle_yaml, commit), shadow) }),
   }),
   operation({
     id: 'policies.reload',
@@ -100,8 +100,8 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['invalid_policy', 'invalid_request'],
     output: { status: 200, schema: POLICY },
-    handle: async (_call, { policies, shadow }) => {
-      const active = await policies.reload();
+    handle: async ({ commit }, { policies, shadow }) => {
+      const active = await policies.reload(commit);
       await shadow?.load('reload');
       return { json: shown(active, shadow) };
     },

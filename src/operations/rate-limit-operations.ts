@@ -45,8 +45,8 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     input: { body: { schema: () => CONFIG_BODY, what: 'The configuration' } },
     output: { status: 200, schema: CONFIG },
-    handle: async ({ body }, { rateLimits }) => {
-      await rateLimits.configure(body);
+    handle: async ({ body, commit }, { rateLimits }) => {
+      await rateLimits.configure(body, commit);
       return { json: body };
     },
   }),

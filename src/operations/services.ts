@@ -1,7 +1,9 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
+import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
+import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { OrgService } from '../services/orgs.ts';
@@ -23,6 +25,7 @@ export interface CredentialBodyContext {
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash'>;
+  readonly audit: AuditTrail;
   readonly policies: PolicyService;
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
@@ -49,7 +52,7 @@ export interface OperationServices {
   readonly credentials: CredentialBodyContext & {
     readonly service: CredentialService;
     /** Reads the files of `GW_CREDENTIALS_DIR` and upserts each credential; returns their ids. */
-    readonly reload: () => Promise<readonly string[]>;
+    readonly reload: (commit: Commit) => Promise<readonly string[]>;
   };
   readonly connectors: {
     readonly catalogues: CurrentCatalogue;

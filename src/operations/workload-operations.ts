@@ -75,9 +75,9 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
     output: { status: 200, schema: WORKLOAD },
-    handle: async ({ body }, { workloads }) => {
+    handle: async ({ body, commit }, { workloads }) => {
       const workload = workloadOf(body);
-      await workloads.put(workload);
+      await workloads.put(workload, commit);
       return { json: workload };
     },
   }),
@@ -91,8 +91,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: REMOVED },
-    handle: async ({ params: { id: name } }, { workloads }) => {
-      if (!(await workloads.remove(name))) throw unknown(name);
+    handle: async ({ params: { id: name }, commit }, { workloads }) => {
+      if (!(await workloads.remove(name, commit))) throw unknown(name);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
   }),
@@ -106,8 +106,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: z.object({ token: z.string() }) },
-    handle: async ({ params: { id: name } }, { workloads }) => {
-      const token = await workloads.issueToken(name);
+    handle: async ({ params: { id: name }, commit }, { workloads }) => {
+      const token = await workloads.issueToken(name, commit);
       if (token === undefined) throw unknown(name);
       return { json: { token } };
     },
@@ -122,8 +122,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: REMOVED },
-    handle: async ({ params: { id: name } }, { workloads }) => {
-      if (!(await workloads.removeToken(name))) throw new GatewayError('not_found', `Workload ${name} has no token.`);
+    handle: async ({ params: { id: name }, commit }, { workloads }) => {
+      if (!(await workloads.removeToken(name, commit))) throw new GatewayError('not_found', `Workload ${name} has no token.`);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
   }),

@@ -6,6 +6,7 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 
 export const API_KEY_PREFIX = 'gwk_';
 
@@ -30,7 +31,7 @@ export interface NewKey {
 }
 
 /**
- * API keys (specification, "Authentication" 2, decision L2.5). A key is looked up by its hash, so that the time of it tells nothing about any key; what is in use is held
+ * API keys (specification, "Authentication" 2, decision 9.5). A key is looked up by its hash, so that the time of it tells nothing about any key; what is in use is held
  * in memory, and what is changed by whichever writer of the store is forgotten here.
  */
 export class ApiKeyService {
@@ -78,7 +79,7 @@ export class ApiKeyService {
   }
 
   /** Makes a key; its plain text is returned this once. */
-  async create({ orgId, name, expiresAtMs }: NewKey): Promise<{ plain: string; key: ApiKey }> {
+  async create({ orgId, name, expiresAtMs }: NewKey, commit: Commit = commitAlone(this.#store)): Promise<{ plain: string; key: ApiKey }> {
     const now = this.#clock.now();
     const plain = API_KEY_PREFIX + randomBytes(32).toString('base64url');
     const key: ApiKey = {
@@ -89,7 +90,7 @@ export class ApiKeyService {
       created_at: timestamp(now),
       ...(expiresAtMs === undefined ? {} : { expires_at: timestamp(expiresAtMs) }),
     };
-    await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: sha256Hex(plain), value: key }]);
+    await commit(key.id, [{ op: 'put', space: SPACE, key: sha256Hex(plain), value: key }]);
     return { plain, key };
   }
 
@@ -101,12 +102,12 @@ export class ApiKeyService {
   }
 
   /** From the next request on the key lets nobody in. Undefined when there is none of this id; the second time nothing changes. */
-  async revoke(id: string): Promise<ApiKey | undefined> {
+  async revoke(id: string, commit: Commit = commitAlone(this.#store)): Promise<ApiKey | undefined> {
     for await (const { key: hash, value } of this.#all()) {
       if (value.id !== id) continue;
       if (value.revoked_at !== undefined) return value;
       const revoked = { ...value, revoked_at: timestamp(this.#clock.now()) };
-      await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: hash, value: revoked }]);
+      await commit(id, [{ op: 'put', space: SPACE, key: hash, value: revoked }]);
       this.#forget(hash);
       return revoked;
     }

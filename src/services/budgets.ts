@@ -5,6 +5,7 @@ import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import { type AlertLine, type Budget, later, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
@@ -125,16 +126,16 @@ export class BudgetService {
     });
   }
 
-  async create(limit: BudgetLimit): Promise<void> {
-    await this.#store.commit(undefined, [{ op: 'put', space: LIMITS, key: limit.limit_id, value: limit }]);
+  async create(limit: BudgetLimit, commit: Commit = commitAlone(this.#store)): Promise<void> {
+    await commit(limit.limit_id, [{ op: 'put', space: LIMITS, key: limit.limit_id, value: limit }]);
     this.#hold(limit);
   }
 
   /** False when there is none. */
-  async remove(limitId: string): Promise<boolean> {
+  async remove(limitId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     const budget = this.#limits.get(limitId);
     if (budget === undefined) return false;
-    await this.#store.commit(undefined, [
+    await commit(limitId, [
       { op: 'delete', space: LIMITS, key: limitId },
       { op: 'delete', space: ALERTED, key: limitId },
       { op: 'delete', space: POSTED, key: limitId },

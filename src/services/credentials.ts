@@ -5,6 +5,7 @@ import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 
 /** Entities of this space hold a credential and, sealed, its secret. */
 export const CREDENTIALS = 'credential';
@@ -117,16 +118,16 @@ export class CredentialService {
    * Creates or updates one.
    * @throws GatewayError `invalid_request` for an alias without a secret, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
-  async put(change: CredentialChange): Promise<ShownCredential> {
+  async put(change: CredentialChange, commit: Commit = commitAlone(this.#options.store)): Promise<ShownCredential> {
     const value = this.#changed(change);
-    await this.#options.store.commit(undefined, [putEffect(value)]);
+    await commit(value.credential.credential_id, [putEffect(value)]);
     return this.#keep(value);
   }
 
   /** Creates or updates several in one write, all of them or none. @throws as {@link put} */
-  async putAll(changes: readonly CredentialChange[]): Promise<void> {
+  async putAll(changes: readonly CredentialChange[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
     const values = changes.map((change) => this.#changed(change));
-    if (values.length > 0) await this.#options.store.commit(undefined, values.map(putEffect));
+    if (values.length > 0) await commit(undefined, values.map(putEffect));
     for (const value of values) this.#keep(value);
   }
 
@@ -163,21 +164,25 @@ export class CredentialService {
   }
 
   /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
-  async assign(credentialId: string, nodeIds: readonly string[]): Promise<ShownCredential | undefined> {
+  async assign(
+    credentialId: string,
+    nodeIds: readonly string[],
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<ShownCredential | undefined> {
     const before = this.#entries.get(credentialId);
     if (!before) return undefined;
     if (before.credential.distribution === 'org_wide')
       throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
     const credential = { ...before.credential, node_ids: nodeIds, updated_at: timestamp(this.#options.clock.now()) };
     const value: StoredCredential = { credential, ...sourceOf(before) };
-    await this.#options.store.commit(undefined, [{ op: 'put', space: CREDENTIALS, key: credentialId, value }]);
+    await commit(credentialId, [{ op: 'put', space: CREDENTIALS, key: credentialId, value }]);
     return this.#keep(value);
   }
 
   /** False when there is none. */
-  async remove(credentialId: string): Promise<boolean> {
+  async remove(credentialId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
     if (!this.#entries.has(credentialId)) return false;
-    await this.#options.store.commit(undefined, [{ op: 'delete', space: CREDENTIALS, key: credentialId }]);
+    await commit(credentialId, [{ op: 'delete', space: CREDENTIALS, key: credentialId }]);
     this.#entries.delete(credentialId);
     this.#lists.clear();
     return true;

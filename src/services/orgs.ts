@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { OrgStatus } from '../base/model/org-status.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 
 const STATUS = 'org_status';
 
@@ -31,22 +32,26 @@ export class OrgService {
   }
 
   /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org */
-  suspend(orgId: string, reason: string | undefined): Promise<OrgStatus> {
-    return this.#change(orgId, { org_id: orgId, status: 'suspended', ...(reason === undefined ? {} : { suspended_reason: reason }) });
+  suspend(orgId: string, reason: string | undefined, commit?: Commit): Promise<OrgStatus> {
+    return this.#change(commit, orgId, {
+      org_id: orgId,
+      status: 'suspended',
+      ...(reason === undefined ? {} : { suspended_reason: reason }),
+    });
   }
 
   /** @throws GatewayError `conflict` for a terminated org */
-  reactivate(orgId: string): Promise<OrgStatus> {
-    return this.#change(orgId, { org_id: orgId, status: 'active' });
+  reactivate(orgId: string, commit?: Commit): Promise<OrgStatus> {
+    return this.#change(commit, orgId, { org_id: orgId, status: 'active' });
   }
 
-  #change(orgId: string, to: OrgStatus): Promise<OrgStatus> {
+  #change(commit: Commit = commitAlone(this.#store), orgId: string, to: OrgStatus): Promise<OrgStatus> {
     const change = async (): Promise<OrgStatus> => {
       if (this.status(orgId).status === 'terminated') {
         throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
       }
       const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await this.#store.commit(undefined, [{ space: STATUS, key: orgId, ...effect }]);
+      await commit(orgId, [{ space: STATUS, key: orgId, ...effect }]);
       if (to.status === 'active') this.#barred.delete(orgId);
       else this.#barred.set(orgId, to);
       return to;

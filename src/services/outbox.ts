@@ -36,6 +36,8 @@ export interface Posted {
   failed(): void;
 }
 
+const NOTHING: Posted = { effects: [], stored() {}, failed() {} };
+
 /**
  * Events that must not be lost: each is committed with what it tells of, and stays until every destination has taken it or it is dropped for number or age. Each
  * destination has a cursor, which is moved on in a commit after it has taken a batch. Nothing passes an event that is handed over and not stored yet, so that
@@ -96,8 +98,9 @@ export class Outbox {
     await this.#removing;
   }
 
-  /** Makes ready an event that is to be committed with what it tells of; only while {@link active}. */
+  /** Makes ready an event that is to be committed with what it tells of; nothing without a destination. */
   post<N extends DurableName>(name: N, event: DurablePayloads[N]): Posted {
+    if (!this.active) return NOTHING;
     const { clock, maxWaiting = MAX_WAITING } = this.#options;
     const at = clock.now();
     const entry: Entry = { key: `${this.#prefix}${String(this.#next++).padStart(DIGITS, '0')}`, at, stored: false };

@@ -7,6 +7,7 @@ import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { foldersOf, hashTexts, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 
@@ -106,14 +107,14 @@ export class PolicyService {
    * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's content changes (decisions 5.1, 5.5, 5.6).
    * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running bundle stays.
    */
-  put(bundleYaml: string): Promise<ActivePolicy> {
+  put(bundleYaml: string, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
     return this.#change('put', async () => {
-      const { clock, store } = this.#options;
+      const { clock } = this.#options;
       const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
       // As in a file, a byte order mark is no part of the text.
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
       const active = await compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
-      await store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
+      await commit(active.bundle_id, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
       this.#seen = onDisk.hash;
       return this.#swap(active, this.#folder);
     });
@@ -123,14 +124,14 @@ export class PolicyService {
    * Reads the folder again and takes it in the place of whatever runs.
    * @throws GatewayError as {@link put}; `invalid_request` in control-plane mode (specification, "Gateway admin API")
    */
-  async reload(): Promise<ActivePolicy> {
+  async reload(commit?: Commit): Promise<ActivePolicy> {
     if (this.#options.managedRemotely) {
       throw new GatewayError(
         'invalid_request',
         'The policy of this gateway comes from its control plane: there is nothing to reload here.',
       );
     }
-    return this.#change('reload', async () => this.#take(await readPolicyFolder(this.#options.dir)));
+    return this.#change('reload', async () => this.#take(await readPolicyFolder(this.#options.dir), commit));
   }
 
   /**
@@ -152,10 +153,10 @@ export class PolicyService {
     }
   }
 
-  async #take(folder: PolicyFolder): Promise<ActivePolicy> {
+  async #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
     this.#seen = folder.hash;
     const active = await compileFolder(folder, this.#options);
-    await this.#options.store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
+    await commit(active.bundle_id, [{ op: 'delete', space: SPACE, key: KEY }]);
     return this.#swap(active, folder);
   }
 

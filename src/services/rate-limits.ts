@@ -2,6 +2,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import { parseDuration } from '../base/lib/durations.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 
 /** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
 export interface RateLimitConfig {
@@ -72,9 +73,9 @@ export class RateLimitService {
   }
 
   /** Replaces the configuration for good; what buckets hold is kept, up to the new size. */
-  async configure(config: RateLimitConfig): Promise<void> {
+  async configure(config: RateLimitConfig, commit: Commit = commitAlone(this.#store)): Promise<void> {
     const shape = shapeOf(config);
-    await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
+    await commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
     const now = this.#clock.monotonic();
     for (const workloads of this.#workloads.values()) {
       for (const bucket of workloads.values()) {

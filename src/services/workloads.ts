@@ -7,6 +7,7 @@ import { sameSecret } from '../base/lib/secret.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
 
 const WORKLOADS = 'workload';
 const TOKENS = 'workload_token';
@@ -75,15 +76,15 @@ export class WorkloadService {
   }
 
   /** Creates or replaces. */
-  async put(workload: Workload): Promise<void> {
-    await this.#store.commit(undefined, [{ op: 'put', space: WORKLOADS, key: workload.workload_id, value: workload }]);
+  async put(workload: Workload, commit: Commit = commitAlone(this.#store)): Promise<void> {
+    await commit(workload.workload_id, [{ op: 'put', space: WORKLOADS, key: workload.workload_id, value: workload }]);
     this.#workloads.set(workload.workload_id, workload);
   }
 
   /** Removes the workload and its token. False when there is none. */
-  async remove(workloadId: string): Promise<boolean> {
+  async remove(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     if (!this.#workloads.has(workloadId)) return false;
-    await this.#store.commit(undefined, [
+    await commit(workloadId, [
       { op: 'delete', space: WORKLOADS, key: workloadId },
       { op: 'delete', space: TOKENS, key: workloadId },
     ]);
@@ -93,19 +94,19 @@ export class WorkloadService {
   }
 
   /** Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the workload is unknown. */
-  async issueToken(workloadId: string): Promise<string | undefined> {
+  async issueToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<string | undefined> {
     if (!this.#workloads.has(workloadId)) return undefined;
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
     const hash = sha256Hex(token);
-    await this.#store.commit(undefined, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
+    await commit(workloadId, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
     this.#setToken(workloadId, hash);
     return token;
   }
 
   /** False when the workload has no token. */
-  async removeToken(workloadId: string): Promise<boolean> {
+  async removeToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     if (!this.#tokens.has(workloadId)) return false;
-    await this.#store.commit(undefined, [{ op: 'delete', space: TOKENS, key: workloadId }]);
+    await commit(workloadId, [{ op: 'delete', space: TOKENS, key: workloadId }]);
     this.#setToken(workloadId, undefined);
     return true;
   }

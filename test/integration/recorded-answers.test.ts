@@ -39,6 +39,7 @@ const MADE_ANEW: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN CERTIFICATE-----[\s\S]*-----END CERTIFICATE-----/g, '(certificates)'],
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '(uuid)'],
   [/gwt_[\w-]{20,}/g, '(token)'],
+  [/gwk_[\w-]{8,}/g, '(key)'],
   [/"[0-9a-f]{64}"/g, '"(sha256)"'],
   [/"latency_ms":[\d.]+/g, '"latency_ms":(ms)'],
   [/"upstream_latency_ms":[\d.]+/g, '"upstream_latency_ms":(ms)'],
@@ -76,6 +77,8 @@ t.test('every route answers as it was recorded', async (t) => {
     socket.destroy();
     const made = /"limit_id":"([0-9a-f-]{36})"/.exec(String(answer.body))?.[1];
     if (made !== undefined) ids.set('{limit_id}', made);
+    const key = /"id":"([0-9a-f-]{36})".*"key":/.exec(String(answer.body))?.[1];
+    if (key !== undefined) ids.set('{api_key_id}', key);
     const kept = KEPT_HEADERS.flatMap((name) =>
       answer.headers[name] === undefined ? [] : [[name, String(answer.headers[name])] as const],
     );

@@ -358,7 +358,7 @@ t.test('planted citations that lead nowhere are found with their lines', async (
     [`// (${DECISIONS} 6.8, 6.99)`, `1: ${DECISIONS} 6.8, 6.99`],
     [`// (${DECISIONS} 3.20 to 3.40)`, `1: ${DECISIONS} 3.20 to 3.40`],
     [`// (${DECISIONS} 3.20 to 3.16)`, `1: ${DECISIONS} 3.20 to 3.16`],
-    [`// (${DECISION} section 9)`, `1: ${DECISION} section 9`],
+    [`// (${DECISION} section 99)`, `1: ${DECISION} section 9`],
     [`// (${DECISION} L2.4)`, `1: ${DECISION} L2.4`],
     [`/**\n * Text (${DECISION}\n * 9.9).\n */`, `2: ${DECISION} 9.9`],
     [`// (${SPEC}, "No such heading")`, `1: ${SPEC}, "No such heading"`],

@@ -6,6 +6,7 @@ import type { OperationServices } from '../../src/operations/services.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 
 const clock = fakeClock();
+const audit = { commitFor: () => () => Promise.resolve() };
 const services = {
   budgets: { clock, defaultOrg: 'default', canonicalProvider: (text: string) => (text === 'openai' ? 'openai' : undefined) },
   credentials: {
@@ -13,6 +14,7 @@ const services = {
     coversHost: (_connector: string, host: string) => host === 'api.openai.com',
   },
   reports: { clock, defaultOrg: 'default' },
+  audit,
 } as unknown as OperationServices;
 
 /** Paths of the mistakes of what an operation refuses. */
@@ -20,7 +22,14 @@ async function mistakesOf(id: string, body: unknown, query = ''): Promise<readon
   const operation = OPERATIONS.find((row) => row.id === id);
   if (operation === undefined) throw new Error(`there is no ${id}`);
   const principal = { kind: 'admin', id: 'admin', scopes: ['admin'] } as const;
-  const asked = { principal, params: { id: 'x' }, query: new URLSearchParams(query), headers: {}, json: () => Promise.resolve(body) };
+  const asked = {
+    principal,
+    params: { id: 'x' },
+    query: new URLSearchParams(query),
+    headers: {},
+    from: '127.0.0.1',
+    json: () => Promise.resolve(body),
+  };
   try {
     await operation.bind(services)(asked);
   } catch (error) {
@@ -66,7 +75,10 @@ t.test('a member that is called as no member can be is a mistake, and a label th
   t.strictSame(await mistakesOf('workloads.put', strange), ['__proto__']);
   const stored: unknown[] = [];
   const put = OPERATIONS.find(({ id }) => id === 'workloads.put');
-  const keeping = { workloads: { put: (workload: unknown) => Promise.resolve(stored.push(workload)) } } as unknown as OperationServices;
+  const keeping = {
+    audit,
+    workloads: { put: (workload: unknown) => Promise.resolve(stored.push(workload)) },
+  } as unknown as OperationServices;
   const text = '{"workload_id":"w","default_attribution":{"labels":{"__proto__":"x","b":"y"}}}';
   const principal = { kind: 'admin', id: 'admin', scopes: ['admin'] } as const;
   await put?.bind(keeping)({
@@ -74,6 +86,7 @@ t.test('a member that is called as no member can be is a mistake, and a label th
     params: {},
     query: new URLSearchParams(),
     headers: {},
+    from: '127.0.0.1',
     json: () => Promise.resolve(JSON.parse(text)),
   });
   t.equal(JSON.stringify(stored[0]), text);

@@ -52,7 +52,7 @@ class Place implements Destination {
     const fails = this.failures > 0;
     if (fails) this.failures -= 1;
     else {
-      this.got.push(...batch.map(({ event }) => event.spentUsd));
+      this.got.push(...batch.map(({ event }) => (event as BudgetAlert).spentUsd));
       this.batches.push(batch.length);
     }
     this.#wake();

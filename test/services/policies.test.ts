@@ -103,14 +103,20 @@ t.test('a bundle that does not load leaves the running one in place and names ea
 async function call(routes: readonly Route[], method: string, path: string, body?: unknown): Promise<unknown> {
   const route = routes.find((candidate) => candidate.method === method && candidate.path === path);
   if (route === undefined || !('handle' in route)) throw new Error(`there is no route ${method} ${path}`);
-  return route.handle({ params: {}, query: new URLSearchParams(), json: () => Promise.resolve(body) } as unknown as RouteRequest);
+  return route.handle({
+    params: {},
+    query: new URLSearchParams(),
+    principal: { kind: 'admin', id: 'admin' },
+    json: () => Promise.resolve(body),
+  } as unknown as RouteRequest);
 }
 
 t.test('a bundle that is put has a largest size, and what is larger is told where it belongs', async (t) => {
   const place = await somePlace(t);
   place.write('bundle.yaml', bundle('folder'));
   const service = await place.open();
-  const put = (text: string) => call(policyRoutes(service, undefined), 'PUT', '/v1/admin/policies', { bundle_yaml: text });
+  const put = (text: string) =>
+    call(policyRoutes({ policies: service, shadow: undefined, audit: place.audit }), 'PUT', '/v1/admin/policies', { bundle_yaml: text });
   const large = bundle('large', '#'.repeat(MAX_PUT_LENGTH - bundle('large').length));
   t.match(await put(large), { status: 200, json: { bundle_id: 'large' } });
   t.match(await refusal(put(`${large}#`)), {
@@ -131,7 +137,9 @@ t.test('in control-plane mode a reload is refused, and nothing is read', async (
   place.write('bundle.yaml', bundle('changed'));
   t.match(await refusal(service.reload()), { status: 400, code: 'invalid_request', message: /control plane/ });
   t.equal(service.current(), before);
-  t.match(await refusal(call(policyRoutes(service, shadow), 'POST', '/v1/admin/policies/reload')), { status: 400 });
+  t.match(await refusal(call(policyRoutes({ policies: service, shadow, audit: place.audit }), 'POST', '/v1/admin/policies/reload')), {
+    status: 400,
+  });
   t.equal(service.current(), before);
 });
 

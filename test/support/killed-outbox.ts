@@ -24,7 +24,7 @@ const outbox = await Outbox.open({
     {
       id: 'said',
       deliver: (batch) => {
-        const said = batch.map(({ event }) => event.spentUsd);
+        const said = batch.map(({ event }) => (event as BudgetAlert).spentUsd);
         writeSync(1, `${said.at(0)}-${said.at(-1)}\n`);
         if (end === 'kill') process.kill(process.pid, 'SIGKILL');
         if (said.at(-1) === to) done();

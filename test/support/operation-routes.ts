@@ -10,8 +10,8 @@ export function billingRoutes(reports: OperationServices['reports']): readonly R
   return routesOf(BILLING_OPERATIONS, { reports });
 }
 
-export function policyRoutes(policies: OperationServices['policies'], shadow: OperationServices['shadow']): readonly Route[] {
-  return routesOf(POLICY_OPERATIONS, { policies, shadow });
+export function policyRoutes(services: Pick<OperationServices, 'policies' | 'shadow' | 'audit'>): readonly Route[] {
+  return routesOf(POLICY_OPERATIONS, services);
 }
 
 function routesOf(operations: readonly GatewayOperation[], services: Partial<OperationServices>): readonly Route[] {

@@ -4,6 +4,8 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../src/base/lib/log.ts';
 import type { PlanTier } from '../../src/decide/policy/layers.ts';
+import { AuditTrail } from '../../src/services/audit-trail.ts';
+import { Outbox } from '../../src/services/outbox.ts';
 import { PolicyService, type PolicyServiceOptions } from '../../src/services/policies.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -15,6 +17,7 @@ export interface Place {
   readonly dir: string;
   readonly store: Store;
   readonly clock: ReturnType<typeof fakeClock>;
+  readonly audit: AuditTrail;
   /** What {@link Place.open} opens a service with when nothing else is said. */
   readonly options: PolicyServiceOptions & { readonly events: EventBus };
   write(file: string, content: string | Uint8Array): void;
@@ -42,6 +45,7 @@ export async function somePlace(t: HasTeardown): Promise<Place> {
     dir,
     store,
     clock,
+    audit: new AuditTrail({ ...options, outbox: await Outbox.open({ ...options, writer: 'node', destinations: [] }) }),
     options,
     write(file, content) {
       mkdirSync(dirname(join(dir, file)), { recursive: true });

@@ -242,6 +242,8 @@ export const SETTINGS = {
   ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
+  auditRetention: required('GW_AUDIT_RETENTION', type.duration('1d', '36500d'), '400d', 'Age at which audit entries are removed.'),
+
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 
   metricsEnabled: required('GW_METRICS_ENABLED', type.boolean, 'true', '`/metrics`.'),

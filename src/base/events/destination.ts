@@ -1,14 +1,16 @@
+import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 
 /** Events that are not lost, because they are committed with what they tell of, and what each says. */
 export interface DurablePayloads {
   budgetAlert: BudgetAlert;
+  audit: AuditEntry;
 }
 
 export type DurableName = keyof DurablePayloads;
 
 /** The names of {@link DurablePayloads}, for the reference page. */
-export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true };
+export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true };
 
 /** An event as it waits to be delivered. JSON data. */
 export type DurableEvent = {

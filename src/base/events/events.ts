@@ -2,6 +2,7 @@
  * The table of in-process events: what happens in the gateway, and what is told of it. Events of a request are emitted after its last byte, so that no listener can slow
  * a caller down.
  */
+import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
@@ -69,6 +70,7 @@ export interface EventPayloads {
   budgetAlert: BudgetAlert;
   authFailure: AuthFailureEvent;
   apiKeyLookup: KeyLookup;
+  audit: AuditEntry;
   unrecorded: UnrecordedEvent;
   /** The host. */
   connected: string;
@@ -112,6 +114,7 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
   apiKeyLookup: { meaning: 'An API key that was shown was looked up.', says: 'whether it was found in memory, in the store, or nowhere' },
+  audit: { meaning: 'Somebody has changed something of the gateway, and that is stored.', says: 'the entry of the audit trail' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
   connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },
   passed: { meaning: 'A request to a host that is no AI host was passed on, seen and not kept.', says: 'the host' },

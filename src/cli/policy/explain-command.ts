@@ -9,10 +9,10 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { fetchRecord } from './gateway-client.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
 import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './policy-target.ts';
+import { fetchRecord } from './recorded-call.ts';
 import { loadSuites } from './suites.ts';
 
 /** Says of every rule why it took part in a decision or not. */

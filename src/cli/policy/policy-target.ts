@@ -16,7 +16,7 @@ import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { MAX_BYTES, readPolicyFolder } from '../../services/policy-folder.ts';
-import { type CliIo, UsageError } from '../command.ts';
+import { type CliIo, Unusable, UsageError } from '../command.ts';
 import { policySettings } from './options.ts';
 
 /** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
@@ -26,7 +26,7 @@ export interface PolicyTarget {
 }
 
 /** A path that cannot be read at all. */
-export class UnreadablePath extends Error {}
+export class UnreadablePath extends Unusable {}
 
 /** @throws UnreadablePath */
 export async function readTarget(path: string, tier: PlanTier): Promise<PolicyTarget> {

@@ -13,9 +13,9 @@ export function operationRoutes(operations: readonly GatewayOperation[], service
       auth: scope,
       summary,
       ambient,
-      handle: async ({ principal, head: { headers }, params, query, json }) => ({
+      handle: async ({ principal, head: { headers }, from, params, query, json }) => ({
         ...base,
-        ...(await ask({ principal, params, query, headers, json })),
+        ...(await ask({ principal, params, query, headers, from, json })),
       }),
     };
   });

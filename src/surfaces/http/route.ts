@@ -25,6 +25,8 @@ export interface RouteAnswer {
 export interface RouteRequest {
   readonly head: ArrivalHead;
   readonly principal: Principal;
+  /** Address of who asks, without port. */
+  readonly from: string;
   /** Values of the pattern's `{names}`, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;

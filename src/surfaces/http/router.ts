@@ -63,7 +63,8 @@ export class Router {
         match.route.take(arrival);
         return;
       }
-      const answer = await match.route.handle(requestOf(arrival, match.params, principal));
+      const from = this.#options.callerIp(head);
+      const answer = await match.route.handle({ ...requestOf(arrival, match.params), principal, from });
       if (reply.gone) return;
       if (answer.parts === undefined) sendAnswer(arrival, answer);
       else await sendParts(arrival, answer, answer.parts);
@@ -154,12 +155,11 @@ function matchSegments(pattern: readonly string[], given: readonly string[]): Re
   return params;
 }
 
-function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>, principal: Principal): RouteRequest {
+function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>): Omit<RouteRequest, 'principal' | 'from'> {
   const { head, body } = arrival;
   const query = head.rawTarget.indexOf('?');
   return {
     head,
-    principal,
     params,
     query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
     json: async (ifNone) => {

@@ -52,6 +52,12 @@ export const METRICS = {
     labels: ['org_id'],
     help: 'Requests refused because the monthly request limit was reached.',
   },
+  changes: {
+    name: 'gw_changes_total',
+    type: 'counter',
+    labels: ['operation'],
+    help: 'Changes that people made, each with an entry in the audit trail.',
+  },
   pricedByDefault: {
     name: 'gw_priced_by_default_total',
     type: 'counter',

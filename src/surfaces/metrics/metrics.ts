@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Listeners } from '../../base/events/bus.ts';
 import type { EventPayloads } from '../../base/events/events.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
@@ -6,8 +6,9 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
 import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
-import { Buckets, registerHistogram } from './histogram.ts';
-import { METRICS, type MetricRow } from './metric-table.ts';
+import { controlListeners } from './control-metrics.ts';
+import { METRICS } from './metric-table.ts';
+import { counter, gauge, histogram, level, total } from './registered.ts';
 
 const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
@@ -34,103 +35,6 @@ export interface MetricsOptions {
 export interface Metrics {
   readonly events: Listeners;
   readonly routes: readonly Route[];
-}
-
-interface Count {
-  inc(value?: number): void;
-}
-interface Observe {
-  observe(value: number): void;
-}
-
-/** Children of a labelled metric, made once per combination of label values: the path of a request never builds a label object. */
-function bound<T>(make: (labels: readonly string[]) => T): (...labels: string[]) => T {
-  const children = new Map<string, T>();
-  return (...labels) => {
-    const key = labels.length === 1 ? (labels[0] ?? '') : labels.join('\u0000');
-    let child = children.get(key);
-    if (child === undefined) {
-      child = make(labels);
-      children.set(key, child);
-    }
-    return child;
-  };
-}
-
-/** A plain number per child, which prom-client gets when somebody reads: it would check and hash the labels of every addition. */
-class Tally implements Count {
-  value = 0;
-
-  inc(value = 1): void {
-    this.value += value;
-  }
-}
-
-function counter(registry: Registry, row: MetricRow): (...labels: string[]) => Count {
-  const tallies: [labels: Record<string, string>, tally: Tally][] = [];
-  registerCounter(registry, row, () => tallies.map(([labels, { value }]) => [labels, value]));
-  return bound((values) => {
-    const tally = new Tally();
-    tallies.push([named(row.labels, values), tally]);
-    return tally;
-  });
-}
-
-/** @param read its children and their values, asked for when somebody reads the metric */
-function registerCounter(
-  registry: Registry,
-  { name, help, labels: labelNames }: MetricRow,
-  read: () => readonly (readonly [labels: Record<string, string>, value: number])[],
-): void {
-  const metric = new Counter({
-    name,
-    help,
-    labelNames: [...labelNames],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const [labels, value] of read()) this.inc(labels, value);
-    },
-  });
-  registry.registerMetric(metric);
-}
-
-function histogram(registry: Registry, row: MetricRow): (...labels: string[]) => Observe {
-  const children: [labels: Record<string, string>, buckets: Buckets][] = [];
-  registerHistogram(registry, row, children);
-  return bound((values) => {
-    const buckets = new Buckets(row.buckets ?? []);
-    children.push([named(row.labels, values), buckets]);
-    return buckets;
-  });
-}
-
-function named(names: readonly string[], values: readonly string[]): Record<string, string> {
-  return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']));
-}
-
-/** Goes up and down with what happens. */
-function level(registry: Registry, row: MetricRow): (...labels: string[]) => Count & { dec(): void } {
-  const metric = new Gauge({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry] });
-  return bound((labels) => metric.labels(...labels));
-}
-
-/** Asked for its value when somebody reads it. */
-function gauge(registry: Registry, { name, help }: MetricRow, read: () => number): void {
-  const metric = new Gauge({
-    name,
-    help,
-    registers: [],
-    collect() {
-      this.set(read());
-    },
-  });
-  registry.registerMetric(metric);
-}
-
-/** Counted elsewhere, and asked for when somebody reads it. `read`: by the value of its one label. */
-function total(registry: Registry, row: MetricRow, read: () => Readonly<Record<string, number>>): void {
-  registerCounter(registry, row, () => Object.entries(read()).map(([value, count]) => [named(row.labels, [value]), count]));
 }
 
 /** What records say of prices and limits. */
@@ -178,11 +82,6 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const replays = counter(registry, METRICS.replays);
-  const budgetAlerts = counter(registry, METRICS.budgetAlerts);
-  const policyLoads = counter(registry, METRICS.policyLoads);
-  const shadowDecisions = counter(registry, METRICS.shadowDecisions);
-  const authFailures = counter(registry, METRICS.authFailures);
-  const apiKeyLookups = counter(registry, METRICS.apiKeyLookups);
   const unrecorded = counter(registry, METRICS.unrecorded);
   const passed = counter(registry, METRICS.passed);
   const tunnels = counter(registry, METRICS.tunnels);
@@ -207,14 +106,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const actionType = (type: string) => (ACTION_TYPES.has(type) || options.knownActionType(type) ? type : OTHER);
 
   const events: Listeners = {
+    ...controlListeners(registry, org),
     execution: executionListener(registry, org, provider, actionType),
     usageSettled: ({ record, outcome }) => deferredSettled(org(record.org_id), outcome).inc(),
     replayed: (orgId) => replays(org(orgId)).inc(),
-    budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
-    policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
-    shadowDecision: ({ active, shadow }) => shadowDecisions(active, shadow).inc(),
-    authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
-    apiKeyLookup: (result) => apiKeyLookups(result).inc(),
     unrecorded: ({ code }) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),
     tunnelClosed({ bytesUp, bytesDown }) {

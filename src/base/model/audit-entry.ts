@@ -1,0 +1,30 @@
+import type { Principal } from './principal.ts';
+
+/** One member of what was changed. Hashes are SHA-256 in lower-case hex over the RFC 8785 form of the value; null: there was none, or is none any more. */
+export interface AuditChange {
+  /** What kind of thing it is a member of, as the store names it: `workload`, `credential`, … */
+  readonly entity: string;
+  /** `name`, or with dots: `default_attribution.project_id`. Of a thing that is one value: `value`. */
+  readonly member: string;
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+/** What somebody has changed. It tells names and hashes, never a value. */
+export interface AuditEntry {
+  /** UUIDv7. */
+  readonly audit_id: string;
+  readonly at: string;
+  /** Of what was changed, where that belongs to one org. */
+  readonly org_id?: string;
+  readonly principal: Pick<Principal, 'kind' | 'id'>;
+  /** The id of the operation: `workloads.put`. */
+  readonly operation: string;
+  /** Which one: the id of a workload, a credential, …; absent where there is only one. */
+  readonly object?: string;
+  /** Address of who asked, without port. */
+  readonly from: string;
+  readonly changes: readonly AuditChange[];
+  /** Changes beyond those that are listed. */
+  readonly more_changes?: number;
+}

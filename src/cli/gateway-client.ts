@@ -1,0 +1,148 @@
+import { readFile } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { join } from 'node:path';
+import { type Config, ConfigError, loadConfig } from '../base/config/config.ts';
+import { parseSafeJsonText } from '../base/json/safe-json.ts';
+import { bracketHost } from '../base/lib/host.ts';
+import { type CliIo, Unusable, UsageError } from './command.ts';
+
+const TIMEOUT_MS = 10_000;
+const MAX_ANSWER = 16 * 1024 * 1024;
+
+/** The option of commands that ask a running gateway. */
+export const URL_OPTION = { url: { type: 'string' } } as const;
+
+/** A running gateway has answered that it will not. */
+export class GatewayRefusal extends Error {
+  readonly status: number;
+  /** Of the gateway's table of errors; empty when it gave none. */
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** Asks a running gateway with the admin token, which it never shows. */
+export class GatewayClient {
+  readonly #base: URL;
+  readonly #token: string;
+
+  private constructor(base: URL, token: string) {
+    this.#base = base;
+    this.#token = token;
+  }
+
+  /**
+   * @param url of the gateway; default: where a gateway with the same settings listens
+   * @throws UsageError for a bad address or setting; Unusable when there is no admin token
+   */
+  static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
+    const config = settings(io);
+    const base = parseUrl(url ?? `http://${bracketHost(reachable(config.host))}:${config.port}`);
+    return new GatewayClient(base, await adminToken(config));
+  }
+
+  get origin(): string {
+    return this.#base.origin;
+  }
+
+  /** The text of an answer. @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
+  async text(method: string, path: string, body?: unknown): Promise<string> {
+    const { status, text } = await this.#send(method, new URL(path, this.#base), body);
+    if (status >= 200 && status < 300) return text;
+    if (status === 401)
+      throw new Unusable(`${this.origin} does not accept the admin token; set GW_ADMIN_TOKEN or GW_DATA_DIR to those of the gateway`);
+    const { code, message } = errorOf(text);
+    throw new GatewayRefusal(status, code, message || `${this.origin} answered ${status}`);
+  }
+
+  /** An answer that is JSON. @throws as {@link text} */
+  async json(method: string, path: string, body?: unknown): Promise<unknown> {
+    const text = await this.text(method, path, body);
+    try {
+      return parseSafeJsonText(text, { malformed: 'invalid_request' }).value;
+    } catch (error) {
+      throw new Unusable(`what ${this.origin} answers is not JSON: is it a gateway?`, { cause: error });
+    }
+  }
+
+  #send(method: string, url: URL, body: unknown): Promise<{ readonly status: number; readonly text: string }> {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const sent = body === undefined ? undefined : JSON.stringify(body);
+    const headers = {
+      'GW-Admin-Token': this.#token,
+      ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
+    };
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${error.message}`, { cause: error }));
+      const call = send(url, { method, headers, timeout: TIMEOUT_MS, agent: false }, (answer) => {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        answer.on('error', fail);
+        answer.on('data', (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
+          else chunks.push(chunk);
+        });
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
+      });
+      call.on('timeout', () => call.destroy(new Error(`no answer in ${TIMEOUT_MS / 1000} s`)));
+      call.on('error', fail);
+      call.end(sent);
+    });
+  }
+}
+
+function settings(io: CliIo): Config {
+  try {
+    return loadConfig(io.env).config;
+  } catch (error) {
+    if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** An address that means "all of mine" to bind is no address to connect to. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol))
+    throw new UsageError('--url takes the address of a gateway, such as http://127.0.0.1:7080');
+  return url;
+}
+
+/** The configured token, else the one that the gateway made on its first start. */
+async function adminToken({ adminToken: configured, dataDir }: Config): Promise<string> {
+  if (configured !== undefined) return configured;
+  const file = join(dataDir, 'admin-token');
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    throw new Unusable(`there is no admin token: ${file} cannot be read, and GW_ADMIN_TOKEN is not set`, { cause: error });
+  }
+}
+
+/** The gateway's own form of an error; empty where it is none. */
+function errorOf(text: string): { readonly code: string; readonly message: string } {
+  try {
+    const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown; details?: unknown } };
+    return { code: String(error?.code ?? ''), message: [String(error?.message ?? ''), ...detailsOf(error)].join('\n  ') };
+  } catch {
+    return { code: '', message: '' };
+  }
+}
+
+function detailsOf(error: { details?: unknown } | undefined): readonly string[] {
+  if (!Array.isArray(error?.details)) return [];
+  return (error.details as readonly { path?: unknown; message?: unknown }[]).map(
+    ({ path, message }) => `${String(path)} ${String(message)}`,
+  );
+}

@@ -1,0 +1,22 @@
+import type { Registry } from 'prom-client';
+import type { Listeners } from '../../base/events/bus.ts';
+import { METRICS } from './metric-table.ts';
+import { counter } from './registered.ts';
+
+/** Counts what people change, who is let in, and what policies say beside the decisions of records. `org` folds what nobody configured. */
+export function controlListeners(registry: Registry, org: (id: string) => string): Listeners {
+  const budgetAlerts = counter(registry, METRICS.budgetAlerts);
+  const policyLoads = counter(registry, METRICS.policyLoads);
+  const shadowDecisions = counter(registry, METRICS.shadowDecisions);
+  const authFailures = counter(registry, METRICS.authFailures);
+  const apiKeyLookups = counter(registry, METRICS.apiKeyLookups);
+  const changes = counter(registry, METRICS.changes);
+  return {
+    budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
+    policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),
+    shadowDecision: ({ active, shadow }) => shadowDecisions(active, shadow).inc(),
+    authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
+    apiKeyLookup: (result) => apiKeyLookups(result).inc(),
+    audit: ({ operation }) => changes(operation).inc(),
+  };
+}
