@@ -113,12 +113,14 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
 
 function authenticatorOf(
   config: Config,
-  { adminToken, workloads, events }: Resources,
+  { adminToken, apiKeys, workloads, events }: Resources,
   askedFrom: (head: ArrivalHead) => string,
 ): Authenticator {
   return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
+    apiKeys,
+    managed: config.managedMode,
     workloads,
     required: config.proxyAuth === 'required',
     orgId: config.orgId ?? 'default',

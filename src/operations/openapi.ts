@@ -35,6 +35,7 @@ const ERROR = z.object({
 const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   none: [],
   admin: [{ adminToken: [] }, { bearer: [] }],
+  org: [{ adminToken: [] }, { bearer: [] }],
   // Without GW_METRICS_TOKEN nothing is needed.
   metrics: [{ bearer: [] }, {}],
 };

@@ -1,5 +1,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Principal } from '../base/model/principal.ts';
+import type { StoredRecord } from '../storage/contract/store.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { time } from './shapes.ts';
 
@@ -24,16 +27,16 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
     id: 'records.read',
     method: 'GET',
     path: '/v1/records/{id}',
-    scope: 'admin',
+    scope: 'org',
     summary: 'One execution record, byte for byte as it was hashed.',
     annotations: READS,
     errors: ['not_found'],
     input: { params: z.object({ id: z.string().meta({ description: 'Record id, a UUID' }) }) },
     output: { status: 200, schema: RECORD },
-    handle: async ({ params }, { store }) => {
+    handle: async ({ principal, params }, { store }) => {
       const id = params.id.toLowerCase();
       const found = UUID.test(id) ? await store.recordById(id) : undefined;
-      if (!found) throw new GatewayError('not_found', `There is no record ${id}.`);
+      if (!found || !mayRead(principal, found)) throw new GatewayError('not_found', `There is no record ${id}.`);
       return { text: found.text };
     },
   }),
@@ -41,17 +44,22 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
     id: 'records.verify',
     method: 'GET',
     path: '/v1/verify/{record_hash}',
-    scope: 'admin',
+    scope: 'org',
     summary: 'Whether a record hash is included in a signed root; `pending_inclusion` while no control plane is connected.',
     annotations: READS,
     errors: ['not_found'],
     input: { params: z.object({ record_hash: z.string().meta({ description: 'Hex SHA-256' }) }) },
     output: { status: 200, schema: z.object({ status: z.literal('pending_inclusion'), record_hash: z.string() }) },
-    handle: async ({ params }, { store }) => {
+    handle: async ({ principal, params }, { store }) => {
       const hash = params.record_hash.toLowerCase();
       const found = SHA256.test(hash) ? await store.recordByHash(hash) : undefined;
-      if (!found) throw new GatewayError('not_found', 'No record has this hash.');
+      if (!found || !mayRead(principal, found)) throw new GatewayError('not_found', 'No record has this hash.');
       return { json: { status: 'pending_inclusion' as const, record_hash: hash } };
     },
   }),
 ];
+
+/** Records of another org are as if they were not there. */
+function mayRead({ orgId }: Principal, { text }: StoredRecord): boolean {
+  return orgId === undefined || (JSON.parse(text) as ExecutionRecord).org_id === orgId;
+}

@@ -4,7 +4,7 @@ import type { MonthlyUsage } from '../services/usage-reports.ts';
 import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
 import { jsonParts } from './json-parts.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
-import { ORG_PERIOD_QUERY, reportPeriod } from './report-query.ts';
+import { ORG_PERIOD_QUERY, reportOrg, reportPeriod } from './report-query.ts';
 import { count, month, usd } from './shapes.ts';
 
 const query = { schema: () => ORG_PERIOD_QUERY };
@@ -22,19 +22,20 @@ const SPEND = z.object({
   total_cost_usd: usd,
 });
 
-/** Monthly reports of one org, which the admin token must name (specification, "Gateway admin API"; decisions 3.6, 8.12). */
+/** Monthly reports of one org: that of the API key, or the one that the admin token names (specification, "Gateway admin API"; decisions 3.6, 8.12). */
 export const REPORT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'reports.usage',
     method: 'GET',
     path: '/v1/reports/usage',
-    scope: 'admin',
-    summary: 'Requests and tokens of an org (`org_id`) in a month (`period=YYYY-MM`, default the current one), by workload.',
+    scope: 'org',
+    summary:
+      'Requests and tokens of an org (`org_id`, with an API key its own) in a month (`period=YYYY-MM`, default the current one), by workload.',
     annotations: READS,
     input: { query },
     output: { status: 200, schema: USAGE },
-    handle: ({ query: asked }, { reports: { reports, clock } }) => {
-      const head = { org_id: asked.org_id, period: reportPeriod(asked, clock.now()) };
+    handle: ({ principal, query: asked }, { reports: { reports, clock } }) => {
+      const head = { org_id: reportOrg(asked, principal), period: reportPeriod(asked, clock.now()) };
       return { parts: jsonParts(head, 'workloads', '[]', byWorkload(reports.month(head.period, head.org_id))) };
     },
   }),
@@ -42,13 +43,14 @@ export const REPORT_OPERATIONS: readonly GatewayOperation[] = [
     id: 'reports.spend',
     method: 'GET',
     path: '/v1/reports/spend',
-    scope: 'admin',
-    summary: 'Requests and cost of an org (`org_id`) in a month (`period=YYYY-MM`, default the current one), by provider.',
+    scope: 'org',
+    summary:
+      'Requests and cost of an org (`org_id`, with an API key its own) in a month (`period=YYYY-MM`, default the current one), by provider.',
     annotations: READS,
     input: { query },
     output: { status: 200, schema: SPEND },
-    handle: async ({ query: asked }, { reports: { reports, clock } }) => {
-      const head = { org_id: asked.org_id, period: reportPeriod(asked, clock.now()) };
+    handle: async ({ principal, query: asked }, { reports: { reports, clock } }) => {
+      const head = { org_id: reportOrg(asked, principal), period: reportPeriod(asked, clock.now()) };
       const spend = await byConnector(reports.month(head.period, head.org_id));
       const total = usdFromPico(sumUsage(spend.values()).costPico);
       return { json: { ...head, providers: [...spend].map(provider), total_cost_usd: total } };

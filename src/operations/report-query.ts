@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
+import type { Principal } from '../base/model/principal.ts';
 import { HOUR_MS } from '../services/usage-sums.ts';
-import { ALSO_WHEN_WRONG, id, requiredId } from './members.ts';
+import { ALSO_WHEN_WRONG, id } from './members.ts';
 import type { OperationServices } from './services.ts';
 
 const DAY_MS = 24 * HOUR_MS;
@@ -77,9 +79,20 @@ const period = z
   .meta({ description: 'A month in UTC; default: the current one' });
 
 export const PERIOD_QUERY = z.strictObject({ period });
-export const ORG_PERIOD_QUERY = z.strictObject({ org_id: requiredId('must name the org'), period });
+export const ORG_PERIOD_QUERY = z.strictObject({ org_id: id.optional().meta({ description: 'Default: the org of the API key' }), period });
 
 /** The month that a query means. */
 export function reportPeriod(query: { readonly period?: string | undefined }, now: number): string {
   return query.period ?? timestamp(now).slice(0, 7);
+}
+
+/** Whose report is asked for. @throws GatewayError `invalid_request` when nobody has named an org, `forbidden` for one that an API key is not of */
+export function reportOrg(query: { readonly org_id?: string | undefined }, { orgId }: Principal): string {
+  const named = query.org_id ?? orgId;
+  if (named === undefined)
+    throw new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', {
+      details: [{ path: 'org_id', message: 'must name the org' }],
+    });
+  if (orgId !== undefined && named !== orgId) throw new GatewayError('forbidden', `This API key is of org ${orgId}.`);
+  return named;
 }

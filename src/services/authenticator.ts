@@ -2,12 +2,13 @@ import type { Events } from '../base/events/bus.ts';
 import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
+import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
-import { WORKLOAD_TOKEN_PREFIX, type WorkloadService } from './workloads.ts';
-
-const API_KEY_PREFIX = 'gwk_';
+import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
+import type { WorkloadService } from './workloads.ts';
 
 /** One thing that someone can show for one of the gateway's own routes, and who he is then. Another kind of key is another row, not another branch. */
 interface Key {
@@ -21,9 +22,12 @@ interface Key {
 export interface AuthenticatorOptions {
   readonly adminToken: string;
   readonly metricsToken: string | undefined;
+  readonly apiKeys: Pick<ApiKeyService, 'judge'>;
   readonly workloads: Pick<WorkloadService, 'hasToken' | 'tokenMatches' | 'holderOf'>;
-  /** `GW_PROXY_AUTH=required`: every caller must show the token of a workload. */
+  /** `GW_PROXY_AUTH=required`: every caller must show the token of a workload, or an API key. */
   readonly required: boolean;
+  /** `GW_MANAGED_MODE`: every caller must show an API key. */
+  readonly managed: boolean;
   /** Of the gateway, where nobody has named another. */
   readonly orgId: string;
   readonly events: Events;
@@ -33,6 +37,13 @@ export interface AuthenticatorOptions {
 
 /** What a caller of AI has shown for the workload that it names: its token, nothing where nothing is needed, or not what is needed. */
 export type CallerVerdict = 'holder' | 'open' | 'refused';
+
+/** What the head of a structured call has shown. */
+export interface Stranger {
+  /** The workload whose token it was. */
+  readonly workload: string | undefined;
+  readonly apiKey: ApiKey | undefined;
+}
 
 /** Someone was not let in. */
 export interface Failure {
@@ -59,7 +70,7 @@ export class Authenticator {
     this.#options = options;
     this.#keys = [
       {
-        principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin'] },
+        principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin', 'org'] },
         secret: options.adminToken,
         shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
       },
@@ -68,8 +79,10 @@ export class Authenticator {
   }
 
   /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
-  principal(scope: Scope, head: ArrivalHead): Principal {
+  principal(scope: Scope, head: ArrivalHead): Principal | Promise<Principal> {
     if (scope === 'none') return ANYONE;
+    const key = scope === 'org' ? apiKeyOf(head) : undefined;
+    if (key !== undefined) return this.#byApiKey(key, head);
     let presented: string | undefined;
     for (const { principal, secret, shown: shownBy } of this.#keys) {
       if (!principal.scopes.includes(scope)) continue;
@@ -78,8 +91,18 @@ export class Authenticator {
       if (key !== undefined && sameSecret(key, secret)) return principal;
       presented ??= key;
     }
-    this.failed({ surface: scope, head, presented });
-    throw new GatewayError('unauthorized', `This needs the ${scope} token.`);
+    this.failed({ surface: scope === 'org' ? 'admin' : scope, head, presented });
+    throw new GatewayError(
+      'unauthorized',
+      `This needs the ${scope === 'org' ? 'admin token or an API key of the org' : `${scope} token`}.`,
+    );
+  }
+
+  async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
+    const verdict = await this.apiKey(presented);
+    if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
+    this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
+    throw new GatewayError('unauthorized', keyRefusal(verdict));
   }
 
   /**
@@ -93,29 +116,50 @@ export class Authenticator {
     return presented !== undefined && workloads.tokenMatches(workloadId, presented) ? 'holder' : 'refused';
   }
 
-  /**
-   * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
-   * @returns whose token was shown; undefined where none is needed
-   * @throws GatewayError `unauthorized`
-   */
-  stranger(head: ArrivalHead): string | undefined {
-    const presented = bearerOf(head);
-    const failure = { surface: 'api', head, presented } as const;
-    if (presented?.startsWith(API_KEY_PREFIX)) this.refuseApiKey(failure);
-    const workload = presented?.startsWith(WORKLOAD_TOKEN_PREFIX) ? this.#options.workloads.holderOf(presented) : undefined;
-    if (workload !== undefined || !this.#options.required) return workload;
-    this.failed(failure);
-    throw new GatewayError(
-      'unauthorized',
-      `A structured call needs a workload's token (Authorization: Bearer)${presented === undefined ? '' : '; the one that was sent is not valid'}.`,
-    );
+  /** Judges an API key that a caller has shown; at once when it is one in use. */
+  apiKey(presented: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    return this.#options.apiKeys.judge(presented);
   }
 
-  /** No API key exists until they can be made; one that is presented all the same is not valid, and must not pass for no key at all. @throws GatewayError `unauthorized` */
-  refuseApiKey(failure: Failure): void {
-    if (failure.presented === undefined) return;
+  /** Whether an API key is to be shown on every door (`GW_MANAGED_MODE`). */
+  get needsApiKey(): boolean {
+    return this.#options.managed;
+  }
+
+  /** The workload whose token this is. */
+  holderOf(token: string): string | undefined {
+    return this.#options.workloads.holderOf(token);
+  }
+
+  /**
+   * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
+   * @returns whose token and which key was shown; neither where nothing is needed
+   * @throws GatewayError `unauthorized`
+   */
+  stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
+    const bearer = bearerOf(head);
+    const key = apiKeyOf(head);
+    const token = head.headers['x-gw-workload-token'] || (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
+    const workload = token === undefined ? undefined : this.holderOf(token);
+    if (key === undefined) {
+      if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
+      throw this.#notLetIn({ surface: 'api', head, presented: bearer });
+    }
+    const verdict = this.apiKey(key);
+    return verdict instanceof Promise ? verdict.then((known) => this.#known(known, workload, head)) : this.#known(verdict, workload, head);
+  }
+
+  #known(verdict: ApiKeyVerdict, workload: string | undefined, head: ArrivalHead): Stranger {
+    if (verdict.result === 'valid') return { workload, apiKey: verdict.key };
+    throw this.#notLetIn({ surface: 'api', head, presented: undefined, reason: verdict.result, orgId: orgOfKey(verdict) }, verdict);
+  }
+
+  #notLetIn(failure: Failure, verdict?: ApiKeyVerdict): GatewayError {
     this.failed(failure);
-    throw new GatewayError('unauthorized', 'This API key is not known.');
+    if (verdict) return new GatewayError('unauthorized', keyRefusal(verdict));
+    const needed = this.needsApiKey ? 'an API key' : "a workload's token or an API key";
+    const wrong = failure.presented === undefined ? '' : '; what was sent is not valid';
+    return new GatewayError('unauthorized', `A structured call needs ${needed} (Authorization: Bearer)${wrong}.`);
   }
 
   /** Tells of somebody who was not let in, and counts him. */
@@ -131,6 +175,29 @@ export class Authenticator {
       ...(workloadId === undefined ? {} : { workloadId: shown(workloadId) }),
     });
   }
+}
+
+/** `X-GW-API-Key`, or a bearer token that begins as one. */
+function apiKeyOf(head: ArrivalHead): string | undefined {
+  const bearer = bearerOf(head);
+  return head.headers['x-gw-api-key'] || (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+}
+
+/** Why a key lets nobody in, in words for the person who has it. */
+export function keyRefusal({ result }: ApiKeyVerdict): string {
+  switch (result) {
+    case 'revoked':
+      return 'This API key was revoked.';
+    case 'expired':
+      return 'This API key has expired.';
+    default:
+      return 'This API key is not known.';
+  }
+}
+
+/** Whose key it is or was; undefined for one that nobody knows. */
+export function orgOfKey(verdict: ApiKeyVerdict): string | undefined {
+  return verdict.result === 'invalid_key' ? undefined : verdict.key.org_id;
 }
 
 /** The token of `Authorization: Bearer`; undefined where there is none. */

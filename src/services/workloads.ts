@@ -3,6 +3,7 @@
  * needs in memory; it never writes an HTTP answer.
  */
 import { randomBytes } from 'node:crypto';
+import { WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { Workload } from '../base/model/workload.ts';
@@ -17,7 +18,6 @@ const ANY_ORG = '*';
 
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
-export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
 
 /** The registered workloads, their tokens and the org defaults that name one (decisions 4.1, 4.4, 4.5). */
 export class WorkloadService {

@@ -38,6 +38,21 @@ const KEYS = {
   CO_API_KEY: 'cohere-test',
 };
 
+/** A key of the gateway in every place where an SDK looks for the provider's. */
+export function keysFrom(key: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.keys(KEYS).flatMap((name) => (name.endsWith('_KEY') ? [[name, key]] : [])));
+}
+
+/** Gives the gateway a key of each provider, and makes an API key for the SDKs. @returns it, with its id */
+export async function governKeys(gateway: GatewayProcess): Promise<{ readonly id: string; readonly key: string }> {
+  for (const sdk of SDKS) {
+    const credential = { credential_id: `c-${sdk}`, connector_id: providerOf(sdk), mode: 'alias', secret_ref: `stored-${sdk}` };
+    const { status, text } = await gateway.admin('PUT', '/v1/admin/credentials', credential);
+    if (status !== 200) throw new Error(text);
+  }
+  return (await gateway.admin('POST', '/v1/admin/api-keys', { name: 'sdks' })).body as { id: string; key: string };
+}
+
 export interface SdkCall {
   readonly call: string;
   readonly text?: string;

@@ -4,7 +4,7 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { peer, skipWithout } from '../support/peers.ts';
 import { startProviders } from '../support/provider-upstream.ts';
-import { BUNDLE, CALLS, callSdk, checkCall, mentionsForbiddenModel, SDKS } from './sdk-calls.ts';
+import { BUNDLE, CALLS, callSdk, checkCall, governKeys, keysFrom, mentionsForbiddenModel, SDKS } from './sdk-calls.ts';
 
 /*
  * The official SDKs, as they come, through the CONNECT door: nothing is set but proxy and CA variables of the runtime (docs/guides/getting-started.md).
@@ -30,6 +30,11 @@ t.test('official SDKs through the proxy', async (t) => {
     onNode20: callSdk(t, process.execPath, sdk, ['plain', 'stream'], preloaded, ['--import', PRELOAD]),
   }));
 
+  const own = await governKeys(gateway);
+  const ownKeyRuns = (['openai', 'anthropic'] as const).map((sdk) => ({
+    sdk,
+    calls: callSdk(t, process.execPath, sdk, ['plain', 'stream'], { ...preloaded, ...keysFrom(own.key) }, ['--import', PRELOAD]),
+  }));
   const unknown = { ...preloaded, HTTPS_PROXY: `http://nobody:unused@127.0.0.1:${gateway.port}` };
   const byNobody = callSdk(t, process.execPath, 'openai', ['plain'], unknown, ['--import', PRELOAD]);
 
@@ -49,6 +54,12 @@ t.test('official SDKs through the proxy', async (t) => {
     await t.test(`${sdk} on this Node with the preload of the guide`, async (t) => {
       const expected = { workload_id: 'default', connection_type: 'connect_proxy', traffic_class: 'developer' };
       for (const seen of await onNode20) await checkCall(t, gateway, sdk, seen, expected);
+    });
+  }
+
+  for (const { sdk, calls } of ownKeyRuns) {
+    await t.test(`${sdk} with an API key of the gateway in the place of the provider's`, async (t) => {
+      for (const seen of await calls) await checkCall(t, gateway, sdk, seen, { api_key_id: own.id, credential_id: `c-${sdk}` });
     });
   }
 

@@ -3,7 +3,7 @@ import t from 'tap';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { startProviders } from '../support/provider-upstream.ts';
 import { closeServer, listenOnFreePort } from '../support/tls-upstream.ts';
-import { BUNDLE, CALLS, callSdk, checkCall, mentionsForbiddenModel, SDKS, type Sdk } from './sdk-calls.ts';
+import { BUNDLE, CALLS, callSdk, checkCall, governKeys, keysFrom, mentionsForbiddenModel, SDKS, type Sdk } from './sdk-calls.ts';
 
 /*
  * The official SDKs, as they come, through the redirect door: nothing is set but a base URL (docs/guides/getting-started.md).
@@ -40,6 +40,12 @@ t.test('official SDKs with a base URL', async (t) => {
     calls: callSdk(t, process.execPath, sdk, ['plain'], { ...base[sdk], [variable]: header }),
   }));
 
+  const own = await governKeys(gateway);
+  const ownKeyRuns = SDKS.map((sdk) => ({
+    sdk,
+    calls: callSdk(t, process.execPath, sdk, ['plain', 'stream'], { ...base[sdk], ...keysFrom(own.key) }),
+  }));
+  const wrongKey = callSdk(t, process.execPath, 'anthropic', ['plain'], { ...base.anthropic, ...keysFrom('gwk_wrong') });
   const unreachable = callSdk(t, process.execPath, 'openai', ['plain'], { OPENAI_BASE_URL: `${gateway.url}/proxy/groq/openai/v1` });
 
   for (const { sdk, calls } of runs) {
@@ -53,6 +59,15 @@ t.test('official SDKs with a base URL', async (t) => {
       for (const seen of await calls) await checkCall(t, gateway, sdk, seen, { workload_id: 'team-b', connection_type: 'sdk_redirect' });
     });
   }
+
+  for (const { sdk, calls } of ownKeyRuns) {
+    await t.test(`${sdk} with an API key of the gateway in the place of the provider's`, async (t) => {
+      for (const seen of await calls) await checkCall(t, gateway, sdk, seen, { api_key_id: own.id, credential_id: `c-${sdk}` });
+    });
+  }
+  await t.test('a wrong API key of the gateway reads well too', async (t) => {
+    t.match((await wrongKey)[0]?.error, { status: 401, message: /This API key is not known/ });
+  });
 
   await t.test('a provider that cannot be reached reads well too', async (t) => {
     const [seen] = await unreachable;
@@ -72,6 +87,10 @@ t.test('official SDKs with a base URL', async (t) => {
     t.strictSame(
       requests.flatMap(({ headers }) => Object.keys(headers).filter((name) => name.startsWith('x-gw-'))),
       [],
+    );
+    t.notOk(
+      requests.some(({ headers }) => JSON.stringify(headers).includes('gwk_')),
+      'nor a key of it',
     );
   });
 });

@@ -5,7 +5,8 @@ import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ArrivalHead } from '../../src/base/model/arrival.ts';
 import type { Scope } from '../../src/base/model/principal.ts';
-import { Authenticator } from '../../src/services/authenticator.ts';
+import type { ApiKeyVerdict } from '../../src/services/api-keys.ts';
+import { Authenticator, type AuthenticatorOptions } from '../../src/services/authenticator.ts';
 
 /** A bus whose failures are written down. */
 function noting(failures: string[]): EventBus {
@@ -14,11 +15,14 @@ function noting(failures: string[]): EventBus {
   return events;
 }
 
+const NO_KEYS = { judge: () => ({ result: 'invalid_key' as const }) };
 const NOBODY = { hasToken: () => false, tokenMatches: () => false, holderOf: () => undefined };
 
-function judge(scope: Scope, headers: Readonly<Record<string, string>>, metricsToken?: string) {
+async function judge(scope: Scope, headers: Readonly<Record<string, string>>, metricsToken?: string) {
   const failures: string[] = [];
   const authenticator = new Authenticator({
+    apiKeys: NO_KEYS,
+    managed: false,
     workloads: NOBODY,
     required: false,
     adminToken: 'admin-token',
@@ -29,13 +33,13 @@ function judge(scope: Scope, headers: Readonly<Record<string, string>>, metricsT
   });
   const head = { method: 'GET', rawTarget: '/x', headers, rawHeaders: [], remoteAddress: '127.0.0.1' } as unknown as ArrivalHead;
   try {
-    return { who: authenticator.principal(scope, head).kind, failures };
+    return { who: (await authenticator.principal(scope, head)).kind, failures };
   } catch (error) {
     return { who: (error as GatewayError).message, failures };
   }
 }
 
-t.test('a scope is opened by the secret of a principal that has it, and by no other', (t) => {
+t.test('a scope is opened by the secret of a principal that has it, and by no other', async (t) => {
   const cases = [
     ['none', {}, 'anyone', []],
     ['admin', { 'gw-admin-token': 'admin-token' }, 'admin', []],
@@ -48,9 +52,8 @@ t.test('a scope is opened by the secret of a principal that has it, and by no ot
     ['metrics', { 'gw-admin-token': 'admin-token' }, 'This needs the metrics token.', ['metrics missing_header']],
   ] as const;
   for (const [scope, headers, who, failures] of cases)
-    t.strictSame(judge(scope, headers, 'metrics-token'), { who, failures }, `${scope} ${JSON.stringify(headers)}`);
-  t.strictSame(judge('metrics', {}), { who: 'anyone', failures: [] }, 'without GW_METRICS_TOKEN nothing is needed');
-  t.end();
+    t.strictSame(await judge(scope, headers, 'metrics-token'), { who, failures }, `${scope} ${JSON.stringify(headers)}`);
+  t.strictSame(await judge('metrics', {}), { who: 'anyone', failures: [] }, 'without GW_METRICS_TOKEN nothing is needed');
 });
 
 /** One workload with a token, `gwt_w`. */
@@ -60,16 +63,19 @@ const WORKLOADS = {
   holderOf: (shown: string) => (shown === 'gwt_w' ? 'w' : undefined),
 };
 
-function callers(required: boolean) {
+function callers(required: boolean, other: Partial<Pick<AuthenticatorOptions, 'apiKeys' | 'managed'>> = {}) {
   const failures: string[] = [];
   const authenticator = new Authenticator({
     adminToken: 'admin-token',
     metricsToken: undefined,
+    apiKeys: NO_KEYS,
+    managed: false,
     workloads: WORKLOADS,
     required,
     orgId: 'o',
     events: noting(failures),
     callerIp: () => '127.0.0.1',
+    ...other,
   });
   return { authenticator, failures };
 }
@@ -91,23 +97,67 @@ t.test('a workload that has a token must show it; others only where every caller
   t.end();
 });
 
-t.test('a stranger of the structured API shows the token of some workload, no API key, or nothing where nothing is needed', (t) => {
+t.test('a stranger of the structured API shows the token of some workload, an API key, or nothing where nothing is needed', async (t) => {
   const heads = [
     [{ authorization: 'Bearer gwt_w' }, 'w', 'w', []],
+    [{ 'x-gw-workload-token': 'gwt_w' }, 'w', 'w', []],
     [{ authorization: 'Bearer sk-provider' }, undefined, /^A structured call .* not valid\.$/, ['api invalid_key']],
-    [{}, undefined, /^A structured call needs a workload's token \(Authorization: Bearer\)\.$/, ['api missing_header']],
+    [{}, undefined, /^A structured call needs a workload's token or an API key \(Authorization: Bearer\)\.$/, ['api missing_header']],
   ] as const;
   for (const [headers, optional, required, failures] of heads) {
     const head = { method: 'POST', rawTarget: '/x', headers } as unknown as ArrivalHead;
-    t.equal(callers(false).authenticator.stranger(head), optional);
+    t.strictSame(callers(false).authenticator.stranger(head), { workload: optional, apiKey: undefined });
     const strict = callers(true);
     if (required instanceof RegExp) t.throws(() => strict.authenticator.stranger(head), { code: 'unauthorized', message: required });
-    else t.equal(strict.authenticator.stranger(head), required);
+    else t.strictSame(strict.authenticator.stranger(head), { workload: required, apiKey: undefined });
     t.strictSame(strict.failures, failures);
   }
-  const { authenticator, failures } = callers(false);
-  const head = { method: 'POST', rawTarget: '/x', headers: { authorization: 'Bearer gwk_1' } } as unknown as ArrivalHead;
-  t.throws(() => authenticator.stranger(head), { message: 'This API key is not known.' });
-  t.strictSame(failures, ['api invalid_key'], 'also where nothing is needed');
-  t.end();
 });
+
+/** What is known of keys that begin so; one of them is not in memory. */
+const KEYS = {
+  judge(shown: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    const key = { id: shown, org_id: 'o', name: '', key_prefix: '', created_at: '' };
+    if (shown === 'gwk_stored') return Promise.resolve({ result: 'valid', key });
+    const result = (['valid', 'revoked', 'expired'] as const).find((known) => shown === `gwk_${known}`);
+    return result === undefined ? { result: 'invalid_key' } : { result, key };
+  },
+};
+
+t.test('an API key lets in on the structured API where it is valid, and in no other case, whatever is needed', async (t) => {
+  const cases = [
+    ['gwk_valid', 'gwk_valid', []],
+    ['gwk_stored', 'gwk_stored', []],
+    ['gwk_other', 'This API key is not known.', ['api invalid_key']],
+    ['gwk_revoked', 'This API key was revoked.', ['api revoked']],
+    ['gwk_expired', 'This API key has expired.', ['api expired']],
+  ] as const;
+  const needs = [
+    [false, false],
+    [true, false],
+    [false, true],
+  ] as const;
+  for (const [key, outcome, told] of cases) {
+    for (const [required, managed] of needs) {
+      for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-gw-api-key': key, authorization: 'Bearer gwt_w' }]) {
+        const { authenticator, failures } = callers(required, { apiKeys: KEYS, managed });
+        const head = { method: 'POST', rawTarget: '/x', headers } as unknown as ArrivalHead;
+        const shown = await asked(() => authenticator.stranger(head));
+        t.equal(shown instanceof Error ? shown.message : shown.apiKey?.id, outcome);
+        t.strictSame(failures, told);
+      }
+    }
+  }
+  const { authenticator, failures } = callers(false, { managed: true });
+  const head = { method: 'POST', rawTarget: '/x', headers: { authorization: 'Bearer gwt_w' } } as unknown as ArrivalHead;
+  t.match(await asked(() => authenticator.stranger(head)), { message: /needs an API key/ }, 'a token is none');
+  t.strictSame(failures, ['api invalid_key']);
+});
+
+async function asked<T>(ask: () => T | Promise<T>): Promise<T | Error> {
+  try {
+    return await ask();
+  } catch (error) {
+    return error as Error;
+  }
+}

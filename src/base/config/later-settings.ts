@@ -18,7 +18,6 @@ const RISK_SIGNALS = ['RATE_SPIKE', 'COST_ANOMALY', 'NEW_TARGET', 'OFF_HOURS', '
  */
 export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_GATEWAY_MODE', fallback: 'self-hosted', help: '`managed`: streaming updates from a control plane.' },
-  { variable: 'GW_MANAGED_MODE', fallback: 'false', help: 'An API key is required on every door.' },
   { variable: 'GW_CP_ADDR', fallback: undefined, help: 'Address of the control plane.' },
   { variable: 'GW_BOOTSTRAP_TOKEN', fallback: undefined, help: 'Single-use token of the first enrolment.', secret: true },
   { variable: 'GW_KEY_DIR', fallback: './keys', help: 'Folder of the client certificate for the control plane.' },

@@ -164,6 +164,7 @@ export const SETTINGS = {
     '`required`: 407 without a valid workload token or API key; on the structured API 401, before its body is read.',
     '`optional`; no default when `GW_HOST` is not loopback',
   ),
+  managedMode: required('GW_MANAGED_MODE', type.boolean, 'false', 'Every caller must show an API key, on every door.'),
   proxyBypass: required('GW_PROXY_BYPASS', type.hostPatterns, '', 'Hosts that are tunnelled and never intercepted.'),
   connectPorts: required('GW_CONNECT_PORTS', type.ports, '443,80', 'Ports that CONNECT may name.'),
   maxTunnels: required(

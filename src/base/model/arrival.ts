@@ -28,6 +28,10 @@ export interface Tunnel {
   readonly proxyPassword?: string;
   /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */
   readonly fixedWorkload?: string;
+  /** `X-GW-API-Key` of the CONNECT: every request inside is asked for by it. */
+  readonly apiKey?: string;
+  /** Set when the CONNECT showed an API key: no other org may be named inside. */
+  readonly fixedOrg?: string;
   /** Requests inside are passed on undecided and unrecorded (`GW_PROXY_NON_AI=inspect`). */
   readonly undecided?: true;
   /** Absent where upstream connections are shared, and where plain HTTP is spoken inside. */

@@ -1,9 +1,11 @@
 import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
+import { API_KEY_PREFIX, hasTokenInQuery, isOwnToken, shownToken, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
+import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
 
 /** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
 export interface ProxiedIdentity {
@@ -17,9 +19,9 @@ export interface ProxiedIdentity {
   readonly attribution: Attribution;
   /** Recorded, never verified (specification, "Transparent proxy mode"). */
   readonly delegationId?: string;
-  /** `X-GW-Workload-Token`. */
+  /** `X-GW-Workload-Token`, or what begins as one in a header in which a provider takes its key. */
   readonly workloadToken?: string;
-  /** `X-GW-API-Key`. */
+  /** `X-GW-API-Key`, or what begins as one in a header in which a provider takes its key, or in the Basic credentials of the proxy. */
   readonly apiKey?: string;
   /** User name and password of `Proxy-Authorization: Basic`, of the CONNECT or of this request. */
   readonly proxyUser?: string;
@@ -41,6 +43,7 @@ const HEADERS = {
   apiKey: ['x-gw-api-key', 'X-GW-API-Key', 'secret'],
 } as const satisfies Record<string, readonly [lower: string, shown: string, kind: Kind]>;
 
+const LABEL_HEADER = 'x-gw-label-';
 const NO_ATTRIBUTION: Attribution = {};
 /** Nearly every request of an application that was not changed for this gateway. */
 const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIBUTION };
@@ -50,15 +53,24 @@ const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIB
  * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
-  if (saysNothing(head)) return NOBODY;
+  if (hasTokenInQuery(head.rawTarget))
+    throw new GatewayError(
+      'invalid_request',
+      'A key or token of this gateway stands in a header, never in a URL, where others can read it.',
+    );
+  const shown = providerHeaderToken(head);
+  if (shown === undefined && saysNothing(head)) return NOBODY;
   const problems = new EnvelopeProblems();
   const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
   const proxy = proxyCredentials(head);
   const orgId = read('org');
-  const workload = readWorkload(read('workload'), proxy?.user, problems);
+  const workload = readWorkload(read('workload'), namedBy(proxy), problems);
   const callerId = read('caller');
-  const attribution = readAttribution(read('project'), read('customer'), read('account'));
+  const attribution = readAttribution(read('project'), read('customer'), read('account'), readLabels(head, problems));
   const delegationId = read('delegation');
+  const byHeader = { user: shown, password: undefined };
+  const workloadToken = read('token') ?? shownAs(WORKLOAD_TOKEN_PREFIX, byHeader) ?? shownAs(WORKLOAD_TOKEN_PREFIX, proxy);
+  const apiKey = read('apiKey') ?? shownAs(API_KEY_PREFIX, byHeader) ?? head.tunnel?.apiKey ?? shownAs(API_KEY_PREFIX, proxy);
   if (problems.found) throw new GatewayError('invalid_request', 'The identity headers are not valid.', { details: problems.details });
   return {
     ...member('orgId', orgId),
@@ -67,17 +79,39 @@ export function readIdentity(head: ArrivalHead): ProxiedIdentity {
     ...member('callerId', callerId),
     attribution,
     ...member('delegationId', delegationId),
-    ...member('workloadToken', read('token')),
-    ...member('apiKey', read('apiKey')),
+    ...member('workloadToken', workloadToken),
+    ...member('apiKey', apiKey),
     ...member('proxyUser', proxy?.user),
     ...member('proxyPassword', proxy?.password),
   };
 }
 
 function saysNothing({ headers, tunnel }: ArrivalHead): boolean {
-  if (tunnel?.fixedWorkload !== undefined || tunnel?.proxyUser !== undefined || tunnel?.proxyPassword !== undefined) return false;
+  if (tunnel?.fixedWorkload !== undefined || tunnel?.apiKey !== undefined) return false;
+  if (tunnel?.proxyUser !== undefined || tunnel?.proxyPassword !== undefined) return false;
   for (const name in headers) if (name.startsWith('x-gw-') || name === 'proxy-authorization') return false;
   return true;
+}
+
+/** A client that was not changed shows a key of this gateway where it would show the provider's. */
+function providerHeaderToken({ headers }: ArrivalHead): string | undefined {
+  for (const name of AUTH_HEADERS) {
+    const value = headers[name];
+    const token = value === undefined ? undefined : shownToken(value);
+    if (token !== undefined) return token;
+  }
+  return undefined;
+}
+
+/** A user name that is a key or a token names no workload: what is recorded must not hold it. */
+export function namedBy({ user }: ProxyCredentials): string | undefined {
+  return user === '' || (user !== undefined && isOwnToken(user)) ? undefined : user;
+}
+
+/** The key or token of this kind in a proxy's credentials; some clients have room for the user name alone. */
+export function shownAs(prefix: string, { user, password }: ProxyCredentials): string | undefined {
+  if (password?.startsWith(prefix)) return password;
+  return user?.startsWith(prefix) ? user : undefined;
 }
 
 /** First that is present: the header, the user name of the proxy (decision 4.4). */
@@ -125,13 +159,42 @@ function readHeader(
   return text;
 }
 
-function readAttribution(project: string | undefined, customer: string | undefined, account: string | undefined): Attribution {
-  if (project === undefined && customer === undefined && account === undefined) return NO_ATTRIBUTION;
-  return { ...member('customer_id', customer), ...member('account_id', account), ...member('project_id', project) };
+function readAttribution(
+  project: string | undefined,
+  customer: string | undefined,
+  account: string | undefined,
+  labels: Attribution['labels'],
+): Attribution {
+  if (project === undefined && customer === undefined && account === undefined && labels === undefined) return NO_ATTRIBUTION;
+  return {
+    ...member('customer_id', customer),
+    ...member('account_id', account),
+    ...member('project_id', project),
+    ...member('labels', labels),
+  };
+}
+
+/** `X-GW-Label-{name}` is the label of that name, in lower case as header names are (decision 4.3). */
+function readLabels({ headers }: ArrivalHead, problems: EnvelopeProblems): Attribution['labels'] {
+  const labels: [name: string, value: string][] = [];
+  for (const name in headers) {
+    const value = name.startsWith(LABEL_HEADER) ? headers[name] : undefined;
+    if (value === undefined || value === '' || name === LABEL_HEADER) continue;
+    const text = headerText(value);
+    if (text.length > MAX_TEXT) problems.add(`X-GW-Label-${name.slice(LABEL_HEADER.length)}`, TEXT_RULE);
+    labels.push([name.slice(LABEL_HEADER.length), text]);
+  }
+  if (labels.length > MAX_LABELS) problems.add('X-GW-Label-*', `at most ${MAX_LABELS} labels`);
+  return labels.length === 0 ? undefined : Object.fromEntries(labels);
+}
+
+export interface ProxyCredentials {
+  readonly user: string | undefined;
+  readonly password: string | undefined;
 }
 
 /** Empty ones say nothing. */
-function proxyCredentials(head: ArrivalHead): { user: string | undefined; password: string | undefined } {
+function proxyCredentials(head: ArrivalHead): ProxyCredentials {
   const { proxyUser, proxyPassword } = head.tunnel ?? {};
   const basic = head.door === 'absolute' ? parseBasic(head.headers['proxy-authorization']) : undefined;
   return { user: (proxyUser ?? basic?.user) || undefined, password: (proxyPassword ?? basic?.password) || undefined };

@@ -1,6 +1,7 @@
 import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
+import { shownToken } from '../../base/lib/own-tokens.ts';
 
 /** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
@@ -32,15 +33,20 @@ export function authHeaderNames(provider: Provider | undefined): ReadonlySet<str
   return names;
 }
 
+/** A scheme with nothing behind it is no key, and one that lets somebody in here is none of the provider's. */
+function saysMore(value: string): boolean {
+  return !EMPTY_SCHEME.test(value) && shownToken(value) === undefined;
+}
+
 /**
- * Does the client bring a key of its own? A header with a scheme and nothing behind it is none.
+ * Does the client bring a key of its own?
  * @param headers by lower-case name
  * @param path with its query, where some providers take a key too
  */
 export function clientKey(provider: Provider | undefined, headers: Readonly<Record<string, string | undefined>>, path = ''): boolean {
   for (const name of authHeaderNames(provider)) {
     const value = headers[name];
-    if (value !== undefined && !EMPTY_SCHEME.test(value)) return true;
+    if (value !== undefined && saysMore(value)) return true;
   }
   const prefix = provider?.authSubprotocol;
   if (prefix !== undefined && headers['sec-websocket-protocol']?.split(',').some((offered) => offered.trim().startsWith(prefix)))
@@ -52,7 +58,7 @@ export function clientKey(provider: Provider | undefined, headers: Readonly<Reco
 /** Does the client bring an `Authorization` that says more than its scheme? @param headers by lower-case name */
 export function hasAuthorization(headers: Readonly<Record<string, string | undefined>>): boolean {
   const value = headers['authorization'];
-  return value !== undefined && !EMPTY_SCHEME.test(value);
+  return value !== undefined && saysMore(value);
 }
 
 const SUBPROTOCOLS = 'sec-websocket-protocol';

@@ -1,4 +1,5 @@
 import { KnownNames } from '../../base/lib/known-names.ts';
+import { firstBlank, isOwnToken } from '../../base/lib/own-tokens.ts';
 
 /** What is left out of a forwarded request beyond the fixed rules. */
 export interface RequestFilterOptions {
@@ -56,9 +57,6 @@ interface KnownName {
 }
 
 const KNOWN_NAMES = new KnownNames<KnownName>();
-
-/** Tokens of this gateway (decision 3.21): four characters and `_`, told apart by the first one. */
-const OWN_TOKENS = ['gwk_', 'gwt_', 'mgk_', 'mcpk_'];
 
 /** Values of `Connection` that name no field. */
 const PLAIN_CONNECTION: ReadonlySet<string> = new Set(['keep-alive', 'close', 'Keep-Alive', 'Close', '']);
@@ -182,13 +180,6 @@ function holdsOwnSecret(lowerName: string, value: string, adminToken: string | u
   return isOwnSecret(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || isOwnSecret(pair.slice(colon + 1), adminToken);
 }
 
-/** Where a scheme ends: most servers take a tab there for the space that RFC 9110 §11.4 has. */
-function firstBlank(value: string): number {
-  const space = value.indexOf(' ');
-  const tab = value.indexOf('\t');
-  return tab !== -1 && (space === -1 || tab < space) ? tab : space;
-}
-
 /** Browsers can send a key in no header but this one, as a subprotocol behind a prefix such as `openai-insecure-api-key.`. */
 function offersOwnSecret(value: string, adminToken: string | undefined): boolean {
   if (adminToken !== undefined && adminToken !== '' && value.includes(adminToken)) return true;
@@ -196,9 +187,7 @@ function offersOwnSecret(value: string, adminToken: string | undefined): boolean
 }
 
 function isOwnSecret(text: string, adminToken: string | undefined): boolean {
-  const first = text.charCodeAt(0);
-  if ((first === 0x67 || first === 0x6d) && OWN_TOKENS.some((prefix) => text.startsWith(prefix))) return true;
-  return adminToken !== undefined && adminToken !== '' && text === adminToken;
+  return isOwnToken(text) || (adminToken !== undefined && adminToken !== '' && text === adminToken);
 }
 
 function lengthOf(value: string): number | undefined {

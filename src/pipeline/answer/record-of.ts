@@ -29,7 +29,7 @@ export function recordOf(
   { parts, refusal, completedAt }: Recorded,
   { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
 ): RecordDraft {
-  const { arrival, claims, intake, mutation, hold, dressed } = parts;
+  const { arrival, claims, proof, intake, mutation, hold, dressed } = parts;
   const wire = wireOf(parts);
   const delivery = deliveredOf(parts);
   const attribution = attributionOf(parts);
@@ -58,7 +58,7 @@ export function recordOf(
     connector_id: wire.connectorId,
     connector_version: wire.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : wire.provider?.version,
     credential_id: wire.credentialId,
-    api_key_id: undefined,
+    api_key_id: proof?.apiKey?.id,
     provider: wire.provider?.id,
     model: wire.model?.toWellFormed(),
     usage_record_id: hold?.deferred?.usageRecordId,

@@ -18,7 +18,8 @@ import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
-import type { CallerVerdict, Failure } from '../../services/authenticator.ts';
+import type { ApiKeyVerdict } from '../../services/api-keys.ts';
+import type { CallerVerdict, Failure, Stranger } from '../../services/authenticator.ts';
 import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';
 import type { Deferral, DeferredCall, EndedResponse } from '../../services/deferred-response.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
@@ -83,10 +84,14 @@ export interface Orgs {
 export interface Authentication {
   /** What was shown for the workload that a caller names. @param required false: another was shown before */
   caller(workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
-  /** Whose token the head of a structured call shows. @throws GatewayError `unauthorized` */
-  stranger(head: ArrivalHead): string | undefined;
-  /** @throws GatewayError `unauthorized` for any that was presented */
-  refuseApiKey(failure: Failure): void;
+  /** What the head of a structured call shows. @throws GatewayError `unauthorized` */
+  stranger(head: ArrivalHead): Maybe<Stranger>;
+  /** Judges an API key. */
+  apiKey(presented: string): Maybe<ApiKeyVerdict>;
+  /** Whether every caller must show one. */
+  readonly needsApiKey: boolean;
+  /** The workload whose token this is. */
+  holderOf(token: string): string | undefined;
   /** Tells of somebody who was not let in, and counts him. */
   failed(failure: Failure): void;
 }

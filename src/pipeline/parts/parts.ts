@@ -5,6 +5,7 @@
 import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue/types.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
+import type { ApiKey } from '../../base/model/api-key.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
@@ -23,6 +24,7 @@ import type { Form } from '../../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../../inbound/normalise/identity.ts';
 import type { CallEvent } from '../../inbound/normalise/socket-event.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { StreamedBody, StreamedForm } from '../body/passing-body.ts';
@@ -88,6 +90,8 @@ export interface Claims {
   readonly idempotencyKey: string | undefined;
   /** What a proxied request says in its head; undefined on the structured API. */
   readonly identity: ProxiedIdentity | undefined;
+  /** What is known of the API key in that head; undefined without one. */
+  readonly apiKey: ApiKeyVerdict | undefined;
 }
 
 /** Where a call goes, and what it is there. */
@@ -115,6 +119,7 @@ export interface Target extends CallDestination {
 export interface Proof {
   /** The workload whose token it was. */
   readonly workload: string | undefined;
+  readonly apiKey: ApiKey | undefined;
 }
 
 export interface Caller {

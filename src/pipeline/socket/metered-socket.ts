@@ -64,7 +64,7 @@ export class MeteredSocket {
     const opened = { arrival, route: { ...route, path: dressed.path }, headers: dressed.headers };
     this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
     const { settings, buffers } = pipeline;
-    const owner = clientOf(arrival.callerIp, handshake.proof?.workload);
+    const owner = clientOf(arrival.callerIp, handshake.proof);
     this.#up = new SocketLane({
       maxBytes: settings.maxBodyBytes,
       hold: buffers.hold(owner),

@@ -1,61 +1,90 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { bearerOf } from '../../services/authenticator.ts';
-import type { Authentication } from '../parts/call-services.ts';
-import type { Arrived, Claims } from '../parts/parts.ts';
+import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
+import { type Authentication, when } from '../parts/call-services.ts';
+import type { Arrived, Claims, Proof } from '../parts/parts.ts';
+import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 
-const NOBODY = { proof: { workload: undefined } };
+const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined } };
 
 /**
- * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but with `GW_PROXY_AUTH=required` some workload's token
- * must be shown, so that no body is held for a stranger.
+ * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but a key must be one that lets somebody in, and where every
+ * caller must show something it is asked for here, so that no body is held for a stranger.
  */
 export const knock = defineStage({
   name: 'knock',
   reads: ['arrival'],
   makes: ['proof'],
-  run: ({ arrival }, { authenticator }) => ({ proof: { workload: authenticator.stranger(arrival.head) } }),
+  run: ({ arrival }, { authenticator }) => when(authenticator.stranger(arrival.head), (proof) => ({ proof })),
 });
 
-/** A structured call for a workload that has a token must present that one (decision 4.5). */
+/** A structured call for a workload that has a token must present that one (decision 4.5), and one with an API key be for the key's org (decision 9.5). */
 export const authenticateEnvelope = defineStage({
   name: 'authenticate',
-  reads: ['arrival', 'claims'],
-  run({ arrival, claims }, { authenticator }) {
-    const presented = bearerOf(arrival.head);
+  reads: ['arrival', 'claims', 'proof'],
+  run({ arrival, claims, proof }, { authenticator }) {
+    if (proof.apiKey !== undefined && proof.apiKey.org_id !== claims.orgId) return otherOrg(proof.apiKey.org_id, claims);
+    const presented = arrival.head.headers['x-gw-workload-token'] || bearerOf(arrival.head);
     const verdict = authenticator.caller(claims.workloadId, presented, false);
     return verdict === 'refused' ? challenge({ arrival, claims, presented }, authenticator) : undefined;
   },
 });
 
 /**
- * A workload that has a token must present it (decision 4.5); with `GW_PROXY_AUTH=required` every proxied caller must. How a missing token is
- * answered depends on the door: a proxy asks with 407, the gateway's own port with 401, and inside a tunnel the answer is a recorded denial.
+ * An API key that is shown must be valid and of the request's org, and with `GW_MANAGED_MODE` one must be shown (specification, "Authentication" 2 and 3). A workload that
+ * has a token must present it (decision 4.5); with `GW_PROXY_AUTH=required` every proxied caller must show the one or the other. How something missing is answered depends
+ * on the door: a proxy asks with 407, the gateway's own port with 401, and inside a tunnel the answer to a missing token is a recorded denial.
  */
 export const authenticate = defineStage({
   name: 'authenticate',
   reads: ['arrival', 'claims'],
   makes: ['proof'],
   run({ arrival, claims }, { authenticator }) {
-    const { workloadId, identity, orgId } = claims;
-    authenticator.refuseApiKey({ surface: 'proxy', head: arrival.head, presented: identity?.apiKey, orgId, workloadId });
+    const { workloadId, identity, apiKey: verdict } = claims;
+    const refusal = judgeKey(arrival, claims, authenticator);
+    if (refusal) return refusal;
+    const apiKey = verdict?.result === 'valid' ? verdict.key : undefined;
     const fixed = arrival.head.tunnel?.fixedWorkload;
     if (fixed !== undefined) {
-      if (fixed === workloadId) return { proof: { workload: fixed } };
+      if (fixed === workloadId) return { proof: { workload: fixed, apiKey } };
       return deny('workload_mismatch', `This tunnel was opened for workload ${fixed}; requests inside it cannot name another.`);
     }
     const presented = identity?.workloadToken ?? (identity?.proxyUser === workloadId ? identity.proxyPassword : undefined);
-    switch (authenticator.caller(workloadId, presented)) {
+    switch (authenticator.caller(workloadId, presented, apiKey === undefined ? undefined : false)) {
       case 'holder':
-        return { proof: { workload: workloadId } };
+        return { proof: { workload: workloadId, apiKey } };
       case 'open':
-        return NOBODY;
+        return apiKey === undefined ? NOBODY : { proof: { workload: undefined, apiKey } };
       default:
         return challenge({ arrival, claims, presented }, authenticator);
     }
   },
 });
+
+/** @throws GatewayError for a key that lets nobody in, and for one that is missing */
+function judgeKey({ line, head }: Arrived, claims: Claims, authenticator: Authentication): Refusal | undefined {
+  const { orgId, workloadId, apiKey: verdict } = claims;
+  if (verdict === undefined && !authenticator.needsApiKey) {
+    // It was shown to open the tunnel.
+    const fixedOrg = head.tunnel?.fixedOrg;
+    return fixedOrg === undefined || fixedOrg === orgId ? undefined : otherOrg(fixedOrg, claims);
+  }
+  if (verdict?.result === 'valid') {
+    const own = head.tunnel?.fixedOrg ?? verdict.key.org_id;
+    return verdict.key.org_id === orgId && own === orgId ? undefined : otherOrg(own, claims);
+  }
+  const reason = verdict?.result ?? 'missing_header';
+  const keyOrg = verdict === undefined ? undefined : orgOfKey(verdict);
+  authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId });
+  const message = verdict === undefined ? 'This gateway needs an API key (X-GW-API-Key, gwk_…).' : keyRefusal(verdict);
+  if (line === 'tunnel' || head.door === 'absolute') throw new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...');
+  throw new GatewayError('unauthorized', message);
+}
+
+function otherOrg(keyOrg: string, { orgId }: Claims): Refusal {
+  return deny('org_mismatch', `The API key is of org ${keyOrg}, and the request is for ${orgId}.`);
+}
 
 interface Asked {
   readonly arrival: Arrived;
@@ -68,7 +97,7 @@ function challenge({ arrival, claims, presented }: Asked, authenticator: Authent
   const { line, head } = arrival;
   authenticator.failed({ surface: line === 'direct' ? 'api' : 'proxy', head, presented, orgId, workloadId });
   const message = `Workload ${workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
-  if (line === 'tunnel' || head.door === 'absolute') throw new GatewayError('proxy_authentication_required', message);
+  if (line === 'tunnel' || head.door === 'absolute') throw ProxyAuthenticationRequired.forWorkload(message, workloadId);
   if (head.door === 'connect') return deny('workload_token_required', message);
   throw new GatewayError('unauthorized', message);
 }

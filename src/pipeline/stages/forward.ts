@@ -63,7 +63,7 @@ function forwarded(parts: Read, control: Control): ForwardedCall {
     mutation,
     route,
     hold,
-    client: clientOf(arrival.callerIp, proof.workload),
+    client: clientOf(arrival.callerIp, proof),
     hidesUsage: outgoing.hidesUsage,
     copy: repeatable?.copy,
     deferring: asksDeferred(arrival.line, route, mutated),

@@ -1,25 +1,43 @@
-import { readIdentity } from '../../inbound/normalise/identity.ts';
+import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import type { ApiKeyVerdict } from '../../services/api-keys.ts';
+import { type Pipeline, when } from '../parts/call-services.ts';
+import type { Arrived, Claims } from '../parts/parts.ts';
 import { defineStage } from '../parts/stage.ts';
 
-/** Who calls, as the head of a proxied request says it (specification, "Transparent proxy mode"). On the structured API that stands in the body. */
+/**
+ * Who calls, as the head of a proxied request says it (specification, "Transparent proxy mode"). On the structured API that stands in the body. An API key says for which
+ * org, so it is looked up here; whether it lets anybody in is judged behind.
+ */
 export const identify = defineStage({
   name: 'identify',
   reads: ['arrival'],
   makes: ['claims'],
-  run({ arrival }, { settings, workloads }) {
+  run({ arrival }, pipeline) {
     const identity = readIdentity(arrival.head);
-    const orgId = identity.orgId ?? settings.orgId ?? 'default';
-    return {
-      claims: {
-        requestId: arrival.recordId,
-        orgId,
-        workloadId: identity.workloadId ?? workloads.defaultWorkloadId(orgId),
-        callerId: identity.callerId,
-        attribution: identity.attribution,
-        delegationId: identity.delegationId,
-        idempotencyKey: undefined,
-        identity,
-      },
-    };
+    if (identity.apiKey === undefined) return { claims: claimsOf(arrival, identity, undefined, pipeline) };
+    return when(pipeline.authenticator.apiKey(identity.apiKey), (verdict) => ({ claims: claimsOf(arrival, identity, verdict, pipeline) }));
   },
 });
+
+function claimsOf(
+  { head, recordId }: Arrived,
+  identity: ProxiedIdentity,
+  apiKey: ApiKeyVerdict | undefined,
+  { settings, workloads, authenticator }: Pipeline,
+): Claims {
+  const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
+  const orgId = identity.orgId ?? keyOrg ?? settings.orgId ?? 'default';
+  const { workloadToken } = identity;
+  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken));
+  return {
+    requestId: recordId,
+    orgId,
+    workloadId: holder ?? workloads.defaultWorkloadId(orgId),
+    callerId: identity.callerId,
+    attribution: identity.attribution,
+    delegationId: identity.delegationId,
+    idempotencyKey: undefined,
+    identity,
+    apiKey,
+  };
+}

@@ -130,6 +130,7 @@ function partsOf({ request, port, tls }: DirectRequest): Pick<Parts, 'claims' | 
       delegationId: request.delegation_id,
       idempotencyKey: request.idempotency_key,
       identity: undefined,
+      apiKey: undefined,
     },
     target: {
       method: action.method,

@@ -52,8 +52,8 @@ export const readEnvelope = defineStage({
 });
 
 /** What a body holds is given back when its call has been sent, or will not be. */
-function holdFor({ callerIp }: Arrived, { workload }: Proof, { buffers }: Pipeline, control: Control): BufferHold {
-  const held = buffers.hold(clientOf(callerIp, workload));
+function holdFor({ callerIp }: Arrived, proof: Proof, { buffers }: Pipeline, control: Control): BufferHold {
+  const held = buffers.hold(clientOf(callerIp, proof));
   control.atEnd(() => held.keep(0));
   return held;
 }

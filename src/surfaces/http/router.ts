@@ -15,7 +15,7 @@ export interface RouterOptions {
   readonly routes: readonly Route[];
   readonly authenticator: {
     /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
-    principal(scope: Scope, head: ArrivalHead): Principal;
+    principal(scope: Scope, head: ArrivalHead): Principal | Promise<Principal>;
   };
   readonly log: Logger;
   readonly events: Events;
@@ -58,7 +58,9 @@ export class Router {
     const { head, reply } = arrival;
     try {
       const match = this.#select(head);
-      const principal = this.#options.authenticator.principal(match.route.auth, head);
+      const asked = this.#options.authenticator.principal(match.route.auth, head);
+      // What takes the exchange over does so at once.
+      const principal = asked instanceof Promise ? await asked : asked;
       if ('take' in match.route) {
         match.route.take(arrival);
         return;

@@ -1,0 +1,162 @@
+import { randomBytes } from 'node:crypto';
+import type { KeyLookup } from '../base/events/events.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { Lru } from '../base/lib/lru.ts';
+import { sha256Hex } from '../base/lib/sha256.ts';
+import { uuidv7 } from '../base/lib/uuidv7.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
+
+/** Keys in use that are found without the store. */
+const MAX_KNOWN = 10_000;
+const PAGE = 500;
+const SECRET_BYTES = 32;
+
+/** What is kept of a key, whatever it opens. The key itself is kept nowhere. */
+export interface IssuedKey {
+  readonly id: string;
+  readonly org_id: string;
+  readonly name: string;
+  /** Its first characters, to recognise it by. */
+  readonly key_prefix: string;
+  readonly created_at: string;
+  /** Absent: never. */
+  readonly expires_at?: string;
+  readonly revoked_at?: string;
+}
+
+/** What somebody has shown: a key that is good, or why it is not (specification, "Authentication" 3). */
+export type HashedKeyVerdict<K> =
+  | { readonly result: 'valid'; readonly key: K }
+  | { readonly result: 'invalid_key' }
+  | { readonly result: 'revoked' | 'expired'; readonly key: K };
+
+export interface NewIssuedKey {
+  readonly orgId: string;
+  readonly name: string;
+  /** Epoch milliseconds; undefined: never. */
+  readonly expiresAtMs: number | undefined;
+}
+
+export interface HashedKeysOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Where they are kept, by the SHA-256 of the key, lower-case hex. */
+  readonly space: string;
+  /** Characters of `key_prefix`, with the prefix of the kind. */
+  readonly shownChars: number;
+  readonly lookedUp?: (how: KeyLookup) => void;
+}
+
+/**
+ * Keys of which the hash alone is kept (specification, "Authentication" 2 and 4). One is looked up by its hash, so that the time of it tells nothing about any key; what is
+ * in use is held in memory, and what is changed by whichever writer of the store is forgotten here.
+ */
+export class HashedKeys<K extends IssuedKey> {
+  readonly #options: HashedKeysOptions;
+  readonly #known = new Lru<string, K>({ max: MAX_KNOWN });
+  /** Goes up with each change: what was read before one is not kept. */
+  #changes = 0;
+
+  private constructor(options: HashedKeysOptions) {
+    this.#options = options;
+  }
+
+  static async open<K extends IssuedKey>(options: HashedKeysOptions): Promise<HashedKeys<K>> {
+    const keys = new HashedKeys<K>(options);
+    await options.store.watch(options.space, (event) => keys.#forget(event.lost === true ? undefined : event.key));
+    return keys;
+  }
+
+  /** Judges a key; at once when it is one in use. */
+  judge(presented: string): HashedKeyVerdict<K> | Promise<HashedKeyVerdict<K>> {
+    const hash = sha256Hex(presented);
+    const known = this.#known.get(hash);
+    if (known === undefined) return this.#readThrough(hash);
+    this.#options.lookedUp?.('hit');
+    return this.#verdict(known);
+  }
+
+  async #readThrough(hash: string): Promise<HashedKeyVerdict<K>> {
+    const { store, space, lookedUp } = this.#options;
+    const changes = this.#changes;
+    const key = (await store.get(space, hash)) as K | undefined;
+    lookedUp?.(key === undefined ? 'miss' : 'fallback');
+    if (key === undefined) return { result: 'invalid_key' };
+    if (changes === this.#changes) this.#known.set(hash, key);
+    return this.#verdict(key);
+  }
+
+  #verdict(key: K): HashedKeyVerdict<K> {
+    if (key.revoked_at !== undefined) return { result: 'revoked', key };
+    const expired = key.expires_at !== undefined && Date.parse(key.expires_at) <= this.#options.clock.now();
+    return { result: expired ? 'expired' : 'valid', key };
+  }
+
+  /**
+   * Makes a key; its plain text is returned this once.
+   * @param prefix of its kind
+   * @param complete adds what keys of this kind have beside
+   */
+  async create(
+    prefix: string,
+    { orgId, name, expiresAtMs }: NewIssuedKey,
+    complete: (key: IssuedKey) => K,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<{ plain: string; key: K }> {
+    const { clock, space, shownChars } = this.#options;
+    const now = clock.now();
+    const plain = prefix + randomBytes(SECRET_BYTES).toString('base64url');
+    const key = complete({
+      id: uuidv7(now),
+      org_id: orgId,
+      name,
+      key_prefix: plain.slice(0, shownChars),
+      created_at: timestamp(now),
+      ...(expiresAtMs === undefined ? {} : { expires_at: timestamp(expiresAtMs) }),
+    });
+    await commit(key.id, [{ op: 'put', space, key: sha256Hex(plain), value: key }]);
+    return { plain, key };
+  }
+
+  /** All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. */
+  async list(orgId?: string): Promise<readonly K[]> {
+    const found: K[] = [];
+    for await (const { value } of this.#all()) if (orgId === undefined || value.org_id === orgId) found.push(value);
+    return found.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /**
+   * From the next request on the key lets nobody in; the second time nothing changes.
+   * @param orgId whose key it must be; undefined: anyone's
+   * @returns undefined when there is none of this id
+   */
+  async revoke(id: string, orgId?: string, commit: Commit = commitAlone(this.#options.store)): Promise<K | undefined> {
+    const { clock, space } = this.#options;
+    for await (const { key: hash, value } of this.#all()) {
+      if (value.id !== id || (orgId !== undefined && value.org_id !== orgId)) continue;
+      if (value.revoked_at !== undefined) return value;
+      const revoked = { ...value, revoked_at: timestamp(clock.now()) };
+      await commit(id, [{ op: 'put', space, key: hash, value: revoked }]);
+      this.#forget(hash);
+      return revoked;
+    }
+    return undefined;
+  }
+
+  async *#all(): AsyncGenerator<{ readonly key: string; readonly value: K }> {
+    const { store, space } = this.#options;
+    let after: string | undefined;
+    do {
+      const page = await store.list(space, { limit: PAGE, ...(after === undefined ? {} : { after }) });
+      for (const { key, value } of page) yield { key, value: value as K };
+      after = page.length < PAGE ? undefined : page.at(-1)?.key;
+    } while (after !== undefined);
+  }
+
+  #forget(hash: string | undefined): void {
+    this.#changes += 1;
+    if (hash === undefined) this.#known.clear();
+    else this.#known.delete(hash);
+  }
+}
