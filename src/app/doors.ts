@@ -2,21 +2,18 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
-import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
-import { namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
-import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
 import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
-import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
 import type { Router } from '../surfaces/http/router.ts';
+import { letIn } from './proxy-callers.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -83,7 +80,7 @@ async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions)
   const { head } = arrival;
   const credentials = parseBasic(head.headers['proxy-authorization']);
   const shown = { user: credentials?.user, password: credentials?.password, apiKey: head.headers['x-gw-api-key'] || undefined };
-  const who = await identify(shown, () => head, pipeline);
+  const who = await letIn(shown, () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
   else passOn(arrival, pipeline);
 }
@@ -95,7 +92,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
-  const who = await identify(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
+  const who = await letIn(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...tunnelOf(request), ...who };
   const { host } = request.authority;
@@ -172,37 +169,4 @@ function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: LineGro
     startedAt: clock.monotonic(),
     tunnel,
   };
-}
-
-/** What a proxy is shown before anything is connected. */
-interface ShownToProxy extends ProxyCredentials {
-  /** `X-GW-API-Key`. */
-  readonly apiKey: string | undefined;
-}
-
-type Fixed = Pick<Tunnel, 'fixedWorkload' | 'fixedOrg'>;
-
-/**
- * A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. In the place of either may stand an API key, which must be
- * valid; with `GW_MANAGED_MODE` there must be one.
- */
-async function identify(shown: ShownToProxy, headOf: () => ArrivalHead, pipeline: LineGround): Promise<Fixed | GatewayError> {
-  const { authenticator } = pipeline;
-  const key = shown.apiKey ?? shownAs(API_KEY_PREFIX, shown);
-  const verdict = key === undefined ? undefined : await authenticator.apiKey(key);
-  if (verdict?.result !== 'valid' && (verdict !== undefined || authenticator.needsApiKey)) {
-    const reason = verdict?.result ?? 'missing_header';
-    authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });
-    const message = verdict === undefined ? 'This proxy needs an API key.' : keyRefusal(verdict);
-    return new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...');
-  }
-  const org = verdict === undefined ? {} : { fixedOrg: verdict.key.org_id };
-  const token = shownAs(WORKLOAD_TOKEN_PREFIX, shown) ?? shown.password;
-  const workloadId = namedBy(shown) ?? (token === undefined ? undefined : authenticator.holderOf(token));
-  const asked = authenticator.caller(workloadId, token, verdict === undefined ? undefined : false);
-  if (asked === 'open') return org;
-  if (asked === 'holder' && workloadId !== undefined) return { ...org, fixedWorkload: workloadId };
-  authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
-  const message = `This proxy needs ${workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`}.`;
-  return ProxyAuthenticationRequired.forWorkload(message, workloadId);
 }

@@ -1,6 +1,5 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { shorten } from '../base/lib/shorten.ts';
 
 /** One line per recorded request, without content, keys or query. */
 export function executionLog(log: Logger): Listeners {
@@ -43,33 +42,6 @@ export function executionLog(log: Logger): Listeners {
           outcome,
         },
         'what a response cost that was made after the answer to its call',
-      ),
-    budgetAlert: ({ limit, level, periodStart, spentUsd }) =>
-      log.warn(
-        {
-          limit_id: limit.limit_id,
-          org_id: limit.org_id,
-          scope: limit.scope,
-          scope_id: limit.scope_id,
-          level,
-          period: limit.period,
-          period_start: periodStart,
-          spent_usd: spentUsd,
-          limit_usd: limit.limit_usd,
-        },
-        'a budget reached a threshold',
-      ),
-    audit: ({ audit_id, operation, object, principal, from, changes }) =>
-      log.info(
-        {
-          audit_id,
-          operation,
-          object: object === undefined ? undefined : shorten(object),
-          principal: principal.id,
-          from,
-          members: changes.length,
-        },
-        'somebody has changed the gateway',
       ),
   };
 }

@@ -9,10 +9,10 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { followPolicies } from './follow-policies.ts';
-import { keepRetention } from './keep-retention.ts';
+import { type Kept, keepRetention } from './keep-retention.ts';
 import { createLine } from './line.ts';
 import { openPorts } from './ports.ts';
-import { openResources, type Replacements } from './resources.ts';
+import { openResources, type Replacements, type Resources } from './resources.ts';
 import type { AdminToken } from './secrets.ts';
 
 export interface StartOptions extends Replacements {
@@ -55,6 +55,15 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
   }
 }
 
+/** What is removed when it is old. */
+function keptOf(config: Config, { store, audit, quarantines }: Resources): readonly Kept[] {
+  return [
+    { what: 'records', ms: config.recordRetention, removeBefore: (epochMs) => store.removeRecordsBefore(epochMs) },
+    { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
+    { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
+  ];
+}
+
 async function open(
   config: Config,
   start: StartOptions,
@@ -71,7 +80,7 @@ async function open(
   closers.push(() => ports.close());
   if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
-  const stopRetention = keepRetention(resources, { records: config.recordRetention, audit: config.auditRetention });
+  const stopRetention = keepRetention(resources, keptOf(config, resources));
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {

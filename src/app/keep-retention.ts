@@ -2,26 +2,30 @@ import type { Resources } from './resources.ts';
 
 const EVERY_MS = 3_600_000;
 
-/** How long things are kept, milliseconds. */
-interface Retention {
-  readonly records: number;
-  readonly audit: number;
+/** Something of which what is old is removed. */
+export interface Kept {
+  /** For the log. */
+  readonly what: string;
+  /** How long it is kept, milliseconds. */
+  readonly ms: number;
+  /** @returns how many were removed */
+  removeBefore(epochMs: number): Promise<number>;
 }
 
-/** Removes records and entries of the audit trail that are older than that, now and every hour, unless the clock is in doubt. Returns a function that stops it. */
+/** Removes what is older than it is to be kept, now and every hour, unless the clock is in doubt. Returns a function that stops it. */
 export function keepRetention(
-  { store, audit, clock, clockWatch: watch, log, events }: Pick<Resources, 'store' | 'audit' | 'clock' | 'clockWatch' | 'log' | 'events'>,
-  retention: Retention,
+  { clock, clockWatch: watch, log, events }: Pick<Resources, 'clock' | 'clockWatch' | 'log' | 'events'>,
+  kept: readonly Kept[],
 ): () => void {
   let cancel: () => void = () => undefined;
   const run = async () => {
     await watch.check();
     if (!watch.mayExpire) return;
     try {
-      const removed = await store.removeRecordsBefore(clock.now() - retention.records);
-      if (removed > 0) log.info({ removed }, 'removed records beyond their retention');
-      const entries = await audit.removeBefore(clock.now() - retention.audit);
-      if (entries > 0) log.info({ removed: entries }, 'removed entries of the audit trail beyond their retention');
+      for (const { what, ms, removeBefore } of kept) {
+        const removed = await removeBefore(clock.now() - ms);
+        if (removed > 0) log.info({ removed }, `removed ${what} beyond their retention`);
+      }
     } catch (error) {
       log.error({ err: error }, 'removing what is old failed; it is tried again in an hour');
     }

@@ -13,6 +13,7 @@ import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
+import { controlLog } from './control-log.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
@@ -29,41 +30,27 @@ export interface Line {
 
 /** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
-  const { clock, log, events, catalogues, policies, workloads, budgets, deferred, store, discovery } = resources;
+  const { clock, log, events, catalogues, policies, workloads, budgets, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, openTunnels);
   const health = new ConnectorHealth(catalogues);
   const pinned = new PinnedHosts({ clock, log });
-  const listening = [executionLog(log), refusalLog(log, clock), metrics.events, health.events, pinned.events, discovery?.events];
+  const listening = [
+    executionLog(log),
+    controlLog(log),
+    refusalLog(log, clock),
+    metrics.events,
+    health.events,
+    pinned.events,
+    discovery?.events,
+  ];
   for (const listeners of listening) if (listeners) events.attach(listeners);
   resources.outbox.start();
   budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
   const askedFrom = (head: ArrivalHead): string => callerIp(head, config.trustedProxies);
   const authenticator = authenticatorOf(config, resources, askedFrom);
-  const pipeline: LineGround = {
-    settings: settingsOf(config, resources),
-    clock,
-    log,
-    catalogues,
-    authenticator,
-    policies,
-    shadow,
-    workloads,
-    orgs: resources.orgs,
-    rateLimits: resources.rateLimits,
-    monthlyRequests: resources.monthlyRequests,
-    credentials: resources.credentials,
-    budgets,
-    idempotency: resources.idempotency,
-    store,
-    intents: resources.intents,
-    lateRecords: new LateRecords({ store, clock, budgets, intents: resources.intents, events, log }),
-    deferred,
-    upstream: resources.upstream,
-    buffers,
-    events,
-  };
+  const pipeline = lineGround(config, resources, { authenticator, shadow, buffers });
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
@@ -73,6 +60,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    quarantines: resources.quarantines,
     orgs: { service: resources.orgs, orgId: config.orgId },
     apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
@@ -95,8 +83,36 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   };
 }
 
+/** What the request line stands on. */
+function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
+  const { clock, log, events, store, budgets, intents } = resources;
+  return {
+    ...made,
+    settings: settingsOf(config, resources),
+    clock,
+    log,
+    events,
+    store,
+    budgets,
+    intents,
+    catalogues: resources.catalogues,
+    policies: resources.policies,
+    workloads: resources.workloads,
+    orgs: resources.orgs,
+    rateLimits: resources.rateLimits,
+    monthlyRequests: resources.monthlyRequests,
+    credentials: resources.credentials,
+    idempotency: resources.idempotency,
+    quarantines: resources.quarantines,
+    running: resources.running,
+    lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
+    deferred: resources.deferred,
+    upstream: resources.upstream,
+  };
+}
+
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -108,6 +124,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    quarantines,
   });
 }
 

@@ -21,7 +21,9 @@ import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
@@ -53,6 +55,8 @@ export interface Services {
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
+  readonly quarantines: QuarantineService;
+  readonly running: RunningCalls;
   readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
   readonly intents: Intents;
@@ -85,6 +89,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
+  const quarantines = await QuarantineService.open({ store, clock, events, outbox });
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
@@ -104,6 +109,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     outbox,
+    quarantines,
+    running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
     deferred,
     idempotency,
     intents,

@@ -10,6 +10,7 @@ import { HEALTH_OPERATIONS } from './health-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
+import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
 import { REPORT_OPERATIONS } from './report-operations.ts';
@@ -25,6 +26,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ORG_OPERATIONS,
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,
+  ...QUARANTINE_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

@@ -8,6 +8,7 @@ import type { CredentialService } from '../services/credentials.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { UsageReports } from '../services/usage-reports.ts';
@@ -36,6 +37,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly quarantines: QuarantineService;
   readonly orgs: {
     readonly service: OrgService;
     /** Of this gateway; undefined when it serves every org. */

@@ -65,11 +65,15 @@ t.test('a key is taken in every place of every door, brings its org, is named in
   for (const [name, call] of DOORS) {
     const answer = await call(governed, key);
     const record = await recordOf(answer);
-    t.match(record, { org_id: 'acme', workload_id: 'default', api_key_id: id, decision: name.startsWith('absolute') ? 'error' : 'allow' }, name);
+    t.match(
+      record,
+      { org_id: 'acme', workload_id: 'default', api_key_id: id, decision: name.startsWith('absolute') ? 'error' : 'allow' },
+      name,
+    );
     t.notMatch(JSON.stringify(record), 'gwk_', name);
   }
   for (const headers of [{ authorization: `Bearer ${key}` }, { 'X-GW-API-Key': key }]) {
-    const direct = await execute({ org_id: 'acme' }, {}, headers as Record<string, string>);
+    const direct = await execute({ org_id: 'acme' }, {}, headers);
     t.equal(direct.status, 200);
     t.match(await gw.record(String(direct.body['record_id'])), { org_id: 'acme', api_key_id: id });
   }

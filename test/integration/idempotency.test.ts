@@ -89,7 +89,8 @@ t.test('streams, refusals and errors', async (t) => {
     - {id: wait, priority: 9, when: {field: context.action.params.user, equals: wait}, effect: {decision: quarantine}}
 `);
   const { execute, gw } = await startGoverned(t, { handler, bundle });
-  const call = (user: string, stream = false) => execute({ idempotency_key: `key-${user}` }, { params: { ...CHAT, user, stream } });
+  const call = (user: string, stream = false) =>
+    execute({ idempotency_key: `key-${user}`, caller_id: user }, { params: { ...CHAT, user, stream } });
 
   const stream = await call('stream', true);
   const streamed = await call('stream', true);

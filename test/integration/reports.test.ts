@@ -202,9 +202,9 @@ async function agrees(t: Test, gw: Ask, all: readonly ExecutionRecord[]): Promis
 }
 
 /** Through a CONNECT. The gateway's clock is not that of the machine, so its certificate is no use here. */
-async function inTunnel({ gw }: Governed, body: object): Promise<void> {
+async function inTunnel({ gw }: Governed, body: object, headers: readonly string[] = []): Promise<void> {
   const socket = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { verify: false });
-  await h1Request(socket, 'api.openai.com', chat([], '/v1/chat/completions', body));
+  await h1Request(socket, 'api.openai.com', chat(headers, '/v1/chat/completions', body));
   socket.destroy();
 }
 
@@ -213,11 +213,13 @@ async function traffic(governed: Governed, round: number): Promise<void> {
   const { execute, send } = governed;
   const call = (user: string, more: object = {}) => ({ ...CHAT, user, ...more });
   for (const user of ['', 'denied', 'milder', 'aside', 'broken', 'refused', 'silent']) {
-    await execute({}, { params: call(user) });
-    await execute({ org_id: 'other', workload_id: ODD }, { params: call(user, { model: 'gpt-4o' }) });
-    await send(chat([], undefined, call(user)));
-    await send(chat(['X-GW-Workload-ID', ODD], 'http://api.openai.com:443/v1/chat/completions', call(user)));
-    await inTunnel(governed, call(user, { model: 'nobody-lists-this' }));
+    const who = user === '' ? {} : { caller_id: user };
+    const named = user === '' ? [] : ['X-GW-Caller-ID', user];
+    await execute(who, { params: call(user) });
+    await execute({ ...who, org_id: 'other', workload_id: ODD }, { params: call(user, { model: 'gpt-4o' }) });
+    await send(chat(named, undefined, call(user)));
+    await send(chat([...named, 'X-GW-Workload-ID', ODD], 'http://api.openai.com:443/v1/chat/completions', call(user)));
+    await inTunnel(governed, call(user, { model: 'nobody-lists-this' }), named);
   }
   await execute({}, { target_host: 'api.mistral.ai', params: call('', { model: 'mistral-large-latest' }) });
   await execute({}, { target_host: 'api.openai.com', params: call('stream', { stream: true }) });

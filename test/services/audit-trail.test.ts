@@ -18,8 +18,8 @@ import { Outbox } from '../../src/services/outbox.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
-import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
-import { ALLOW_ALL } from '../support/governed.ts';
+import { ADMIN_TOKEN, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
 import { gw as runGw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -140,6 +140,7 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'org.reactivate': ['/v1/admin/org/reactivate'],
   'api_keys.create': ['/v1/admin/api-keys', { name: 'k' }],
   'api_keys.revoke': ['/v1/admin/api-keys/{made}'],
+  'quarantine.release': ['/v1/admin/quarantine/{held}/release'],
   'policies.put': ['/v1/admin/policies', { bundle_yaml: ALLOW_ALL }],
   'policies.reload': ['/v1/admin/policies/reload'],
   'ratelimit.configure': ['/v1/admin/ratelimit/config', { refill_rate: 5, max_tokens: 5, window_duration: '1m' }],
@@ -155,9 +156,18 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'credentials.reload': ['/v1/admin/credentials/reload'],
 };
 
+const QUARANTINE_ALL = bundleOf('  targets:\n    - {id: lock, effect: {decision: quarantine}}\n');
+
+/** Has somebody put into quarantine. @returns the id of the entry */
+async function heldBy(gw: TestGateway): Promise<string> {
+  await fetch(`${gw.url}/proxy/openai/v1/models`);
+  return ((await gw.admin('GET', '/v1/admin/quarantine')).body as { items: { quarantine_id: string }[] }).items[0]?.quarantine_id ?? '';
+}
+
 t.test('every operation that changes something leaves one entry, and none that fails or only reads', async (t) => {
   const dir = tempDir(t);
-  const gw = await startTestGateway(t, { env: { GW_ORG_ID: 'acme', GW_CREDENTIALS_DIR: dir } });
+  const gw = await startTestGateway(t, { bundle: QUARANTINE_ALL, env: { GW_ORG_ID: 'acme', GW_CREDENTIALS_DIR: dir } });
+  const held = await heldBy(gw);
   writeFileSync(join(dir, 'c.yaml'), `credential_id: f\nconnector_id: openai\nmode: alias\nsecret_ref: ${SECRET}\n`, { mode: 0o600 });
   const asked = OPERATIONS.filter(({ annotations }) => !annotations.readOnly).map(({ id }) => id);
   t.same(asked.toSorted(), Object.keys(WRITES).toSorted(), 'this table has every one of them');
@@ -167,7 +177,7 @@ t.test('every operation that changes something leaves one entry, and none that f
   let count = 0;
   for (const [id, [path, body]] of Object.entries(WRITES)) {
     const { method } = OPERATIONS.find((row) => row.id === id) ?? { method: 'GET' };
-    const { status, text } = await gw.admin(method, path.replace('{made}', made), body);
+    const { status, text } = await gw.admin(method, path.replace('{made}', made).replace('{held}', held), body);
     t.ok(status < 300, `${id}: ${status} ${text}`);
     made = /"(?:limit_)?id":"([0-9a-f-]{36})"/.exec(text)?.[1] ?? made;
     const [newest, ...others] = await entries();

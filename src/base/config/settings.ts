@@ -243,6 +243,13 @@ export const SETTINGS = {
   ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
+  quarantineRunning: required(
+    'GW_QUARANTINE_RUNNING',
+    type.choice(['leave', 'end']),
+    'leave',
+    'What becomes of the calls, streams and WebSockets of a caller that are under way when it is put into quarantine.',
+  ),
+
   auditRetention: required('GW_AUDIT_RETENTION', type.duration('1d', '36500d'), '400d', 'Age at which audit entries are removed.'),
 
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),

@@ -1,16 +1,18 @@
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { QuarantineEntry } from '../model/quarantine-entry.ts';
 
 /** Events that are not lost, because they are committed with what they tell of, and what each says. */
 export interface DurablePayloads {
   budgetAlert: BudgetAlert;
   audit: AuditEntry;
+  quarantine: QuarantineEntry;
 }
 
 export type DurableName = keyof DurablePayloads;
 
 /** The names of {@link DurablePayloads}, for the reference page. */
-export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true };
+export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true, quarantine: true };
 
 /** An event as it waits to be delivered. JSON data. */
 export type DurableEvent = {

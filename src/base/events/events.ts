@@ -6,6 +6,7 @@ import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
+import type { QuarantineEntry } from '../model/quarantine-entry.ts';
 import type { UnrecordedEvent } from './unrecorded.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -71,6 +72,9 @@ export interface EventPayloads {
   authFailure: AuthFailureEvent;
   apiKeyLookup: KeyLookup;
   audit: AuditEntry;
+  quarantine: QuarantineEntry;
+  /** The id of the entry. */
+  callerHeld: string;
   unrecorded: UnrecordedEvent;
   /** The host. */
   connected: string;
@@ -114,6 +118,11 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
   apiKeyLookup: { meaning: 'An API key that was shown was looked up.', says: 'whether it was found in memory, in the store, or nowhere' },
+  quarantine: { meaning: 'Policy has put a caller into quarantine, or a person has released it, and that is stored.', says: 'the entry' },
+  callerHeld: {
+    meaning: 'Somebody is in quarantine from now on, by whichever writer of the store; perhaps nothing is stored yet.',
+    says: 'the id of the entry',
+  },
   audit: { meaning: 'Somebody has changed something of the gateway, and that is stored.', says: 'the entry of the audit trail' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
   connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },

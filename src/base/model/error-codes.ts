@@ -21,6 +21,10 @@ export const ERROR_CODES = {
   origin_not_allowed: { status: 403, meaning: 'A browser page of another origin sent this request.' },
   egress_denied: { status: 403, meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
   connect_refused: { status: 403, meaning: 'CONNECT named a port or a host that the proxy never connects to.' },
+  quarantined_while_running: {
+    status: 403,
+    meaning: 'The caller was put into quarantine while the call was under way (`GW_QUARANTINE_RUNNING=end`).',
+  },
   workload_token_required: { status: 403, meaning: 'The workload has a token and the request did not present it.' },
   stream_stopped_at_cap: {
     status: 403,

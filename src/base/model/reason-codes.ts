@@ -30,7 +30,10 @@ export const REASON_CODES = {
   },
   no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
   approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
-  quarantined: { decision: 'quarantine', meaning: 'A rule put the caller into quarantine; without quarantine entries this is a refusal.' },
+  quarantined: {
+    decision: 'quarantine',
+    meaning: 'A rule put the caller into quarantine and says nothing else; also of its calls from then on.',
+  },
   rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
   budget_usd_max_exceeded: { decision: 'deny', meaning: 'The estimate of the request is above the cap that a rule sets per request.' },
   budget_monthly_usd_max_exceeded: {
@@ -95,6 +98,11 @@ export const REASON_CODES = {
   shutting_down: {
     decision: 'error',
     meaning: 'Policy let the call through; the gateway stopped, and the call had not been answered within `GW_DRAIN_TIMEOUT`.',
+  },
+  quarantined_while_running: {
+    decision: 'error',
+    meaning:
+      'Policy let the call through; its caller was put into quarantine while it was under way, and it was ended. Also of an answer that had begun.',
   },
   record_store_unavailable: {
     decision: 'error',

@@ -182,6 +182,11 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
   }
 
+  /** Ends the call before its time. */
+  cut(error: GatewayError): void {
+    if (!this.#finished) this.#fail(error);
+  }
+
   abandon(): void {
     this.#held.giveBack();
     this.#endCall();
@@ -190,7 +195,6 @@ export class Delivery implements UpstreamEvents, Delivered {
   get meter(): AnswerMeter | undefined {
     return this.#meter;
   }
-
   get started(): boolean {
     return this.#streaming;
   }

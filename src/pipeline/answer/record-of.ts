@@ -13,7 +13,7 @@ import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
 import type { Judgement, Known } from '../parts/parts.ts';
-import type { Refusal } from '../parts/refusal.ts';
+import { QUARANTINED_WHILE_RUNNING, type Refusal } from '../parts/refusal.ts';
 import { STOPPED, stopMessage } from './stop-event.ts';
 
 /** A request whose record is written. */
@@ -97,6 +97,8 @@ function reasonOf(
 ): Pick<RecordDraft, 'reason' | 'reason_codes'> {
   if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes };
   const codes = judgement?.verdict.reason_codes ?? [];
+  if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
+    return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING] };
   const stopped = delivery?.stopped;
   return stopped
     ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode] }

@@ -23,6 +23,7 @@ import { monthlyLimit } from '../stages/monthly-limit.ts';
 import { mutate } from '../stages/mutate.ts';
 import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../stages/normalise.ts';
 import { org } from '../stages/org.ts';
+import { quarantine } from '../stages/quarantine.ts';
 import { rate } from '../stages/rate.ts';
 import { read, readEnvelope } from '../stages/read.ts';
 import { replay } from '../stages/replay.ts';
@@ -32,6 +33,7 @@ import { stayOnSocket } from '../stages/stay-on-socket.ts';
 
 /** From here on a request is the same whichever door it came by. */
 const JUDGE: readonly Stage[] = [
+  quarantine,
   delegation,
   replay,
   monthlyLimit,

@@ -26,6 +26,7 @@ import type { KeptCall } from '../../services/idempotency.ts';
 import type { KeptRecord } from '../../services/late-records.ts';
 import type { CountedRequest } from '../../services/monthly-requests.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
+import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantines.ts';
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -167,6 +168,22 @@ export interface UnstoredRecords {
   keep(record: ExecutionRecord, kept: KeptRecord, started: boolean): void;
 }
 
+/** Whom policy has put aside. */
+export interface Quarantines {
+  /** How many entries hold somebody. */
+  readonly active: number;
+  /** What somebody is told who is held. */
+  holding(caller: QuarantineCaller): Held | undefined;
+  /** Holds somebody from now on. @returns what is to be stored with the record; undefined when he is held already */
+  hold(caller: QuarantineCaller, told: Held): MadeEntry | undefined;
+}
+
+/** Calls that are ended when their caller is put into quarantine. */
+export interface CallsUnderWay {
+  /** @param end called at most once, perhaps at once @returns what ends the watch */
+  watch(caller: QuarantineCaller, end: () => void): () => void;
+}
+
 /** The services that a call asks. */
 export interface CallServices {
   readonly authenticator: Authentication;
@@ -181,6 +198,8 @@ export interface CallServices {
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;
   readonly lateRecords: UnstoredRecords;
+  readonly quarantines: Quarantines;
+  readonly running: CallsUnderWay;
 }
 
 /** What a line stands on. */

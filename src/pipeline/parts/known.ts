@@ -1,6 +1,7 @@
 import type { Attribution } from '../../base/model/attribution.ts';
+import type { QuarantineCaller } from '../../services/quarantines.ts';
 import type { Delivered } from './delivered.ts';
-import type { CallRoute, Known, Target, WireCall } from './parts.ts';
+import type { Arrived, CallRoute, Claims, Known, Target, WireCall } from './parts.ts';
 
 /** What is known of where a call goes and what it means: the latest part that says so. */
 export type Wire = Omit<WireCall, 'stream' | 'model'> & Partial<CallRoute>;
@@ -48,4 +49,9 @@ export function attributionOf({ claims, attributed, attribution }: Known): Attri
 /** What came back of a call. */
 export function deliveredOf({ answer, acceptance, onSocket }: Known): Delivered | undefined {
   return acceptance ?? answer?.delivery ?? onSocket?.answer;
+}
+
+/** Whom quarantine holds. */
+export function callerOf({ callerIp }: Arrived, { orgId, workloadId, callerId }: Claims): QuarantineCaller {
+  return { orgId, workloadId, callerId, callerIp };
 }

@@ -84,12 +84,20 @@ const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request',
 /** Failures of a call that policy let through (decision 7.8). */
 const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
 
-/** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
-const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down']);
+/** Also the reason code of an answer that had begun. */
+export const QUARANTINED_WHILE_RUNNING = 'quarantined_while_running';
 
-/** True for a failure that is nobody's fault: the call was ended before its time, by its client or because the gateway stops. */
+/** Why a call ends that was under way when its caller was put into quarantine (`GW_QUARANTINE_RUNNING`). */
+export function quarantinedWhileRunning(): GatewayError {
+  return new GatewayError(QUARANTINED_WHILE_RUNNING, 'The caller was put into quarantine while this call was under way.');
+}
+
+/** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
+const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down', QUARANTINED_WHILE_RUNNING]);
+
+/** True for a failure that is no fault of the upstream's: the call was ended before its time, by its client, because its caller is held or because the gateway stops. */
 export function isCut({ code }: GatewayError): boolean {
-  return code === 'shutting_down' || code === 'client_gone';
+  return code === 'shutting_down' || code === 'client_gone' || code === QUARANTINED_WHILE_RUNNING;
 }
 
 /** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */

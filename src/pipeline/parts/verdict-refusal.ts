@@ -6,7 +6,7 @@ import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';
 import { Refusal, statusOf } from './refusal.ts';
 
-/** Decisions whose service does not exist yet answer fail-closed (decisions, head). */
+/** What the caller is told of a verdict that does not permit his call. */
 export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, rateLimits: RateLimits): Maybe<Refusal> {
   const decision = permits(verdict.decision) ? 'deny' : verdict.decision;
   const wait = decision === 'rate_limit' ? rateLimits.refusalBy(orgId, workloadId, verdict.effects.rate_limits) : undefined;

@@ -9,6 +9,7 @@ import { readServerEvent, type ServerEvent } from '../../outbound/connectors/soc
 import { clientOf } from '../body/client-of.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
+import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
 import { SocketLane } from './socket-lane.ts';
 
@@ -113,6 +114,11 @@ export class MeteredSocket {
       },
       onCut: () => this.#end(GOING_AWAY, STOPPING, { failure: stopping() }),
     });
+  }
+
+  /** Its caller is in quarantine: nothing more is said on it. */
+  endHeld(): void {
+    this.#end(POLICY_VIOLATION, 'the caller is in quarantine', { failure: quarantinedWhileRunning() });
   }
 
   #watched(pending: Promise<void> | undefined): Promise<void> | undefined {

@@ -63,23 +63,27 @@ export const authenticate = defineStage({
 });
 
 /** @throws GatewayError for a key that lets nobody in, and for one that is missing */
-function judgeKey({ line, head }: Arrived, claims: Claims, authenticator: Authentication): Refusal | undefined {
-  const { orgId, workloadId, apiKey: verdict } = claims;
-  if (verdict === undefined && !authenticator.needsApiKey) {
-    // It was shown to open the tunnel.
-    const fixedOrg = head.tunnel?.fixedOrg;
-    return fixedOrg === undefined || fixedOrg === orgId ? undefined : otherOrg(fixedOrg, claims);
-  }
+function judgeKey(arrival: Arrived, claims: Claims, authenticator: Authentication): Refusal | undefined {
+  const { orgId, apiKey: verdict } = claims;
+  const { fixedOrg } = arrival.head.tunnel ?? {};
   if (verdict?.result === 'valid') {
-    const own = head.tunnel?.fixedOrg ?? verdict.key.org_id;
-    return verdict.key.org_id === orgId && own === orgId ? undefined : otherOrg(own, claims);
+    if (verdict.key.org_id !== orgId) return otherOrg(verdict.key.org_id, claims);
+  } else if (verdict !== undefined || authenticator.needsApiKey) {
+    throw notLetIn(arrival, claims, authenticator);
   }
-  const reason = verdict?.result ?? 'missing_header';
-  const keyOrg = verdict === undefined ? undefined : orgOfKey(verdict);
+  // Of the key that was shown to open the tunnel.
+  return fixedOrg === undefined || fixedOrg === orgId ? undefined : otherOrg(fixedOrg, claims);
+}
+
+function notLetIn({ line, head }: Arrived, { orgId, workloadId, apiKey: verdict }: Claims, authenticator: Authentication): GatewayError {
+  const reason = verdict === undefined || verdict.result === 'valid' ? 'missing_header' : verdict.result;
+  const keyOrg = verdict && orgOfKey(verdict);
   authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId });
   const message = verdict === undefined ? 'This gateway needs an API key (X-GW-API-Key, gwk_…).' : keyRefusal(verdict);
-  if (line === 'tunnel' || head.door === 'absolute') throw new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...');
-  throw new GatewayError('unauthorized', message);
+  const isProxy = line === 'tunnel' || head.door === 'absolute';
+  return isProxy
+    ? new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...')
+    : new GatewayError('unauthorized', message);
 }
 
 function otherOrg(keyOrg: string, { orgId }: Claims): Refusal {

@@ -6,6 +6,7 @@ import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import { type Maybe, type RateLimits, when } from '../parts/call-services.ts';
+import { callerOf } from '../parts/known.ts';
 import type { Claims } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
@@ -15,14 +16,20 @@ export const decidePolicy = defineStage({
   name: 'decide',
   reads: ['arrival', 'claims', 'action', 'attributed', 'offer', 'asked'],
   makes: ['facts', 'judgement'],
-  run({ arrival, claims, action, attributed, offer, asked }, { policies, rateLimits, shadow }) {
+  run({ arrival, claims, action, attributed, offer, asked }, { policies, rateLimits, shadow, quarantines }, control) {
     const active = policies.current(claims.orgId);
     const { policy } = active;
     const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked });
     return when(withBuckets(decide(policy, facts), { policy, facts, claims }, rateLimits), (verdict) => {
       const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observe(policy, facts) };
       if (permits(verdict.decision)) return { facts, judgement };
-      return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => new EndedWith(refusal, { facts, judgement }));
+      return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
+        if (refusal.decision === 'quarantine') {
+          const entry = quarantines.hold(callerOf(arrival, claims), { reason: refusal.reason, reason_codes: refusal.reasonCodes });
+          if (entry) control.settle(entry);
+        }
+        return new EndedWith(refusal, { facts, judgement });
+      });
     });
   },
 });

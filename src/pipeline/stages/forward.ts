@@ -5,8 +5,10 @@ import { Delivery } from '../answer/delivery.ts';
 import { askForSocket } from '../answer/open-socket.ts';
 import { clientOf } from '../body/client-of.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
+import { callerOf } from '../parts/known.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
 import { LET_GO, type Parts } from '../parts/parts.ts';
+import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type Control, defineStage } from '../parts/stage.ts';
 import { outboundHeaders } from '../route/outbound-headers.ts';
 import { bodyTrailers, dialledFor } from '../route/tunnel-call.ts';
@@ -40,6 +42,7 @@ export const forward = defineStage({
     const call = forwarded(parts, control);
     const delivery = new Delivery(call, pipeline, reply);
     const { over } = delivery;
+    control.atEnd(pipeline.running.watch(callerOf(parts.arrival, parts.claims), () => delivery.cut(quarantinedWhileRunning())));
     if (reply.switchProtocols) {
       const { target, dressed, outgoing, signed } = parts;
       const { headers } = outgoing;

@@ -191,6 +191,13 @@ export const METRICS = {
     labels: [],
     help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
   },
+  quarantined: {
+    name: 'gw_quarantine_total',
+    type: 'counter',
+    labels: ['org_id'],
+    help: 'Quarantine entries that were made.',
+  },
+  quarantineActive: { name: 'gw_quarantine_active', type: 'gauge', labels: [], help: 'Quarantine entries that hold somebody.' },
   outboxWaiting: {
     name: 'gw_outbox_waiting',
     type: 'gauge',

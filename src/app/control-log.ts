@@ -1,0 +1,41 @@
+import type { Listeners } from '../base/events/bus.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { shorten } from '../base/lib/shorten.ts';
+
+/** One line for what controls do and what people change. */
+export function controlLog(log: Logger): Listeners {
+  return {
+    budgetAlert: ({ limit, level, periodStart, spentUsd }) =>
+      log.warn(
+        {
+          limit_id: limit.limit_id,
+          org_id: limit.org_id,
+          scope: limit.scope,
+          scope_id: limit.scope_id,
+          level,
+          period: limit.period,
+          period_start: periodStart,
+          spent_usd: spentUsd,
+          limit_usd: limit.limit_usd,
+        },
+        'a budget reached a threshold',
+      ),
+    quarantine: ({ quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, released_by }) =>
+      log.warn(
+        { quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, ...(released_by === null ? {} : { released_by }) },
+        released_by === null ? 'a caller was put into quarantine' : 'a caller was released from quarantine',
+      ),
+    audit: ({ audit_id, operation, object, principal, from, changes }) =>
+      log.info(
+        {
+          audit_id,
+          operation,
+          object: object === undefined ? undefined : shorten(object),
+          principal: principal.id,
+          from,
+          members: changes.length,
+        },
+        'somebody has changed the gateway',
+      ),
+  };
+}

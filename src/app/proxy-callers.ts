@@ -1,0 +1,52 @@
+import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
+import type { ArrivalHead, Tunnel } from '../base/model/arrival.ts';
+import { namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
+import type { LineGround } from '../pipeline/parts/call-services.ts';
+import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
+import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
+
+/** What a proxy is shown before anything is connected. */
+export interface ShownToProxy extends ProxyCredentials {
+  /** `X-GW-API-Key`. */
+  readonly apiKey: string | undefined;
+}
+
+/** What is settled for everything inside a tunnel. */
+type Fixed = Pick<Tunnel, 'fixedWorkload' | 'fixedOrg'>;
+
+/**
+ * Whether somebody may use the proxy (decisions 4.5, 9.5). A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. In the
+ * place of either may stand an API key, which must be valid; with `GW_MANAGED_MODE` there must be one.
+ * @param headOf for who is told of a failure
+ */
+export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipeline: LineGround): Promise<Fixed | GatewayError> {
+  const org = await orgOf(shown, headOf, pipeline);
+  if (org instanceof Error) return org;
+  const { authenticator } = pipeline;
+  const token = shownAs(WORKLOAD_TOKEN_PREFIX, shown) ?? shown.password;
+  const workloadId = namedBy(shown) ?? (token === undefined ? undefined : authenticator.holderOf(token));
+  const verdict = authenticator.caller(workloadId, token, org === undefined ? undefined : false);
+  const fixed = org === undefined ? {} : { fixedOrg: org };
+  if (verdict === 'open') return fixed;
+  if (verdict === 'holder' && workloadId !== undefined) return { ...fixed, fixedWorkload: workloadId };
+  authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
+  const message = `This proxy needs ${workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`}.`;
+  return ProxyAuthenticationRequired.forWorkload(message, workloadId);
+}
+
+/** The org of the key that is shown; undefined where none is, and none needed. */
+async function orgOf(
+  shown: ShownToProxy,
+  headOf: () => ArrivalHead,
+  { authenticator }: LineGround,
+): Promise<string | undefined | GatewayError> {
+  const key = shown.apiKey ?? shownAs(API_KEY_PREFIX, shown);
+  if (key === undefined && !authenticator.needsApiKey) return undefined;
+  const verdict = key === undefined ? undefined : await authenticator.apiKey(key);
+  if (verdict?.result === 'valid') return verdict.key.org_id;
+  const reason = verdict?.result ?? 'missing_header';
+  authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });
+  const message = verdict === undefined ? 'This proxy needs an API key.' : keyRefusal(verdict);
+  return new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...');
+}

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { id, members, text } from './members.ts';
+import { type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
+import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
+import { pathId, time } from './shapes.ts';
+
+const USUAL = 20;
+const ACTIVE_RULE = 'must be true or false';
+
+const QUERY = z.strictObject({
+  org_id: id.optional(),
+  workload_id: id.optional(),
+  active: z
+    .enum(['true', 'false'], ACTIVE_RULE)
+    .transform((value) => value === 'true')
+    .optional()
+    .meta({ type: 'boolean', description: 'Only those that hold somebody, or only those that were released' }),
+  ...pageParameters(USUAL),
+});
+
+const BODY = members({ released_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }) });
+
+const ENTRY = z.object({
+  quarantine_id: z.string(),
+  org_id: z.string(),
+  workload_id: z.string(),
+  caller_id: z
+    .string()
+    .optional()
+    .meta({ description: 'Whom it holds; absent: everybody at `caller_ip`, and without that everybody of the workload' }),
+  caller_ip: z.string().optional(),
+  action_type: z.string(),
+  reason: z.string(),
+  reason_codes: z.array(z.string()),
+  risk_score: z.number(),
+  record_id: z.string().meta({ description: 'The call that made it' }),
+  created_at: time,
+  released_at: time.nullable().meta({ description: 'null while it is active' }),
+  released_by: z.string().nullable(),
+});
+
+/** Callers that policy has put aside (specification, "Quarantine entry"; decision 9.2). */
+export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'quarantine.list',
+    method: 'GET',
+    path: '/v1/admin/quarantine',
+    scope: 'admin',
+    summary: 'Entries of the quarantine, the newest first, released ones included; `org_id`, `workload_id` and `active` narrow them.',
+    annotations: READS,
+    input: { query: { schema: () => QUERY } },
+    output: { status: 200, schema: page(ENTRY) },
+    handle: async ({ query }, { quarantines }) => {
+      const { org_id: orgId, workload_id: workloadId, active } = query;
+      return { json: shownPage(await quarantines.page({ orgId, workloadId, active }, pageQuery(query))) };
+    },
+  }),
+  operation({
+    id: 'quarantine.release',
+    method: 'POST',
+    path: '/v1/admin/quarantine/{id}/release',
+    scope: 'admin',
+    summary: 'Releases whom an entry holds: from the next request on policy decides about him again. A second time is 409.',
+    annotations: { ...REMOVES, idempotent: false },
+    errors: ['not_found', 'conflict'],
+    input: { params: pathId('Quarantine id'), body: { schema: () => BODY, what: 'The release', optional: true } },
+    output: { status: 200, schema: ENTRY },
+    handle: async ({ principal, params: { id: name }, body, commit }, { quarantines }) => {
+      const released = await quarantines.release(name, body.released_by ?? principal.id, principal.orgId, commit);
+      if (released === undefined) throw new GatewayError('not_found', `There is no quarantine entry ${name}.`);
+      return { json: released };
+    },
+  }),
+];

@@ -1,0 +1,297 @@
+import type { Events } from '../base/events/bus.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { newestFirst } from '../base/lib/newest-first.ts';
+import { uuidv7 } from '../base/lib/uuidv7.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { QuarantineEntry } from '../base/model/quarantine-entry.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
+import { type EntitiesPage, entityPage, type PageQuery } from './entity-page.ts';
+import type { Outbox, Posted } from './outbox.ts';
+
+/** All of them, under the keys of `newestFirst`. */
+const SPACE = 'quarantine';
+/** Those that hold somebody, by their ids: what a start reads. */
+const ACTIVE = 'quarantine_active';
+/** Callers of one workload that are held one by one; who can name himself as he likes could make any number. Beyond it the workload is held as a whole. */
+const MAX_OF_WORKLOAD = 1_000;
+const REMOVED_AT_ONCE = 500;
+const SEPARATOR = '\u0000';
+const EVERYBODY = '';
+
+/** Who calls. */
+export interface QuarantineCaller {
+  readonly orgId: string;
+  readonly workloadId: string;
+  readonly callerId: string | undefined;
+  readonly callerIp: string;
+}
+
+export interface QuarantineFilter {
+  readonly orgId?: string | undefined;
+  readonly workloadId?: string | undefined;
+  readonly active?: boolean | undefined;
+}
+
+export interface QuarantineOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly events: Events;
+  readonly outbox: Pick<Outbox, 'post'>;
+}
+
+/** What is told to whom it holds. */
+export type Held = Pick<QuarantineEntry, 'reason' | 'reason_codes'>;
+
+/** An entry that is made with the record of a call: each of its verbs as of a settlement. */
+export interface MadeEntry {
+  effects(record: ExecutionRecord): readonly Effect[];
+  stored(): void;
+  failed(): void;
+  abandoned(): void;
+}
+
+interface Active extends Held {
+  readonly id: string;
+  readonly key: string;
+}
+
+/**
+ * Who is in quarantine (specification, "Quarantine entry"; decision 9.2). Whom an entry holds is held from the moment in which policy has said so, before the entry is
+ * stored with the record of that call. What is active is in memory, also what other writers of the store make and release.
+ */
+export class QuarantineService {
+  readonly #options: QuarantineOptions;
+  /** By whom they hold. Several may hold one caller: each writer makes its own. */
+  readonly #byKey = new Map<string, Active[]>();
+  readonly #byId = new Map<string, Active>();
+  #goneWhileReading: Set<string> | undefined;
+  /** Entries of which nothing is stored yet. */
+  readonly #making = new Set<string>();
+  /** Entries that hold one caller each, by their workload. */
+  readonly #ofWorkload = new Map<string, number>();
+
+  private constructor(options: QuarantineOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: QuarantineOptions): Promise<QuarantineService> {
+    const service = new QuarantineService(options);
+    await options.store.watch(ACTIVE, (event) => {
+      if (event.lost === true) void service.#readAll();
+      else service.#learn(event.key, event.value as Active | undefined);
+    });
+    await service.#readAll();
+    return service;
+  }
+
+  /** Entries that hold somebody. */
+  get active(): number {
+    return this.#byId.size;
+  }
+
+  /** What somebody is told who is held; undefined when nobody holds him. */
+  holding({ orgId, workloadId, callerId, callerIp }: QuarantineCaller): Held | undefined {
+    if (this.#byKey.size === 0) return undefined;
+    const of = (caller: string) => this.#byKey.get(keyOf(orgId, workloadId, caller))?.[0];
+    return of(callerText(callerId, callerIp)) ?? of(EVERYBODY);
+  }
+
+  /** Holds whom policy has put aside. @returns undefined when he is held already */
+  hold(caller: QuarantineCaller, told: Held): MadeEntry | undefined {
+    if (this.holding(caller)) return undefined;
+    const { orgId, workloadId, callerId, callerIp } = caller;
+    const isFull = (this.#ofWorkload.get(keyOf(orgId, workloadId, EVERYBODY)) ?? 0) >= MAX_OF_WORKLOAD;
+    const whom = isFull ? EVERYBODY : callerText(callerId, callerIp);
+    const active: Active = { ...told, id: uuidv7(this.#options.clock.now()), key: keyOf(orgId, workloadId, whom) };
+    this.#add(active);
+    this.#making.add(active.id);
+    return new Making(active, isFull, this.#options, (isStored) => {
+      this.#making.delete(active.id);
+      if (!isStored) this.#remove(active.id);
+    });
+  }
+
+  /** A page of all entries, the newest first. */
+  page({ orgId, workloadId, active }: QuarantineFilter, query: PageQuery): Promise<EntitiesPage<QuarantineEntry>> {
+    return entityPage(this.#options.store, SPACE, query, (value) => {
+      const entry = value as QuarantineEntry;
+      const fits =
+        (orgId === undefined || entry.org_id === orgId) &&
+        (workloadId === undefined || entry.workload_id === workloadId) &&
+        (active === undefined || (entry.released_at === null) === active);
+      return fits ? entry : undefined;
+    });
+  }
+
+  /**
+   * From the next request on policy alone decides about whom it held.
+   * @returns undefined when there is no such entry
+   * @throws GatewayError `conflict` when it was released before
+   */
+  async release(id: string, by: string, orgId: string | undefined, commit?: Commit): Promise<QuarantineEntry | undefined> {
+    const { store, clock, outbox, events } = this.#options;
+    const found = await store.entity(SPACE, newestFirst(id));
+    const entry = found?.value as QuarantineEntry | undefined;
+    if (found === undefined || entry === undefined || (orgId !== undefined && entry.org_id !== orgId)) return undefined;
+    if (entry.released_at !== null)
+      throw new GatewayError('conflict', `This entry was released by ${String(entry.released_by)} at ${entry.released_at}.`);
+    const released: QuarantineEntry = { ...entry, released_at: timestamp(clock.now()), released_by: by };
+    const posted = outbox.post('quarantine', released);
+    const effects: Effect[] = [
+      { op: 'put', space: SPACE, key: newestFirst(id), value: released },
+      { op: 'delete', space: ACTIVE, key: id },
+      ...posted.effects,
+    ];
+    try {
+      await (commit ?? commitAlone(store))(id, effects, [{ space: SPACE, key: newestFirst(id), version: found.version }]);
+    } catch (error) {
+      posted.failed();
+      throw error;
+    }
+    posted.stored();
+    this.#remove(id);
+    events.emit('quarantine', released);
+    return released;
+  }
+
+  /** Removes entries that were released before `epochMs`. @returns how many */
+  async removeBefore(epochMs: number): Promise<number> {
+    const { store } = this.#options;
+    const before = timestamp(epochMs);
+    let removed = 0;
+    let after = newestFirst(uuidv7(epochMs));
+    for (;;) {
+      const rows = await store.list(SPACE, { limit: REMOVED_AT_ONCE, after });
+      const gone = rows.filter(({ value }) => ((value as QuarantineEntry).released_at ?? before) < before);
+      if (gone.length > 0)
+        await store.commit(
+          undefined,
+          gone.map(({ key }) => ({ op: 'delete', space: SPACE, key })),
+        );
+      removed += gone.length;
+      if (rows.length < REMOVED_AT_ONCE) return removed;
+      after = rows.at(-1)?.key ?? after;
+    }
+  }
+
+  /** What some writer has made or released. */
+  #learn(id: string, value: Active | undefined): void {
+    if (value) {
+      this.#add(value);
+      return;
+    }
+    this.#goneWhileReading?.add(id);
+    this.#remove(id);
+  }
+
+  async #readAll(): Promise<void> {
+    const gone = new Set<string>();
+    this.#goneWhileReading = gone;
+    const rows = await this.#options.store.list(ACTIVE);
+    const stored = new Set(rows.map(({ key }) => key));
+    for (const id of [...this.#byId.keys()]) if (!stored.has(id) && !this.#making.has(id)) this.#remove(id);
+    for (const { key, value } of rows) if (!gone.has(key)) this.#add(value as Active);
+  }
+
+  #add(active: Active): void {
+    if (this.#byId.has(active.id)) return;
+    this.#byId.set(active.id, active);
+    const beside = this.#byKey.get(active.key);
+    if (beside) beside.push(active);
+    else this.#byKey.set(active.key, [active]);
+    this.#count(active, 1);
+    this.#options.events.emit('callerHeld', active.id);
+  }
+
+  #remove(id: string): void {
+    const active = this.#byId.get(id);
+    if (!active) return;
+    this.#byId.delete(id);
+    const left = (this.#byKey.get(active.key) ?? []).filter((other) => other.id !== id);
+    if (left.length === 0) this.#byKey.delete(active.key);
+    else this.#byKey.set(active.key, left);
+    this.#count(active, -1);
+  }
+
+  #count({ key }: Active, by: 1 | -1): void {
+    // Neither an org nor a workload has the separator in its name.
+    const workload = key.slice(0, key.indexOf(SEPARATOR, key.indexOf(SEPARATOR) + 1) + 1);
+    if (key === workload) return;
+    const count = (this.#ofWorkload.get(workload) ?? 0) + by;
+    if (count === 0) this.#ofWorkload.delete(workload);
+    else this.#ofWorkload.set(workload, count);
+  }
+}
+
+/** An entry while the record of its call is made. */
+class Making implements MadeEntry {
+  readonly #active: Active;
+  readonly #ofAll: boolean;
+  readonly #options: QuarantineOptions;
+  readonly #done: (isStored: boolean) => void;
+  #entry: QuarantineEntry | undefined;
+  #posted: Posted | undefined;
+
+  constructor(active: Active, ofAll: boolean, options: QuarantineOptions, done: (isStored: boolean) => void) {
+    this.#active = active;
+    this.#ofAll = ofAll;
+    this.#options = options;
+    this.#done = done;
+  }
+
+  effects(record: ExecutionRecord): readonly Effect[] {
+    const { id, reason, reason_codes } = this.#active;
+    const entry: QuarantineEntry = {
+      quarantine_id: id,
+      org_id: record.org_id,
+      workload_id: record.workload_id,
+      ...(this.#ofAll ? {} : whom(record)),
+      action_type: record.action_type,
+      reason,
+      reason_codes,
+      risk_score: record.risk_score ?? 0,
+      record_id: record.record_id,
+      created_at: timestamp(this.#options.clock.now()),
+      released_at: null,
+      released_by: null,
+    };
+    this.#entry = entry;
+    this.#posted = this.#options.outbox.post('quarantine', entry);
+    return [
+      { op: 'put', space: SPACE, key: newestFirst(id), value: entry },
+      { op: 'put', space: ACTIVE, key: id, value: this.#active },
+      ...this.#posted.effects,
+    ];
+  }
+
+  stored(): void {
+    this.#done(true);
+    this.#posted?.stored();
+    if (this.#entry) this.#options.events.emit('quarantine', this.#entry);
+  }
+
+  failed(): void {
+    this.#posted?.failed();
+    this.#done(false);
+  }
+
+  abandoned(): void {
+    this.#done(false);
+  }
+}
+
+/** Who has named himself is known by that name, wherever he calls from. */
+function whom({ caller_id: callerId, caller_ip: callerIp }: ExecutionRecord): Pick<QuarantineEntry, 'caller_id' | 'caller_ip'> {
+  return { ...(callerId === undefined ? {} : { caller_id: callerId }), ...(callerIp === undefined ? {} : { caller_ip: callerIp }) };
+}
+
+/** A name and an address that read the same are two callers. */
+function callerText(callerId: string | undefined, callerIp: string): string {
+  return callerId === undefined ? `ip ${callerIp}` : `id ${callerId}`;
+}
+
+function keyOf(orgId: string, workloadId: string, caller: string): string {
+  return `${orgId}${SEPARATOR}${workloadId}${SEPARATOR}${caller}`;
+}
