@@ -20,6 +20,11 @@ export function controlLog(log: Logger): Listeners {
         },
         'a budget reached a threshold',
       ),
+    approval: ({ approval_id, org_id, workload_id, caller_id, status, reason, record_id, decided_by }) =>
+      log.info(
+        { approval_id, org_id, workload_id, caller_id, status, reason, record_id, ...(decided_by === null ? {} : { decided_by }) },
+        status === 'pending' ? 'a request waits for an approval' : `an approval ${status === 'expired' ? 'has' : 'was'} ${status}`,
+      ),
     quarantine: ({ quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, released_by }) =>
       log.warn(
         { quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, ...(released_by === null ? {} : { released_by }) },

@@ -60,6 +60,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    approvals: resources.approvals,
     quarantines: resources.quarantines,
     orgs: { service: resources.orgs, orgId: config.orgId },
     apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
@@ -103,6 +104,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
     idempotency: resources.idempotency,
+    approvals: config.approvalEnabled ? resources.approvals : undefined,
     quarantines: resources.quarantines,
     running: resources.running,
     lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
@@ -112,7 +114,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -124,6 +126,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    approvals,
     quarantines,
   });
 }

@@ -8,6 +8,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
+import { ApprovalService } from '../services/approvals.ts';
 import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
@@ -55,6 +56,8 @@ export interface Services {
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
+  /** Also where none can be asked for: those that there are stay to be read. */
+  readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly running: RunningCalls;
   readonly deferred: DeferredUsage;
@@ -89,7 +92,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
-  const quarantines = await QuarantineService.open({ store, clock, events, outbox });
+  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
+  const approvals = await openApprovals(config, ground, outbox);
+  closers.push(() => Promise.resolve(approvals.close()));
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
@@ -109,6 +114,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     outbox,
+    approvals,
     quarantines,
     running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
     deferred,
@@ -121,4 +127,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
 function rateLimitConfig(config: Config): RateLimitConfig {
   const { ratelimitRefillRate, ratelimitMaxTokens, ratelimitWindow } = config;
   return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
+}
+
+function openApprovals(config: Config, { store, clock, log, events, box }: Ground, outbox: Outbox): Promise<ApprovalService> {
+  const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalKeepContent: keepContent } = config;
+  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent });
 }

@@ -1,5 +1,7 @@
 import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
+import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
+import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { env } from './env.ts';
@@ -27,6 +29,10 @@ export const COMMANDS: readonly Command[] = [
   start,
   env,
   verify,
+  listApprovals,
+  showApproval,
+  approveApproval,
+  denyApproval,
   auditTrail,
   secretsRotate,
   journalCheck,

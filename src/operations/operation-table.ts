@@ -1,4 +1,5 @@
 import { API_KEY_OPERATIONS } from './api-key-operations.ts';
+import { APPROVAL_OPERATIONS } from './approval-operations.ts';
 import { AUDIT_OPERATIONS } from './audit-operations.ts';
 import { BILLING_OPERATIONS } from './billing-operations.ts';
 import { BUDGET_OPERATIONS } from './budget-operations.ts';
@@ -26,6 +27,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ORG_OPERATIONS,
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,
+  ...APPROVAL_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,

@@ -1,6 +1,7 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
+import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
@@ -37,6 +38,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly orgs: {
     readonly service: OrgService;

@@ -12,3 +12,10 @@ export const month = z.string().meta({ description: 'A month in UTC', examples: 
 export function pathId(description: string): z.ZodObject<{ id: z.ZodString }> {
   return z.object({ id: z.string().meta({ description }) });
 }
+
+export const attribution = z.object({
+  customer_id: z.string().optional(),
+  account_id: z.string().optional(),
+  project_id: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
+});

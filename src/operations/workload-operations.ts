@@ -4,7 +4,7 @@ import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
 import { choice, id, isObject, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
-import { pathId } from './shapes.ts';
+import { attribution, pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
 
@@ -41,14 +41,7 @@ const WORKLOAD = z.object({
   org_id: z.string().optional().meta({ description: 'The one org it counts for; absent: every org' }),
   name: z.string().optional(),
   allowed_connection_types: z.array(z.enum(CONNECTION_TYPES)).optional().meta({ description: 'Absent: all; empty: none' }),
-  default_attribution: z
-    .object({
-      customer_id: z.string().optional(),
-      account_id: z.string().optional(),
-      project_id: z.string().optional(),
-      labels: z.record(z.string(), z.string()).optional(),
-    })
-    .optional(),
+  default_attribution: attribution.optional(),
 });
 
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });

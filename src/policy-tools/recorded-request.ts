@@ -42,6 +42,8 @@ const SAME: readonly (readonly [member: string, field: string])[] = [
   ['risk_score', 'risk.score'],
   ['risk_signals', 'risk.signals'],
 ];
+/** Of a call that has used its approval. */
+const LET_THROUGH: ReadonlySet<unknown> = new Set(['allow', 'downgrade', 'error']);
 const KNOWN: ReadonlySet<string> = new Set(SAME.map(([, field]) => field));
 const MODEL = 'action.params.model';
 const PATH = 'action.target_path';
@@ -71,6 +73,7 @@ export function recordedRequest(
   giveFacts(facts, fieldsOf(record));
   // What was given in the end meets requirements, whoever gave it.
   facts.org_attribution = facts.attribution;
+  facts.approved = record['approval_id'] !== undefined && LET_THROUGH.has(record['decision']);
   const bundleId = text(trace['bundle_id']);
   const version = text(trace['version']);
   const decidedBy = candidates.find((policy) => policy.bundle_id === bundleId && policy.version === version);

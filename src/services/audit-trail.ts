@@ -7,14 +7,13 @@ import type { Principal } from '../base/model/principal.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { changesOf } from './audit-changes.ts';
 import type { Commit } from './commit.ts';
-import { type EntitiesPage, entityPage, type PageQuery } from './entity-page.ts';
+import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { Outbox } from './outbox.ts';
 
 /** Under the keys of `newestFirst`. */
 const SPACE = 'audit';
 /** Changes that one entry lists. */
 const MAX_CHANGES = 200;
-const REMOVED_AT_ONCE = 500;
 
 /** Who asks for a change, by what, and from where. */
 export interface Asking {
@@ -83,21 +82,8 @@ export class AuditTrail {
   }
 
   /** Removes entries that were made before `epochMs`. @returns how many */
-  async removeBefore(epochMs: number): Promise<number> {
-    const { store } = this.#options;
-    // Of this moment, so that all that were made earlier stand behind it.
-    let after = newestFirst(`${hexTime(epochMs)}-0000-0000-000000000000`);
-    let removed = 0;
-    for (;;) {
-      const rows = await store.list(SPACE, { after, limit: REMOVED_AT_ONCE });
-      if (rows.length === 0) return removed;
-      await store.commit(
-        undefined,
-        rows.map(({ key }): Effect => ({ op: 'delete', space: SPACE, key })),
-      );
-      removed += rows.length;
-      after = rows.at(-1)?.key ?? after;
-    }
+  removeBefore(epochMs: number): Promise<number> {
+    return removeEntities(this.#options.store, SPACE, epochMs, () => true);
   }
 
   async #entry({ principal, operation, from }: Asking, object: string | undefined, effects: readonly Effect[]): Promise<AuditEntry> {
@@ -141,10 +127,4 @@ function orgOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { org_id: own, credential } = value as { org_id?: unknown; credential?: unknown };
   return typeof own === 'string' ? own : credential === undefined ? undefined : orgOf(credential);
-}
-
-/** The first 48 bits of a UUIDv7 of this moment. */
-function hexTime(epochMs: number): string {
-  const hex = Math.floor(epochMs).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
 }

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { newestFirst } from '../base/lib/newest-first.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 
 const AT_ONCE = 200;
 
@@ -46,4 +46,38 @@ export async function entityPage<T>(
     from = rows.at(-1)?.key;
     await turn();
   }
+}
+
+/**
+ * Removes entities of such a space. Those that were made later are not looked at.
+ * @param isGone whether one of those that were made before `epochMs` is to be removed
+ * @param also what goes with one
+ * @returns how many were
+ */
+export async function removeEntities(
+  store: Pick<Store, 'list' | 'commit'>,
+  space: string,
+  epochMs: number,
+  isGone: (value: unknown) => boolean,
+  also: (value: unknown) => readonly Effect[] | Promise<readonly Effect[]> = () => [],
+): Promise<number> {
+  let removed = 0;
+  // Of this moment, so that all that were made earlier stand behind it.
+  let after = newestFirst(`${hexTime(epochMs)}-0000-0000-000000000000`);
+  for (;;) {
+    const rows = await store.list(space, { limit: AT_ONCE, after });
+    const gone = rows.filter(({ value }) => isGone(value));
+    const effects: Effect[] = [];
+    for (const { key, value } of gone) effects.push({ op: 'delete', space, key }, ...(await also(value)));
+    if (effects.length > 0) await store.commit(undefined, effects);
+    removed += gone.length;
+    if (rows.length < AT_ONCE) return removed;
+    after = rows.at(-1)?.key ?? after;
+  }
+}
+
+/** The first 48 bits of a UUIDv7 of this moment. */
+function hexTime(epochMs: number): string {
+  const hex = Math.floor(epochMs).toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
 }

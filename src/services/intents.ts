@@ -1,10 +1,10 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { unlessConflict } from './unless-conflict.ts';
 
 const INTENTS = 'intent';
 const LEASES = 'intent_lease';
@@ -145,17 +145,6 @@ export class Intents {
     const alive = new Set([owner]);
     for (const { key, value } of await store.list(LEASES)) if ((value as Lease).until > clock.now()) alive.add(key);
     await this.#recover((of) => of !== undefined && !alive.has(of));
-  }
-}
-
-/** False where others were there first. */
-async function unlessConflict(commit: Promise<void>): Promise<boolean> {
-  try {
-    await commit;
-    return true;
-  } catch (error) {
-    if (error instanceof GatewayError && error.code === 'conflict') return false;
-    throw error;
   }
 }
 

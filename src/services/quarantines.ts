@@ -1,13 +1,14 @@
 import type { Events } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { QuarantineEntry } from '../base/model/quarantine-entry.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import { type EntitiesPage, entityPage, type PageQuery } from './entity-page.ts';
+import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { Outbox, Posted } from './outbox.ts';
 
 /** All of them, under the keys of `newestFirst`. */
@@ -16,7 +17,7 @@ const SPACE = 'quarantine';
 const ACTIVE = 'quarantine_active';
 /** Callers of one workload that are held one by one; who can name himself as he likes could make any number. Beyond it the workload is held as a whole. */
 const MAX_OF_WORKLOAD = 1_000;
-const REMOVED_AT_ONCE = 500;
+const STALE = 'entries of the quarantine could not be read; what other nodes have changed is not known';
 const SEPARATOR = '\u0000';
 const EVERYBODY = '';
 
@@ -39,6 +40,7 @@ export interface QuarantineOptions {
   readonly clock: Clock;
   readonly events: Events;
   readonly outbox: Pick<Outbox, 'post'>;
+  readonly log: Logger;
 }
 
 /** What is told to whom it holds. */
@@ -79,7 +81,7 @@ export class QuarantineService {
   static async open(options: QuarantineOptions): Promise<QuarantineService> {
     const service = new QuarantineService(options);
     await options.store.watch(ACTIVE, (event) => {
-      if (event.lost === true) void service.#readAll();
+      if (event.lost === true) service.#readAll().catch((error: unknown) => options.log.error({ err: error }, STALE));
       else service.#learn(event.key, event.value as Active | undefined);
     });
     await service.#readAll();
@@ -157,23 +159,9 @@ export class QuarantineService {
   }
 
   /** Removes entries that were released before `epochMs`. @returns how many */
-  async removeBefore(epochMs: number): Promise<number> {
-    const { store } = this.#options;
+  removeBefore(epochMs: number): Promise<number> {
     const before = timestamp(epochMs);
-    let removed = 0;
-    let after = newestFirst(uuidv7(epochMs));
-    for (;;) {
-      const rows = await store.list(SPACE, { limit: REMOVED_AT_ONCE, after });
-      const gone = rows.filter(({ value }) => ((value as QuarantineEntry).released_at ?? before) < before);
-      if (gone.length > 0)
-        await store.commit(
-          undefined,
-          gone.map(({ key }) => ({ op: 'delete', space: SPACE, key })),
-        );
-      removed += gone.length;
-      if (rows.length < REMOVED_AT_ONCE) return removed;
-      after = rows.at(-1)?.key ?? after;
-    }
+    return removeEntities(this.#options.store, SPACE, epochMs, (value) => ((value as QuarantineEntry).released_at ?? before) < before);
   }
 
   /** What some writer has made or released. */
@@ -193,6 +181,7 @@ export class QuarantineService {
     const stored = new Set(rows.map(({ key }) => key));
     for (const id of [...this.#byId.keys()]) if (!stored.has(id) && !this.#making.has(id)) this.#remove(id);
     for (const { key, value } of rows) if (!gone.has(key)) this.#add(value as Active);
+    if (this.#goneWhileReading === gone) this.#goneWhileReading = undefined;
   }
 
   #add(active: Active): void {

@@ -136,6 +136,20 @@ t.test('calls of one caller at the same time make one entry, and it outlives the
   t.match([answer.status, await answer.json()], [403, { decision: 'quarantine' }]);
 });
 
+t.test('a refusal of the final choice alone puts the caller aside as well', async (t) => {
+  const bundle = bundleOf(`  connectors:
+    - {id: any, effect: {decision: allow}}
+  targets:
+    - {id: no.mistral, when: {field: action.target_host, equals: api.mistral.ai}, effect: {decision: quarantine, reason: not there}}
+  transforms:
+    - {id: move, when: {field: context.action.params.user, equals: bad}, effect: {mutations: [{key: action.target_host, value: api.mistral.ai}]}}
+`);
+  const governed = await startGoverned(t, { bundle });
+  t.match(await governed.execute({ caller_id: 'eve' }, { params: BAD }), { status: 403, body: { decision: 'quarantine' } });
+  t.match(await entries(governed), [{ caller_id: 'eve', reason: 'not there' }]);
+  t.match(await governed.execute({ caller_id: 'eve' }), { status: 403, body: { decision: 'quarantine', reason: 'not there' } });
+});
+
 t.test('a CONNECT that is not opened is refused as well', async (t) => {
   const bundle = bundleOf('  targets:\n    - {id: lock, effect: {decision: quarantine, reason: nowhere}}\n');
   const governed = await startGoverned(t, { bundle, env: { GW_PROXY_MITM_ENABLED: 'false' } });

@@ -141,6 +141,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'api_keys.create': ['/v1/admin/api-keys', { name: 'k' }],
   'api_keys.revoke': ['/v1/admin/api-keys/{made}'],
   'quarantine.release': ['/v1/admin/quarantine/{held}/release'],
+  'approvals.approve': ['/v1/admin/approvals/{asked}/approve'],
+  'approvals.deny': ['/v1/admin/approvals/{asked}/deny'],
   'policies.put': ['/v1/admin/policies', { bundle_yaml: ALLOW_ALL }],
   'policies.reload': ['/v1/admin/policies/reload'],
   'ratelimit.configure': ['/v1/admin/ratelimit/config', { refill_rate: 5, max_tokens: 5, window_duration: '1m' }],
@@ -156,12 +158,32 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'credentials.reload': ['/v1/admin/credentials/reload'],
 };
 
-const QUARANTINE_ALL = bundleOf('  targets:\n    - {id: lock, effect: {decision: quarantine}}\n');
+const QUARANTINE_ALL = bundleOf(`  targets:
+    - {id: lock, when: {field: caller_id, exists: false}, effect: {decision: quarantine}}
+    - {id: ask, when: {field: caller_id, exists: true}, effect: {decision: require_approval}}
+`);
 
 /** Has somebody put into quarantine. @returns the id of the entry */
 async function heldBy(gw: TestGateway): Promise<string> {
   await fetch(`${gw.url}/proxy/openai/v1/models`);
   return ((await gw.admin('GET', '/v1/admin/quarantine')).body as { items: { quarantine_id: string }[] }).items[0]?.quarantine_id ?? '';
+}
+
+/** Has somebody ask for an approval, where the path is that of one. @returns its id */
+async function askedBy(gw: TestGateway, path: string): Promise<string> {
+  if (!path.includes('{asked}')) return '';
+  const envelope = {
+    schema: 'gw.action_request.v2',
+    org_id: 'acme',
+    workload_id: 'default',
+    caller_id: 'alice',
+    credential_hint: 'sk-caller',
+  };
+  const params = { model: 'gpt-4o-mini', messages: [], user: path };
+  const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params };
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(`${gw.url}/v1/actions:execute`, { method: 'POST', headers, body: JSON.stringify({ ...envelope, action }) });
+  return String(((await answer.json()) as { approval_id?: string }).approval_id);
 }
 
 t.test('every operation that changes something leaves one entry, and none that fails or only reads', async (t) => {
@@ -177,7 +199,14 @@ t.test('every operation that changes something leaves one entry, and none that f
   let count = 0;
   for (const [id, [path, body]] of Object.entries(WRITES)) {
     const { method } = OPERATIONS.find((row) => row.id === id) ?? { method: 'GET' };
-    const { status, text } = await gw.admin(method, path.replace('{made}', made).replace('{held}', held), body);
+    const { status, text } = await gw.admin(
+      method,
+      path
+        .replace('{made}', made)
+        .replace('{held}', held)
+        .replace('{asked}', await askedBy(gw, path)),
+      body,
+    );
     t.ok(status < 300, `${id}: ${status} ${text}`);
     made = /"(?:limit_)?id":"([0-9a-f-]{36})"/.exec(text)?.[1] ?? made;
     const [newest, ...others] = await entries();

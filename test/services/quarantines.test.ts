@@ -30,7 +30,7 @@ async function open(t: HasTeardown) {
     writer: 'node',
     destinations: [{ id: 'siem', deliver: () => Promise.resolve() }],
   });
-  const options = { store, clock, events, outbox };
+  const options = { store, clock, log: silentLogger, events, outbox };
   return { ...options, told, options, quarantines: await QuarantineService.open(options) };
 }
 

@@ -28,14 +28,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
   {
-    variable: 'GW_APPROVAL_ENABLED',
-    fallback: 'true',
-    help: 'Approvals. Until they exist `require_approval` is a refusal (403).',
-    harmless: ['false'],
-  },
-  { variable: 'GW_APPROVAL_TTL', fallback: '24h', help: 'How long an approval can be given and used.' },
-  { variable: 'GW_APPROVAL_REJECT_FOR', fallback: '24h', help: 'How long a denied approval rejects identical requests.' },
-  {
     variable: 'GW_DELEGATION_VERIFY_KEY',
     fallback: undefined,
     help: 'Keys that verify delegation tokens. Until then every token is denied.',

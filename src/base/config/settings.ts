@@ -243,6 +243,26 @@ export const SETTINGS = {
   ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
+  approvalEnabled: required('GW_APPROVAL_ENABLED', type.boolean, 'true', 'Approvals; without them `require_approval` is a refusal (403).'),
+  approvalTtl: required(
+    'GW_APPROVAL_TTL',
+    type.duration('1s', '365d'),
+    '24h',
+    'How long a request waits for an approval, and how long one that was given can be used.',
+  ),
+  approvalRejectFor: required(
+    'GW_APPROVAL_REJECT_FOR',
+    type.duration('0', '365d'),
+    '24h',
+    'How long an approval that was denied or has expired rejects identical requests.',
+  ),
+  approvalKeepContent: required(
+    'GW_APPROVAL_KEEP_CONTENT',
+    type.boolean,
+    'false',
+    'Keeps the params of requests that wait, sealed, so that whoever may decide can read them.',
+  ),
+
   quarantineRunning: required(
     'GW_QUARANTINE_RUNNING',
     type.choice(['leave', 'end']),

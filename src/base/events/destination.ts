@@ -1,3 +1,4 @@
+import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
@@ -7,12 +8,13 @@ export interface DurablePayloads {
   budgetAlert: BudgetAlert;
   audit: AuditEntry;
   quarantine: QuarantineEntry;
+  approval: Approval;
 }
 
 export type DurableName = keyof DurablePayloads;
 
 /** The names of {@link DurablePayloads}, for the reference page. */
-export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true, quarantine: true };
+export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true, quarantine: true, approval: true };
 
 /** An event as it waits to be delivered. JSON data. */
 export type DurableEvent = {

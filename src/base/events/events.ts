@@ -2,6 +2,7 @@
  * The table of in-process events: what happens in the gateway, and what is told of it. Events of a request are emitted after its last byte, so that no listener can slow
  * a caller down.
  */
+import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { Decision } from '../model/decision.ts';
@@ -73,6 +74,7 @@ export interface EventPayloads {
   apiKeyLookup: KeyLookup;
   audit: AuditEntry;
   quarantine: QuarantineEntry;
+  approval: Approval;
   /** The id of the entry. */
   callerHeld: string;
   unrecorded: UnrecordedEvent;
@@ -118,6 +120,10 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
   apiKeyLookup: { meaning: 'An API key that was shown was looked up.', says: 'whether it was found in memory, in the store, or nowhere' },
+  approval: {
+    meaning: 'A request waits for an approval, or one was approved, denied or has expired, and that is stored.',
+    says: 'the approval',
+  },
   quarantine: { meaning: 'Policy has put a caller into quarantine, or a person has released it, and that is stored.', says: 'the entry' },
   callerHeld: {
     meaning: 'Somebody is in quarantine from now on, by whichever writer of the store; perhaps nothing is stored yet.',

@@ -17,6 +17,7 @@ export const ERROR_CODES = {
   },
   body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
   unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
+  own_request: { status: 403, meaning: 'Nobody decides an approval that his own key has asked for.' },
   forbidden: { status: 403, meaning: 'The caller may not do this.' },
   origin_not_allowed: { status: 403, meaning: 'A browser page of another origin sent this request.' },
   egress_denied: { status: 403, meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },

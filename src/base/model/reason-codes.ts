@@ -29,7 +29,10 @@ export const REASON_CODES = {
       'A rule, cap or budget limit needs the model, a param, the stream switch or the cost of a call whose operation (path, method or event) the gateway does not know.',
   },
   no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
-  approval_required: { decision: 'require_approval', meaning: 'A rule asks for an approval; without approvals this is a refusal.' },
+  approval_required: {
+    decision: 'require_approval',
+    meaning: 'A rule asks for an approval: the request waits for one, or is refused where there are none (`GW_APPROVAL_ENABLED=false`).',
+  },
   quarantined: {
     decision: 'quarantine',
     meaning: 'A rule put the caller into quarantine and says nothing else; also of its calls from then on.',
@@ -64,6 +67,16 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'The call carries a delegation token and the gateway has no key to verify it with.',
   },
+  approval_not_possible: {
+    decision: 'require_approval',
+    meaning: 'A rule asks for an approval of a call whose body is not read whole, so that nobody could say what is approved.',
+  },
+  approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).' },
+  approval_expired: {
+    decision: 'deny',
+    meaning: 'Nobody decided about this very request in time, or nobody used what was given (`GW_APPROVAL_REJECT_FOR`).',
+  },
+  too_many_approvals: { decision: 'deny', meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.' },
   idempotency_key_reused: {
     decision: 'deny',
     meaning: 'The idempotency key was used for another action within the last 24 hours.',

@@ -4,7 +4,7 @@ import { attributionFrom } from './attribution-keys.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
-import { type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
+import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
@@ -62,7 +62,10 @@ export function contextOf(policy: CompiledPolicy, facts: Facts, rateLimited: Rat
   const { strategy, defaultRules } = policy;
   if (defaultRules.length === 0) return { facts, defaults: undefined, supplied: undefined, rateLimited, strategy };
   const matching = defaultRules.filter((rule) => rule.matches(facts));
-  const milder = matching.filter(({ decision }) => decision === undefined || permits(decision));
+  const milder = matching.filter((rule) => {
+    const decision = decisionOf(rule, facts);
+    return decision === undefined || permits(decision);
+  });
   return { facts, defaults: collectDefaults(matching), supplied: collectDefaults(milder), rateLimited, strategy };
 }
 

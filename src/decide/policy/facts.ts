@@ -36,6 +36,8 @@ export interface Facts {
   credential_id: string | undefined;
   candidates: { connectors: readonly string[]; credentials: readonly string[] };
   delegation: DelegationFacts | undefined;
+  /** A person has approved this very request, and nobody has used that yet (decision 9.1): a rule that decides `require_approval` counts as `allow`. */
+  approved: boolean;
 }
 
 export interface DelegationFacts {

@@ -41,6 +41,7 @@ export function plainCall(): Facts {
     credential_id: undefined,
     candidates: { connectors: ['openai'], credentials: [] },
     delegation: undefined,
+    approved: false,
   };
 }
 
@@ -147,7 +148,7 @@ export interface FactMistake {
 /**
  * Sets the named fields, with or without the leading `context.`; a map stands for the names below it, so `action: {method: GET}` is `action.method: GET`.
  * `action.params`, `labels` and `attribution.labels` are replaced when they are given as a whole. Null takes a field away; in the body it is a null.
- * `org_attribution` is the org's last resort, by flat names (decision 6.11).
+ * `org_attribution` is the org's last resort, by flat names (decision 6.11); `approved` says that a person has approved this very request (decision 9.1).
  */
 export function giveFacts(facts: Facts, given: Readonly<Record<string, unknown>>, prefix = ''): readonly FactMistake[] {
   return Object.entries(given).flatMap(([name, value]) => giveFact(facts, prefix === '' ? name : `${prefix}.${name}`, value));
@@ -157,12 +158,19 @@ function giveFact(facts: Facts, path: string, value: unknown): readonly FactMist
   const name = path.startsWith('context.') ? path.slice('context.'.length) : path;
   if (Object.hasOwn(WHOLE, name))
     return isRecord(value) ? (WHOLE[name]?.(facts, value, path) ?? []) : [{ path, message: `${name} is a map` }];
+  if (name === 'approved') return giveApproved(facts, path, value);
   const field = resolveField(name);
   if (field === undefined) return isRecord(value) ? giveFacts(facts, value, path) : [unknownField(path)];
   const { read, expected } = READERS[field.type];
   const fact = value === null ? undefined : read(value, field);
   if (value !== null && fact === undefined) return [{ path, message: `${field.name} is ${expected}` }];
   setField(facts, field.name, value === null && field.name.startsWith(BODY) ? null : fact);
+  return [];
+}
+
+function giveApproved(facts: Facts, path: string, value: unknown): readonly FactMistake[] {
+  if (typeof value !== 'boolean') return [{ path, message: 'approved is true or false' }];
+  facts.approved = value;
   return [];
 }
 

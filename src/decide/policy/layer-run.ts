@@ -81,7 +81,7 @@ function runStrict(layer: CompiledLayer, context: RunContext): LayerOutcome {
   }
   const stated = hits.filter(({ rule }) => rule.decision !== undefined);
   const speaking = stated.filter((hit) => opinionOf(hit, context) !== undefined);
-  const decisions = new Set(speaking.map(({ rule }) => rule.decision));
+  const decisions = new Set(speaking.map(({ rule }) => decisionOf(rule, facts)));
   if (decisions.size > 1 || effectsConflict(hits)) return { layer, decision: 'deny', decider: undefined, code: 'strict_conflict', hits };
   let decision: Decision | undefined;
   let decider: Hit | undefined;
@@ -109,12 +109,17 @@ function effectsConflict(hits: readonly Hit[]): boolean {
  * What a matching rule decides here: lacking attribution makes a milder rule decide `require_attribution`; a rule that decides `require_attribution` and lacks
  * nothing of what it requires, and one that decides `rate_limit` while its bucket has tokens, have no opinion (decision 6.11, policy.md 2).
  */
-function opinionOf({ rule, lacking }: Hit, { rateLimited }: RunContext): Decision | undefined {
-  const { decision } = rule;
+function opinionOf({ rule, lacking }: Hit, { facts, rateLimited }: RunContext): Decision | undefined {
+  const decision = decisionOf(rule, facts);
   if (lacking.length > 0 && (decision === undefined || severityOf(decision) < REQUIRE_ATTRIBUTION)) return 'require_attribution';
   if (decision === 'require_attribution') return rule.require.length > 0 && lacking.length === 0 ? undefined : decision;
   if (decision === 'rate_limit') return rateLimited?.(rule.layer, rule.id) === true ? decision : undefined;
   return decision;
+}
+
+/** What a rule decides of a request: what it waits for may have been given. */
+export function decisionOf({ decision }: CompiledRule, { approved }: Facts): Decision | undefined {
+  return decision === 'require_approval' && approved ? 'allow' : decision;
 }
 
 function lackingOf(rule: CompiledRule, { facts, supplied }: RunContext): readonly string[] {

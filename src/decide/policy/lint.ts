@@ -326,6 +326,7 @@ const BAREST: Facts = {
   credential_id: undefined,
   candidates: { connectors: [], credentials: [] },
   delegation: undefined,
+  approved: false,
 };
 
 function isOptional(field: Field): boolean {

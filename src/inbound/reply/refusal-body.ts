@@ -21,7 +21,8 @@ export interface RefusalText {
 /** Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial must. */
 export function directRefusal(record: ExecutionRecord, refusal: RefusalText, facts: TraceFacts): unknown {
   if (record.decision === 'quarantine' || record.decision === 'require_approval') {
-    return { decision: record.decision, reason: refusal.reason, record_id: record.record_id, record_hash: record.record_hash };
+    const { decision, approval_id, record_id, record_hash } = record;
+    return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash };
   }
   const { reason, reasonCodes, detail } = refusal;
   const body = { ...envelope(record, facts), reason, reason_codes: reasonCodes, ...(detail ? { details: [detail] } : {}) };

@@ -29,7 +29,7 @@ export function recordOf(
   { parts, refusal, completedAt }: Recorded,
   { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
 ): RecordDraft {
-  const { arrival, claims, proof, intake, mutation, hold, dressed } = parts;
+  const { arrival, claims, proof, intake, mutation, hold, dressed, cleared } = parts;
   const wire = wireOf(parts);
   const delivery = deliveredOf(parts);
   const attribution = attributionOf(parts);
@@ -85,7 +85,7 @@ export function recordOf(
     risk_score: undefined,
     risk_signals: undefined,
     delegation_id: claims?.delegationId,
-    approval_id: undefined,
+    approval_id: refusal?.approvalId ?? cleared?.by?.approval_id,
     error: errorOf(refusal, delivery),
   };
 }

@@ -6,6 +6,7 @@ import { aim } from '../stages/aim.ts';
 import { askForUsage } from '../stages/ask-for-usage.ts';
 import { attributionEffects, defaultAttribution } from '../stages/attribute.ts';
 import { authenticate, authenticateEnvelope, knock } from '../stages/authenticate.ts';
+import { approval } from '../stages/await-approval.ts';
 import { workload } from '../stages/caller.ts';
 import { caps } from '../stages/caps.ts';
 import { carry } from '../stages/carry.ts';
@@ -29,6 +30,7 @@ import { read, readEnvelope } from '../stages/read.ts';
 import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
 import { resolve } from '../stages/resolve.ts';
+import { spend } from '../stages/spend.ts';
 import { stayOnSocket } from '../stages/stay-on-socket.ts';
 
 /** From here on a request is the same whichever door it came by. */
@@ -45,7 +47,7 @@ const JUDGE: readonly Stage[] = [
   mutate,
   checkAgain,
 ];
-const CALL: readonly Stage[] = [inject, keepSignature, caps, rate, reserve, askForUsage, forward, carry, meter];
+const CALL: readonly Stage[] = [inject, keepSignature, caps, approval, rate, reserve, spend, askForUsage, forward, carry, meter];
 /** What is known before the first stage. */
 const GIVEN: readonly PartName[] = ['arrival'];
 
@@ -59,9 +61,24 @@ export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
   direct: inOrder([admit, knock, readEnvelope, openEnvelope, authenticateEnvelope, org, workload, ...JUDGE, ...CALL]),
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
-  tunnel: inOrder([admit, identify, aim, imposed, authenticate, org, workload, normaliseTunnel, ...JUDGE]),
+  tunnel: inOrder([admit, identify, aim, imposed, authenticate, org, workload, normaliseTunnel, ...JUDGE, approval, spend]),
   /** What is let through goes out as an event of its socket, and is closed when the server has reported its end. */
-  socket: inOrder([admit, identify, aim, authenticate, org, workload, normaliseEvent, ...JUDGE, stayOnSocket, caps, rate, reserve]),
+  socket: inOrder([
+    admit,
+    identify,
+    aim,
+    authenticate,
+    org,
+    workload,
+    normaliseEvent,
+    ...JUDGE,
+    stayOnSocket,
+    caps,
+    approval,
+    rate,
+    reserve,
+    spend,
+  ]),
 };
 
 /** A line. @throws Error for a stage that reads what none before it has made, or makes what another has */

@@ -17,6 +17,7 @@ export interface AskedCall {
   readonly content: Content;
   /** Another than the one that takes the call, to ask about that. */
   readonly connectorId?: string;
+  readonly approved?: boolean;
 }
 
 /**
@@ -48,10 +49,11 @@ export class CallFacts implements Facts {
   readonly credential_id: string | undefined;
   readonly candidates: Facts['candidates'];
   readonly delegation = undefined;
+  readonly approved: boolean;
   readonly #headers: readonly string[];
   #headerNames: ReadonlySet<string> | undefined;
 
-  constructor({ arrival, claims, action, attribution, route, content, connectorId = route.connectorId }: AskedCall) {
+  constructor({ arrival, claims, action, attribution, route, content, connectorId = route.connectorId, approved = false }: AskedCall) {
     const { estimate, provider, operation, path } = route;
     const { context } = action.request;
     const { params } = content;
@@ -80,6 +82,7 @@ export class CallFacts implements Facts {
     this.connector_id = connectorId;
     this.credential_id = route.credentialId;
     this.candidates = { connectors: route.candidates, credentials: idsOf(route.credentialCandidates) };
+    this.approved = approved;
     this.#headers = content.headers;
   }
 

@@ -9,6 +9,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
@@ -19,6 +20,7 @@ import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
+import type { ApprovalAnswer, ApprovalRequest } from '../../services/approvals.ts';
 import type { CallerVerdict, Failure, Stranger } from '../../services/authenticator.ts';
 import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';
 import type { Deferral, DeferredCall, EndedResponse } from '../../services/deferred-response.ts';
@@ -178,6 +180,20 @@ export interface Quarantines {
   hold(caller: QuarantineCaller, told: Held): MadeEntry | undefined;
 }
 
+/** Requests that wait for a person, and what persons have given. */
+export interface Approvals {
+  /** One that can be used for this very request. */
+  find(orgId: string, actionHash: string): Promise<Approval | undefined>;
+  /** What becomes of a request that needs one. @throws GatewayError `record_store_unavailable` */
+  ask(request: ApprovalRequest): Promise<ApprovalAnswer>;
+  /** Spends one. @returns false when another was first */
+  claim(approval: Approval, recordId: string): Promise<boolean>;
+  /** To be committed with the record of a call that was never made. */
+  giveBack(approval: Approval): readonly Effect[];
+  /** The same of a call that leaves no record. */
+  restore(approval: Approval): void;
+}
+
 /** Calls that are ended when their caller is put into quarantine. */
 export interface CallsUnderWay {
   /** @param end called at most once, perhaps at once @returns what ends the watch */
@@ -198,6 +214,8 @@ export interface CallServices {
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;
   readonly lateRecords: UnstoredRecords;
+  /** Undefined when `GW_APPROVAL_ENABLED=false`. */
+  readonly approvals: Approvals | undefined;
   readonly quarantines: Quarantines;
   readonly running: CallsUnderWay;
 }

@@ -6,6 +6,7 @@ import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
+import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
@@ -206,6 +207,19 @@ export interface Judgement {
   readonly observed: Readonly<Record<string, unknown>>;
 }
 
+/** Whether a person is asked about the call. */
+export interface Approving {
+  /** The call waits for an approval, unless something else refuses it. */
+  readonly waits: boolean;
+  /** What a person has given for this very request, and nobody has used yet. */
+  readonly given: Approval | undefined;
+}
+
+/** A call that may be made: nobody has to be asked, or somebody was. Only the stage that sees to it makes one. */
+export interface Cleared {
+  readonly by: Approval | undefined;
+}
+
 /** What policy changed of a call that it let through. */
 export interface CallMutation extends ReplacedModel {
   readonly decision: Extract<Decision, 'allow' | 'downgrade'>;
@@ -304,6 +318,7 @@ export interface Parts {
   readonly asked: Content;
   readonly facts: Facts;
   readonly judgement: Judgement;
+  readonly approving: Approving;
   /** With what policy says of it. */
   readonly attribution: Attribution;
   /** With the connector and the credential that policy selected. */
@@ -315,6 +330,7 @@ export interface Parts {
   readonly route: CallRoute;
   readonly dressed: Dressed;
   readonly signed: Signed;
+  readonly cleared: Cleared;
   readonly hold: Hold;
   readonly outgoing: Outgoing;
   readonly answer: Answered;

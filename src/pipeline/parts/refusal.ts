@@ -18,6 +18,8 @@ interface Said {
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode | undefined;
   readonly detail?: RefusalDetail | undefined;
+  /** Of the approval that the request waits for, or that rejects it. */
+  readonly approvalId?: string | undefined;
   /** Sent in the place of the usual body of a refusal. */
   readonly body?: object | undefined;
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
@@ -33,6 +35,7 @@ export class Refusal extends LineEnd implements Said {
   readonly retryAfterSeconds: number | undefined;
   readonly errorCode: ErrorCode | undefined;
   readonly detail: RefusalDetail | undefined;
+  readonly approvalId: string | undefined;
   readonly body: object | undefined;
   readonly traceAttributes: Said['traceAttributes'];
 
@@ -45,6 +48,7 @@ export class Refusal extends LineEnd implements Said {
     this.retryAfterSeconds = said.retryAfterSeconds;
     this.errorCode = said.errorCode;
     this.detail = said.detail;
+    this.approvalId = said.approvalId;
     this.body = said.body;
     this.traceAttributes = said.traceAttributes;
   }

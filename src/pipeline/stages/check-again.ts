@@ -3,13 +3,26 @@ import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import { type Pipeline, when } from '../parts/call-services.ts';
+import { holdCaller } from '../parts/hold-caller.ts';
 import type { CallRoute, Parts } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 import { type Connected, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
-const READ = ['arrival', 'claims', 'target', 'action', 'facts', 'judgement', 'attribution', 'chosen', 'mutation', 'mutated'] as const;
+const READ = [
+  'arrival',
+  'claims',
+  'target',
+  'action',
+  'facts',
+  'judgement',
+  'approving',
+  'attribution',
+  'chosen',
+  'mutation',
+  'mutated',
+] as const;
 type Read = Pick<Parts, (typeof READ)[number]>;
 
 /**
@@ -20,16 +33,16 @@ export const checkAgain = defineStage({
   name: 'check again',
   reads: READ,
   makes: ['route'],
-  run(parts, pipeline) {
+  run(parts, pipeline, control) {
     const { mutation, chosen } = parts;
     const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
     const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
     const refused = (isOther(parts, route) ? askAgain(parts, route) : undefined) ?? asItsProvider(parts, route);
     if (refused === undefined) return { route };
-    return when(
-      refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits),
-      (refusal) => new EndedWith(refusal, { route }),
-    );
+    return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
+      holdCaller(refusal, parts, pipeline, control);
+      return new EndedWith(refusal, { route });
+    });
   },
 });
 
@@ -45,10 +58,18 @@ function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
   return settleRoute({ ...parts, call, content: mutated, select }, pipeline);
 }
 
-function askAgain({ judgement, facts, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {
+function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {
   const { active, verdict } = judgement;
-  const asked = { ...parts, route, content: parts.mutated, ...(connectorId === undefined ? {} : { connectorId }) };
-  return recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
+  const asked = {
+    ...parts,
+    route,
+    content: parts.mutated,
+    approved: facts.approved,
+    ...(connectorId === undefined ? {} : { connectorId }),
+  };
+  const refused = recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
+  // A call that waits already is asked about once.
+  return approving.waits && refused?.decision === 'require_approval' ? undefined : refused;
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */

@@ -2,37 +2,95 @@ import { permits } from '../../base/model/decision.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
+import { hidesSomething } from '../../decide/policy/hidden.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { ActivePolicy } from '../../services/policies.ts';
+import { actionHashOf } from '../parts/action-hash.ts';
 import { CallFacts } from '../parts/call-facts.ts';
-import { type Maybe, type RateLimits, when } from '../parts/call-services.ts';
-import { callerOf } from '../parts/known.ts';
-import type { Claims } from '../parts/parts.ts';
-import { defineStage, EndedWith } from '../parts/stage.ts';
+import { type Maybe, type Pipeline, type RateLimits, when } from '../parts/call-services.ts';
+import { holdCaller } from '../parts/hold-caller.ts';
+import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
+import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 
-/** Asks the policy snapshot that this request started with. */
+type Read = Pick<Parts, 'arrival' | 'claims' | 'action' | 'attributed' | 'offer' | 'asked'> & { readonly intake?: Intake | undefined };
+type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
+
+const NEEDED = 'approval_required';
+const NOT_ASKED: Approving = { waits: false, given: undefined };
+const WAITS: Approving = { waits: true, given: undefined };
+
+/**
+ * Asks the policy snapshot that this request started with. What an approval could let through goes on, and is ended behind everything else that may refuse it
+ * (await-approval.ts); where one was given already, policy is asked once more with that.
+ */
 export const decidePolicy = defineStage({
   name: 'decide',
   reads: ['arrival', 'claims', 'action', 'attributed', 'offer', 'asked'],
-  makes: ['facts', 'judgement'],
-  run({ arrival, claims, action, attributed, offer, asked }, { policies, rateLimits, shadow, quarantines }, control) {
-    const active = policies.current(claims.orgId);
-    const { policy } = active;
+  sees: ['intake'],
+  makes: ['facts', 'judgement', 'approving'],
+  run(parts, pipeline, control) {
+    const { arrival, claims, action, attributed, offer, asked } = parts;
+    const active = pipeline.policies.current(claims.orgId);
     const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked });
-    return when(withBuckets(decide(policy, facts), { policy, facts, claims }, rateLimits), (verdict) => {
-      const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observe(policy, facts) };
-      if (permits(verdict.decision)) return { facts, judgement };
-      return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
-        if (refusal.decision === 'quarantine') {
-          const entry = quarantines.hold(callerOf(arrival, claims), { reason: refusal.reason, reason_codes: refusal.reasonCodes });
-          if (entry) control.settle(entry);
-        }
-        return new EndedWith(refusal, { facts, judgement });
-      });
+    return when(verdictOf(active, facts, claims, pipeline), (verdict) => {
+      const needsApproval = verdict.decision === 'require_approval' && pipeline.approvals !== undefined;
+      return needsApproval
+        ? withApproval(parts, { active, facts, verdict }, pipeline, control)
+        : conclude(parts, { active, facts, verdict }, NOT_ASKED, pipeline, control);
     });
   },
 });
+
+interface Decided {
+  readonly active: ActivePolicy;
+  readonly facts: CallFacts;
+  readonly verdict: Verdict;
+}
+
+async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, control: Control): Promise<Made | EndedWith<keyof Made>> {
+  const { arrival, claims, action, attributed, offer, asked } = parts;
+  const { active, verdict } = decided;
+  if (!isBound(parts, decided.facts)) return conclude(parts, { ...decided, verdict: notPossible(verdict) }, NOT_ASKED, pipeline, control);
+  const given = await pipeline.approvals?.find(claims.orgId, actionHashOf(action.request));
+  if (given === undefined) return conclude(parts, decided, WAITS, pipeline, control);
+  const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked, approved: true });
+  const approved = await verdictOf(active, facts, claims, pipeline);
+  return conclude(parts, { active, facts, verdict: approved }, { waits: false, given }, pipeline, control);
+}
+
+function conclude(
+  { arrival, claims }: Read,
+  { active, facts, verdict }: Decided,
+  approving: Approving,
+  pipeline: Pipeline,
+  control: Control,
+): Maybe<Made | EndedWith<keyof Made>> {
+  const { shadow, rateLimits } = pipeline;
+  const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observe(active.policy, facts) };
+  if (approving.waits || permits(verdict.decision)) return { facts, judgement, approving };
+  return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
+    holdCaller(refusal, { arrival, claims }, pipeline, control);
+    return new EndedWith(refusal, { facts, judgement, approving });
+  });
+}
+
+/** Whether everything of the request that could matter is in its action hash: then what is approved is what runs. */
+function isBound({ action, asked, intake }: Read, facts: Facts): boolean {
+  if (action.isEnvelope) return true;
+  if (intake?.streamed !== undefined || hidesSomething(facts)) return false;
+  return asked.body === undefined ? (intake?.requestBytes ?? 0) === 0 : asked.body.kind !== 'form';
+}
+
+function notPossible(verdict: Verdict): Verdict {
+  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read`;
+  return { ...verdict, reason, reason_codes: [...verdict.reason_codes, 'approval_not_possible'] };
+}
+
+function verdictOf({ policy }: ActivePolicy, facts: Facts, claims: Claims, { rateLimits }: Pipeline): Maybe<Verdict> {
+  return withBuckets(decide(policy, facts), { policy, facts, claims }, rateLimits);
+}
 
 interface Asked {
   readonly policy: CompiledPolicy;

@@ -26,6 +26,7 @@ const READ = [
   'route',
   'dressed',
   'signed',
+  'cleared',
   'hold',
   'outgoing',
 ] as const;

@@ -1,11 +1,9 @@
-import { canonicalJson } from '../../base/json/jcs.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import { sha256Hex } from '../../base/lib/sha256.ts';
-import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { KeptResult } from '../../services/idempotency.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { sendReplay } from '../answer/send.ts';
+import { actionHashOf } from '../parts/action-hash.ts';
 import { AnswerCopy } from '../parts/answer-copy.ts';
 import type { Idempotency, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
@@ -134,20 +132,4 @@ function traceOf(askedAt: number, { originalModel, substitutedModel }: Partial<R
     ...(originalModel === undefined ? {} : { original_model: originalModel }),
     ...(substitutedModel === undefined ? {} : { substituted_model: substitutedModel }),
   };
-}
-
-/** SHA-256 over the RFC 8785 form of the action as it was received, before mutations. */
-function actionHashOf({ org_id, workload_id, action }: ActionRequest): string {
-  const { type, method, target_host, target_path, params } = action;
-  return sha256Hex(
-    canonicalJson({
-      org_id,
-      workload_id,
-      type,
-      method,
-      target_host,
-      params,
-      ...(target_path === undefined ? {} : { target_path }),
-    }),
-  );
 }

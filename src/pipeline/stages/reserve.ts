@@ -11,7 +11,7 @@ import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 
-const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'mutated'] as const;
+const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'mutated', 'cleared'] as const;
 type Read = Pick<Parts, (typeof READ)[number]>;
 
 /**

@@ -11,6 +11,7 @@ export function controlListeners(registry: Registry, org: (id: string) => string
   const authFailures = counter(registry, METRICS.authFailures);
   const apiKeyLookups = counter(registry, METRICS.apiKeyLookups);
   const changes = counter(registry, METRICS.changes);
+  const approvals = counter(registry, METRICS.approvals);
   const quarantined = counter(registry, METRICS.quarantined);
   return {
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
@@ -19,6 +20,7 @@ export function controlListeners(registry: Registry, org: (id: string) => string
     authFailure: ({ reason, orgId }) => authFailures(reason, org(orgId)).inc(),
     apiKeyLookup: (result) => apiKeyLookups(result).inc(),
     audit: ({ operation }) => changes(operation).inc(),
+    approval: ({ org_id: orgId, status }) => approvals(org(orgId), status).inc(),
     quarantine: ({ org_id: orgId, released_at: released }) => {
       if (released === null) quarantined(org(orgId)).inc();
     },

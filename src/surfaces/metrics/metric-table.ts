@@ -191,6 +191,13 @@ export const METRICS = {
     labels: [],
     help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
   },
+  approvalsPending: { name: 'gw_approvals_pending', type: 'gauge', labels: [], help: 'Requests that wait for an approval.' },
+  approvals: {
+    name: 'gw_approvals_total',
+    type: 'counter',
+    labels: ['org_id', 'status'],
+    help: 'Requests that began to wait for an approval (`pending`), and approvals that were given, denied or have expired.',
+  },
   quarantined: {
     name: 'gw_quarantine_total',
     type: 'counter',

@@ -29,6 +29,7 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
@@ -99,6 +100,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
+  gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);

@@ -1,0 +1,55 @@
+import type { Approval } from '../../base/model/approval.ts';
+import type { ShownApproval } from '../../services/approvals.ts';
+
+/** One line of a list. */
+export function approvalLine({
+  approval_id: id,
+  created_at: at,
+  status,
+  action,
+  estimated_cost_usd: cost,
+  reason,
+  ...asked
+}: Approval): string {
+  const what = `${action.method} ${action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
+  return `${id}  ${at}  ${status}  ${asked.workload_id}${whoOf(asked)}  ${what}${cost === undefined ? '' : `  ${cost} USD`}  ${reason}\n`;
+}
+
+/** Everything that an approver needs. */
+export function approvalText(approval: ShownApproval & { readonly action: { readonly params?: unknown } }): string {
+  const { action, decided_by: by, decided_at: at } = approval;
+  const rows: readonly (readonly [name: string, value: string | undefined])[] = [
+    ['approval', approval.approval_id],
+    ['status', approval.status],
+    ['asked by', `${approval.org_id}/${approval.workload_id}${whoOf(approval)}`],
+    ['address', approval.caller_ip],
+    ['api key', approval.api_key_id],
+    ['asked at', approval.created_at],
+    [approval.status === 'approved' ? 'usable until' : 'waits until', approval.expires_at],
+    ['for', `${action.method} ${action.target_host}${action.target_path}`],
+    ['action', `${action.type}${action.stream ? ', streaming' : ''}`],
+    ['model', action.model],
+    ['may cost', approval.estimated_cost_usd === undefined ? undefined : `${approval.estimated_cost_usd} USD`],
+    ['asked by rule', approval.rule_ids.join(', ')],
+    ['reason', approval.reason],
+    ['params', sizesOf(action.param_sizes)],
+    ['record', approval.record_id],
+    [
+      'decided',
+      by === null ? undefined : `by ${by} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,
+    ],
+    ['used', approval.executed_at === undefined ? undefined : `at ${approval.executed_at}, record ${String(approval.executed_record_id)}`],
+    ['content', action.params === undefined ? undefined : JSON.stringify(action.params)],
+  ];
+  return rows.map(([name, value]) => (value === undefined ? '' : `${`${name}:`.padEnd(15)}${value}\n`)).join('');
+}
+
+function whoOf({ caller_id: caller }: Pick<Approval, 'caller_id'>): string {
+  return caller === undefined ? '' : ` (${caller})`;
+}
+
+function sizesOf(sizes: Readonly<Record<string, number>>): string {
+  return Object.entries(sizes)
+    .map(([name, size]) => `${name} ${size} bytes`)
+    .join(', ');
+}

@@ -1,0 +1,154 @@
+import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { APPROVAL_STATUSES } from '../base/model/approval.ts';
+import { CONNECTION_TYPES } from '../base/model/connection.ts';
+import type { Principal } from '../base/model/principal.ts';
+import type { Commit } from '../services/commit.ts';
+import { choice, id, members, text } from './members.ts';
+import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
+import type { OperationServices } from './services.ts';
+import { attribution, pathId, time, usd } from './shapes.ts';
+
+const USUAL = 20;
+
+const QUERY = z.strictObject({
+  org_id: id.optional(),
+  workload_id: id.optional(),
+  status: choice(APPROVAL_STATUSES).optional(),
+  ...pageParameters(USUAL),
+});
+
+const BODY = members({
+  decided_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }),
+  reason: text.optional().meta({ description: 'For whoever asks again' }),
+});
+type Body = z.output<typeof BODY>;
+
+const ACTION = z.object({
+  type: z.string(),
+  method: z.string(),
+  target_host: z.string(),
+  target_path: z.string().meta({ description: 'With the names of the query alone' }),
+  model: z.string().optional(),
+  stream: z.boolean(),
+  param_sizes: z.record(z.string(), z.int()).meta({ description: 'Of each member of the params its size in bytes' }),
+});
+
+const APPROVAL = z.object({
+  approval_id: z.string(),
+  org_id: z.string(),
+  workload_id: z.string(),
+  caller_id: z.string().optional(),
+  caller_ip: z.string().optional(),
+  api_key_id: z.string().optional(),
+  status: z.enum(APPROVAL_STATUSES),
+  reason: z.string().meta({ description: 'Of the rule' }),
+  reason_codes: z.array(z.string()),
+  rule_ids: z.array(z.string()).meta({ description: 'The rules that ask for it', examples: [['risk/large-models']] }),
+  connection_type: z.enum(CONNECTION_TYPES),
+  attribution,
+  action: ACTION,
+  action_hash: z.string().meta({ description: 'Hex SHA-256; what it is good for' }),
+  estimated_cost_usd: usd.optional(),
+  record_id: z.string().meta({ description: 'The request that opened it' }),
+  created_at: time,
+  expires_at: time.meta({ description: 'Until then it can be decided, and once approved be used' }),
+  decided_by: z.string().nullable(),
+  decided_at: time.nullable(),
+  decision_reason: z.string().optional(),
+  executed_at: time.optional().meta({ description: 'It is spent' }),
+  executed_record_id: z.string().optional(),
+});
+const SHOWN = APPROVAL.extend({
+  action: ACTION.extend({
+    params: z.unknown().optional().meta({ description: 'Where GW_APPROVAL_KEEP_CONTENT keeps them, while it waits' }),
+  }),
+});
+
+const params = pathId('Approval id');
+
+/** Requests that wait for a person (specification, "Approval"; decision 9.1). */
+export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'approvals.list',
+    method: 'GET',
+    path: '/v1/admin/approvals',
+    scope: 'admin',
+    summary: 'Approvals, the newest first; `org_id`, `workload_id` and `status` narrow them.',
+    annotations: READS,
+    input: { query: { schema: () => QUERY } },
+    output: { status: 200, schema: page(APPROVAL) },
+    handle: async ({ query }, { approvals }) => {
+      const { org_id: orgId, workload_id: workloadId, status } = query;
+      return { json: shownPage(await approvals.page({ orgId, workloadId, status }, pageQuery(query))) };
+    },
+  }),
+  operation({
+    id: 'approvals.show',
+    method: 'GET',
+    path: '/v1/admin/approvals/{id}',
+    scope: 'admin',
+    summary: 'One approval: what is asked, by whom, what it may cost and which rule asks.',
+    annotations: READS,
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: SHOWN },
+    handle: async ({ principal, params: { id: name } }, { approvals }) => {
+      const shown = await approvals.show(name, principal.orgId);
+      if (shown === undefined) throw unknown(name);
+      const { params: content, ...approval } = shown;
+      return { json: content === undefined ? approval : { ...approval, action: { ...approval.action, params: content } } };
+    },
+  }),
+  operation({
+    id: 'approvals.approve',
+    method: 'POST',
+    path: '/v1/admin/approvals/{id}/approve',
+    scope: 'admin',
+    summary: 'Approves a request that waits: the same one is executed once, when it comes again. One that does not wait any more is 409.',
+    annotations: { ...REPLACES, destructive: false, idempotent: false },
+    errors: ['not_found', 'conflict', 'own_request'],
+    input: { params, body: { schema: () => BODY, what: 'The decision', optional: true } },
+    output: { status: 200, schema: APPROVAL },
+    handle: async ({ principal, params: { id: name }, body, commit }, services) => ({
+      json: await decide(name, 'approved', { principal, body, commit }, services),
+    }),
+  }),
+  operation({
+    id: 'approvals.deny',
+    method: 'POST',
+    path: '/v1/admin/approvals/{id}/deny',
+    scope: 'admin',
+    summary: 'Denies a request that waits: the same one is refused for `GW_APPROVAL_REJECT_FOR`. One that does not wait any more is 409.',
+    annotations: { ...REMOVES, idempotent: false },
+    errors: ['not_found', 'conflict', 'own_request'],
+    input: { params, body: { schema: () => BODY, what: 'The decision', optional: true } },
+    output: { status: 200, schema: APPROVAL },
+    handle: async ({ principal, params: { id: name }, body, commit }, services) => ({
+      json: await decide(name, 'denied', { principal, body, commit }, services),
+    }),
+  }),
+];
+
+interface Deciding {
+  readonly principal: Principal;
+  readonly body: Body;
+  readonly commit: Commit;
+}
+
+async function decide(
+  name: string,
+  status: 'approved' | 'denied',
+  { principal, body, commit }: Deciding,
+  { approvals }: OperationServices,
+) {
+  const by = body.decided_by ?? principal.id;
+  const decided = await approvals.decide(name, { status, by, reason: body.reason, principal }, commit);
+  if (decided === undefined) throw unknown(name);
+  return decided;
+}
+
+function unknown(name: string): GatewayError {
+  return new GatewayError('not_found', `There is no approval ${name}.`);
+}
