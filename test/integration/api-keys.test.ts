@@ -1,5 +1,6 @@
 // API keys on every door: where they may stand, whose org they bring, what a bad one is answered, and that they never go on to a provider or into a record.
 import t from 'tap';
+import { createLogger } from '../../src/base/lib/log.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -190,11 +191,21 @@ t.test('with GW_PROXY_AUTH=required a key will do as a token does, and a token n
   for (const { headers } of upstream.requests) t.notMatch(JSON.stringify(headers), /gw[kt]_/);
 });
 
-t.test('a key in a URL goes nowhere, and is told so', async (t) => {
-  const { send, upstream } = await startGoverned(t);
-  const answer = await send(bare([], '/proxy/gemini/v1beta/models/gemini-2.5-flash:generateContent?key=gwk_x'));
-  t.match([answer.status, answer.body.toString()], [400, /in a header, never in a URL/]);
+t.test('a key in a URL goes nowhere and into no log, to an AI host or another, and is told so', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'trace', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const { send, through, upstream } = await startGoverned(t, { log, env: { GW_PROXY_NON_AI: 'inspect' } });
+  const site = 'www.example.com';
+  for (const ask of [
+    () => send(bare([], `${GEMINI}?key=gwk_x`)),
+    () => send({ ...bare([], `http://${site}/?key=gwk_x`), host: site }),
+    () => through(`${site}:443`, bare([], '/?key=gwk_x')),
+  ]) {
+    const answer = await ask();
+    t.match([answer.status, answer.body.toString()], [400, /in a header, never in a URL/]);
+  }
   t.equal(upstream.requests.length, 0);
+  t.notMatch(lines.join(''), 'gwk_x');
 });
 
 t.test('a key is none of the provider: the stored credential is used, and without one the call goes without', async (t) => {

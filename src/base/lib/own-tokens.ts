@@ -1,3 +1,5 @@
+import { GatewayError } from './gateway-error.ts';
+
 /* What this gateway's own keys and tokens begin with; none of them is ever sent on (decision 3.21). */
 export const API_KEY_PREFIX = 'gwk_';
 export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
@@ -27,9 +29,14 @@ export function firstBlank(value: string): number {
   return tab !== -1 && (space === -1 || tab < space) ? tab : space;
 }
 
-const TOKEN_IN_QUERY = /[?&][^=&#]*=(?:gwk|gwt|mgk|mcpk)_/;
+/** No name holds a `?`, so that each character is looked at once, whatever a stranger sends. */
+const TOKEN_IN_QUERY = /[?&][^=&#?]*=(?:gwk|gwt|mgk|mcpk)_/;
 
-/** True when a key or token of this gateway stands in a URL, from where it would go to logs and to whoever is behind the URL. */
-export function hasTokenInQuery(target: string): boolean {
-  return target.includes('?') && TOKEN_IN_QUERY.test(target);
+/**
+ * A key or token of this gateway in a URL would go to logs and to whoever is behind the URL.
+ * @throws GatewayError `invalid_request` when there is one
+ */
+export function refuseTokenInQuery(target: string): void {
+  if (!target.includes('?') || !TOKEN_IN_QUERY.test(target)) return;
+  throw new GatewayError('invalid_request', 'A key or token of this gateway stands in a header, never in a URL, where others can read it.');
 }

@@ -2,7 +2,7 @@ import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
-import { API_KEY_PREFIX, hasTokenInQuery, isOwnToken, shownToken, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import { API_KEY_PREFIX, isOwnToken, refuseTokenInQuery, shownToken, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
@@ -53,11 +53,7 @@ const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIB
  * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
-  if (hasTokenInQuery(head.rawTarget))
-    throw new GatewayError(
-      'invalid_request',
-      'A key or token of this gateway stands in a header, never in a URL, where others can read it.',
-    );
+  refuseTokenInQuery(head.rawTarget);
   const shown = providerHeaderToken(head);
   if (shown === undefined && saysNothing(head)) return NOBODY;
   const problems = new EnvelopeProblems();
@@ -181,7 +177,8 @@ function readLabels({ headers }: ArrivalHead, problems: EnvelopeProblems): Attri
     const value = name.startsWith(LABEL_HEADER) ? headers[name] : undefined;
     if (value === undefined || value === '' || name === LABEL_HEADER) continue;
     const text = headerText(value);
-    if (text.length > MAX_TEXT) problems.add(`X-GW-Label-${name.slice(LABEL_HEADER.length)}`, TEXT_RULE);
+    if (text.length > MAX_TEXT || name.length - LABEL_HEADER.length > MAX_TEXT)
+      problems.add(`X-GW-Label-${name.slice(LABEL_HEADER.length)}`, TEXT_RULE);
     labels.push([name.slice(LABEL_HEADER.length), text]);
   }
   if (labels.length > MAX_LABELS) problems.add('X-GW-Label-*', `at most ${MAX_LABELS} labels`);

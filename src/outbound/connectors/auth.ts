@@ -1,7 +1,7 @@
 import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
-import { shownToken } from '../../base/lib/own-tokens.ts';
+import { isOwnToken, shownToken } from '../../base/lib/own-tokens.ts';
 
 /** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
@@ -33,6 +33,8 @@ export function authHeaderNames(provider: Provider | undefined): ReadonlySet<str
   return names;
 }
 
+const SUBPROTOCOLS = 'sec-websocket-protocol';
+
 /** A scheme with nothing behind it is no key, and one that lets somebody in here is none of the provider's. */
 function saysMore(value: string): boolean {
   return !EMPTY_SCHEME.test(value) && shownToken(value) === undefined;
@@ -49,8 +51,7 @@ export function clientKey(provider: Provider | undefined, headers: Readonly<Reco
     if (value !== undefined && saysMore(value)) return true;
   }
   const prefix = provider?.authSubprotocol;
-  if (prefix !== undefined && headers['sec-websocket-protocol']?.split(',').some((offered) => offered.trim().startsWith(prefix)))
-    return true;
+  if (prefix !== undefined && headers[SUBPROTOCOLS]?.split(',').some((offered) => offersKey(offered.trim(), prefix))) return true;
   const names = provider?.authQueryNames ?? [];
   return names.length > 0 && queryParts(path).some((part) => isAuthPart(part, names) && part.indexOf('=') < part.length - 1);
 }
@@ -61,7 +62,10 @@ export function hasAuthorization(headers: Readonly<Record<string, string | undef
   return value !== undefined && saysMore(value);
 }
 
-const SUBPROTOCOLS = 'sec-websocket-protocol';
+/** What lets somebody in here is none of the provider's in this place either. */
+function offersKey(offered: string, prefix: string): boolean {
+  return offered.startsWith(prefix) && !isOwnToken(offered.slice(prefix.length));
+}
 
 /**
  * The header fields (flat name, value list) without anything that could carry a key to this provider: for a call that gets a stored credential. Browsers

@@ -1,5 +1,6 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { refuseTokenInQuery } from '../../base/lib/own-tokens.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
@@ -34,6 +35,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround): void {
 
 function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround): UpstreamCall {
   refuseLoop(head.rawHeaders, settings.nodeId);
+  refuseTokenInQuery(head.rawTarget);
   const { host, port, tls, path } = resolveTarget(head, catalogues.current());
   const on = head.tunnel?.dialled;
   const { adminToken, nodeId } = settings;

@@ -103,6 +103,10 @@ t.test("the client's own key is seen in every header and query that takes one", 
     'a browser can send it nowhere else',
   );
   t.equal(clientKey(openai, { 'sec-websocket-protocol': 'realtime' }), false);
+  for (const own of ['gwk_1', 'gwt_1']) {
+    t.equal(clientKey(openai, { authorization: `Bearer ${own}` }), false, 'what lets somebody in here is none of the provider');
+    t.equal(clientKey(openai, { 'sec-websocket-protocol': `realtime, openai-insecure-api-key.${own}` }), false);
+  }
   t.equal(clientKey(catalogue.provider('anthropic'), { 'x-api-key': 'k' }), true);
   t.equal(clientKey(catalogue.provider('anthropic'), { authorization: 'Bearer t' }), true);
   t.equal(clientKey(gemini, {}, '/v1beta/models/m:generateContent?key=abc'), true);
