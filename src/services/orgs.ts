@@ -2,24 +2,24 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { OrgStatus } from '../base/model/org-status.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { WatchedSpace } from './watched-space.ts';
 
 const STATUS = 'org_status';
 
-/** Which orgs may call (specification, "Org status"). Held in memory; only those that are not active are stored. */
+/** Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only those that are not active are stored. */
 export class OrgService {
   readonly #store: Store;
-  readonly #barred = new Map<string, OrgStatus>();
+  readonly #barred: WatchedSpace<OrgStatus>;
   /** Changes of one org follow each other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(store: Store) {
+  private constructor(store: Store, barred: WatchedSpace<OrgStatus>) {
     this.#store = store;
+    this.#barred = barred;
   }
 
   static async open(store: Store): Promise<OrgService> {
-    const service = new OrgService(store);
-    for (const { key, value } of await store.list(STATUS)) service.#barred.set(key, value as OrgStatus);
-    return service;
+    return new OrgService(store, await WatchedSpace.open(store, STATUS, { read: (value) => value as OrgStatus }));
   }
 
   status(orgId: string): OrgStatus {
@@ -52,8 +52,7 @@ export class OrgService {
       }
       const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
       await commit(orgId, [{ space: STATUS, key: orgId, ...effect }]);
-      if (to.status === 'active') this.#barred.delete(orgId);
-      else this.#barred.set(orgId, to);
+      await this.#barred.refresh(orgId);
       return to;
     };
     const done = this.#last.then(change, change);

@@ -3,12 +3,15 @@
  * needs in memory; it never writes an HTTP answer.
  */
 import { randomBytes } from 'node:crypto';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import type { Attribution } from '../base/model/attribution.ts';
 import type { Workload } from '../base/model/workload.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { WatchedSpace } from './watched-space.ts';
 
 const WORKLOADS = 'workload';
 const TOKENS = 'workload_token';
@@ -19,43 +22,46 @@ const ANY_ORG = '*';
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
 
-/** The registered workloads, their tokens and the org defaults that name one (decisions 4.1, 4.4, 4.5). */
+/** What an org gives to traffic that names none of it (decisions 4.4, 6.11). */
+interface OrgDefaults {
+  readonly workload_id?: string;
+  /** Undefined: no project. */
+  readonly attribution: Attribution | undefined;
+}
+
+/** The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. */
 export class WorkloadService {
   readonly #store: Store;
-  readonly #workloads = new Map<string, Workload>();
+  readonly #workloads: WatchedSpace<Workload>;
   /** Workload id to SHA-256 of its token. */
-  readonly #tokens = new Map<string, string>();
+  readonly #tokens: WatchedSpace<string>;
   /** The other way round. */
-  readonly #holders = new Map<string, string>();
-  /** By org; `*` stands for all that have none of their own. */
-  readonly #defaults = new Map<string, string>();
+  readonly #holders: ReadonlyMap<string, string>;
+  /** By org; `*` stands for what those do not say that have some of their own, and for all others. */
+  readonly #defaults: WatchedSpace<OrgDefaults>;
 
-  private constructor(store: Store) {
+  private constructor(store: Store, spaces: Spaces) {
     this.#store = store;
+    this.#workloads = spaces.workloads;
+    this.#tokens = spaces.tokens;
+    this.#holders = spaces.holders;
+    this.#defaults = spaces.defaults;
   }
 
   /** Reads everything into memory; a fresh store gets the workload `default` and org defaults that name it. */
   static async open(store: Store): Promise<WorkloadService> {
-    const service = new WorkloadService(store);
-    if ((await store.get(SEEDED, WORKLOADS)) === undefined) await service.#seed();
-    for (const { key, value } of await store.list(WORKLOADS)) service.#workloads.set(key, value as Workload);
-    for (const { key, value } of await store.list(TOKENS)) if (typeof value === 'string') service.#setToken(key, value);
-    for (const { key, value } of await store.list(DEFAULTS)) if (isDefaults(value)) service.#defaults.set(key, value.workload_id);
-    return service;
-  }
-
-  async #seed(): Promise<void> {
-    const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
-    await this.#store.commit(undefined, [
-      { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
-      { op: 'put', space: DEFAULTS, key: ANY_ORG, value: { workload_id: DEFAULT_WORKLOAD_ID } },
-      { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
-    ]);
+    if ((await store.get(SEEDED, WORKLOADS)) === undefined) await seed(store);
+    return new WorkloadService(store, await openSpaces(store));
   }
 
   /** The workload of proxied traffic that names none. */
   defaultWorkloadId(orgId: string): string {
-    return this.#defaults.get(orgId) ?? this.#defaults.get(ANY_ORG) ?? DEFAULT_WORKLOAD_ID;
+    return this.#defaults.get(orgId)?.workload_id ?? this.#defaults.get(ANY_ORG)?.workload_id ?? DEFAULT_WORKLOAD_ID;
+  }
+
+  /** What is charged where neither caller, workload nor policy says it; undefined when the org says nothing either. */
+  defaultAttribution(orgId: string): Attribution | undefined {
+    return this.#defaults.get(orgId)?.attribution ?? this.#defaults.get(ANY_ORG)?.attribution;
   }
 
   /** A workload that this org may use; undefined when there is none. */
@@ -78,7 +84,7 @@ export class WorkloadService {
   /** Creates or replaces. */
   async put(workload: Workload, commit: Commit = commitAlone(this.#store)): Promise<void> {
     await commit(workload.workload_id, [{ op: 'put', space: WORKLOADS, key: workload.workload_id, value: workload }]);
-    this.#workloads.set(workload.workload_id, workload);
+    await this.#workloads.refresh(workload.workload_id);
   }
 
   /** Removes the workload and its token. False when there is none. */
@@ -88,8 +94,7 @@ export class WorkloadService {
       { op: 'delete', space: WORKLOADS, key: workloadId },
       { op: 'delete', space: TOKENS, key: workloadId },
     ]);
-    this.#workloads.delete(workloadId);
-    this.#setToken(workloadId, undefined);
+    await Promise.all([this.#workloads.refresh(workloadId), this.#tokens.refresh(workloadId)]);
     return true;
   }
 
@@ -99,7 +104,7 @@ export class WorkloadService {
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
     const hash = sha256Hex(token);
     await commit(workloadId, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
-    this.#setToken(workloadId, hash);
+    await this.#tokens.refresh(workloadId);
     return token;
   }
 
@@ -107,7 +112,7 @@ export class WorkloadService {
   async removeToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     if (!this.#tokens.has(workloadId)) return false;
     await commit(workloadId, [{ op: 'delete', space: TOKENS, key: workloadId }]);
-    this.#setToken(workloadId, undefined);
+    await this.#tokens.refresh(workloadId);
     return true;
   }
 
@@ -125,17 +130,52 @@ export class WorkloadService {
   holderOf(presented: string): string | undefined {
     return this.#holders.get(sha256Hex(presented));
   }
+}
 
-  #setToken(workloadId: string, hash: string | undefined): void {
-    const before = this.#tokens.get(workloadId);
-    if (before !== undefined) this.#holders.delete(before);
-    this.#tokens.delete(workloadId);
-    if (hash === undefined) return;
-    this.#tokens.set(workloadId, hash);
-    this.#holders.set(hash, workloadId);
+interface Spaces {
+  readonly workloads: WatchedSpace<Workload>;
+  readonly tokens: WatchedSpace<string>;
+  readonly holders: ReadonlyMap<string, string>;
+  readonly defaults: WatchedSpace<OrgDefaults>;
+}
+
+async function openSpaces(store: Store): Promise<Spaces> {
+  const holders = new Map<string, string>();
+  return {
+    workloads: await WatchedSpace.open(store, WORKLOADS, { read: (value) => value as Workload }),
+    tokens: await WatchedSpace.open<string>(store, TOKENS, {
+      read: (value) => (typeof value === 'string' ? value : undefined),
+      changed: (workloadId, hash, before) => {
+        if (before !== undefined) holders.delete(before);
+        if (hash !== undefined) holders.set(hash, workloadId);
+      },
+    }),
+    holders,
+    defaults: await WatchedSpace.open(store, DEFAULTS, { read: readDefaults }),
+  };
+}
+
+/** Of several writers that come to a fresh store at once, one seeds it. */
+async function seed(store: Store): Promise<void> {
+  const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
+  const effects: readonly Effect[] = [
+    { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
+    { op: 'put', space: DEFAULTS, key: ANY_ORG, value: { workload_id: DEFAULT_WORKLOAD_ID } },
+    { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
+  ];
+  try {
+    await store.commit(undefined, effects, [{ space: SEEDED, key: WORKLOADS, version: undefined }]);
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code !== 'conflict') throw error;
   }
 }
 
-function isDefaults(value: unknown): value is { workload_id: string } {
-  return typeof value === 'object' && value !== null && 'workload_id' in value && typeof value.workload_id === 'string';
+function readDefaults(value: unknown): OrgDefaults | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const workloadId = 'workload_id' in value ? value.workload_id : undefined;
+  const projectId = 'project_id' in value ? value.project_id : undefined;
+  return {
+    ...(typeof workloadId === 'string' ? { workload_id: workloadId } : {}),
+    attribution: typeof projectId === 'string' && projectId !== '' ? { project_id: projectId } : undefined,
+  };
 }

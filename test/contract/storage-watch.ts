@@ -97,7 +97,7 @@ export async function watching(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>
     await store.watch('e', () => {
       throw new Error('a listener throws');
     });
-    await store.watch('e', (): unknown => Promise.reject(new Error('a listener rejects')));
+    await store.watch('e', () => Promise.reject<void>(new Error('a listener rejects')));
     await store.watch('e', (event) => {
       if (!event.lost && Array.isArray(event.value)) event.value.push('changed');
     });

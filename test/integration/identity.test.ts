@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startTestGateway } from '../support/gateway.ts';
 import { chat, startGoverned } from '../support/governed.ts';
-import { connectPlain, openTunnel, readUntil } from '../support/raw-clients.ts';
+import { connectPlain, connectThrough, h1Request, openTunnel, readUntil } from '../support/raw-clients.ts';
 
 const basic = (user: string, password = '') => ({
   'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
@@ -61,6 +61,24 @@ t.test('an org that is suspended is refused on every door, and recorded, until i
   t.same((await again.admin('POST', '/v1/admin/org/reactivate')).body, { org_id: 'acme', status: 'active' });
   t.match((await again.admin('GET', '/v1/admin/org')).body, { status: 'active' });
 });
+
+t.test(
+  'a suspended org is refused in tunnels that are open, its requests do not count, and when it is active again the month goes on',
+  async (t) => {
+    const env = { GW_ORG_ID: 'acme', GW_MONTHLY_REQUEST_LIMIT: '2' };
+    const { gw, send, recordOf, upstream } = await startGoverned(t, { env });
+    const tunnel = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem);
+    t.teardown(() => tunnel.destroy());
+    const inside = () => h1Request(tunnel, 'api.openai.com', chat([], '/v1/chat/completions'));
+    t.equal((await inside()).status, 200);
+    await gw.admin('POST', '/v1/admin/org/suspend');
+    for (const call of [inside, inside, () => send(chat())]) t.equal((await call()).status, 403);
+    await gw.admin('POST', '/v1/admin/org/reactivate');
+    t.equal((await inside()).status, 200, 'the tunnel is still open');
+    t.match(await recordOf(await inside()), { decision: 'deny', reason_codes: ['monthly_request_limit_exceeded'] });
+    t.equal(upstream.requests.length, 2);
+  },
+);
 
 t.test('a workload with an org counts for that org only; no list of connection types means all, an empty one none', async (t) => {
   const { gw, send, recordOf, execute } = await startGoverned(t);
@@ -152,6 +170,24 @@ t.test('a workload with a token: Bearer on the structured API, the proxy passwor
     body: { reason_codes: ['workload_not_registered'] },
   });
   t.notMatch(JSON.stringify(upstream.requests.map(({ rawHeaders, body }) => [rawHeaders, String(body)])), 'gwt_');
+});
+
+t.test('a token that is replaced or removed counts at once, also inside a tunnel that it has opened', async (t) => {
+  const { gw, recordOf } = await startGoverned(t);
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const issue = async () => ((await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string }).token;
+  const old = await issue();
+  const tunnel = await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { headers: basic('ci', old) });
+  t.teardown(() => tunnel.destroy());
+  const inside = (headers: readonly string[] = []) => h1Request(tunnel, 'api.openai.com', chat(headers, '/v1/chat/completions'));
+  t.match(await recordOf(await inside()), { workload_id: 'ci', decision: 'allow' });
+  t.match(await recordOf(await inside(['X-GW-Workload-Token', 'gwt_wrong'])), { decision: 'allow' }, 'nothing has to be shown again');
+  t.match(await recordOf(await inside(['X-GW-Workload-ID', 'default'])), { decision: 'deny', reason_codes: ['workload_mismatch'] });
+  await issue();
+  t.match(await recordOf(await inside()), { workload_id: 'ci', decision: 'deny', reason_codes: ['workload_token_required'] });
+  t.match((await gw.admin('GET', '/metrics')).text, /gw_auth_failures_total\{reason="invalid_key",org_id="default"\} 1\n/);
+  await gw.admin('DELETE', '/v1/admin/workloads/ci/token');
+  t.match(await recordOf(await inside()), { workload_id: 'ci', decision: 'allow' }, 'where none is needed any more');
 });
 
 t.test('with GW_PROXY_AUTH=required no byte of a structured call is taken from a stranger', async (t) => {

@@ -1,7 +1,10 @@
 /*
- * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, workload, rules.
+ * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, workload, rules, org. An empty text is no
+ * value: who sends one must not keep out what others give.
  */
 import type { Attribution } from '../../base/model/attribution.ts';
+
+type Labels = Readonly<Record<string, string>>;
 
 const IDS = ['customer_id', 'account_id', 'project_id'] as const;
 
@@ -10,11 +13,16 @@ export function mergeAttribution(first: Attribution, second: Attribution | undef
   if (!second) return first;
   const merged: { -readonly [K in keyof Attribution]: Attribution[K] } = {};
   for (const id of IDS) {
-    const value = first[id] ?? second[id];
+    const value = first[id] || second[id];
     if (value !== undefined) merged[id] = value;
   }
-  if (first.labels || second.labels) merged.labels = { ...second.labels, ...first.labels };
+  if (first.labels || second.labels) merged.labels = mergeLabels(first.labels ?? {}, second.labels ?? {});
   return merged;
+}
+
+function mergeLabels(first: Labels, second: Labels): Labels {
+  const given = Object.entries(first).filter(([name, value]) => value !== '' || !Object.hasOwn(second, name));
+  return Object.fromEntries([...Object.entries(second), ...given]);
 }
 
 /** Drops what the caller may not set (specification, "enforce_attribution": `allow_overrides` also restricts `labels.<key>` entries). */
@@ -55,10 +63,15 @@ export interface Settled {
 }
 
 /** The attribution that is recorded, after the merged effects of all matching rules. */
-export function settleAttribution(input: { caller: Attribution; workload: Attribution | undefined; effects: AttributionEffects }): Settled {
-  const { caller, workload, effects } = input;
+export function settleAttribution(input: {
+  readonly caller: Attribution;
+  readonly workload: Attribution | undefined;
+  readonly org: Attribution | undefined;
+  readonly effects: AttributionEffects;
+}): Settled {
+  const { caller, workload, org, effects } = input;
   const own = mergeAttribution(restrictOverrides(caller, effects.allow_overrides), workload);
-  const attribution = mergeAttribution(own, effects.default_attribution);
+  const attribution = mergeAttribution(mergeAttribution(own, effects.default_attribution), org);
   const missing = effects.require_attribution.filter((name) => !attributionValue(attribution, name));
   return { attribution, missing };
 }

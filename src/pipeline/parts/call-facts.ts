@@ -2,7 +2,7 @@ import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
-import type { Arrived, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
+import type { Arrived, Caller, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
 const NO_LABELS: Facts['labels'] = {};
 const NO_CREDENTIALS: readonly string[] = [];
@@ -13,6 +13,8 @@ export interface AskedCall {
   readonly claims: Claims;
   readonly action: ReceivedAction;
   readonly attribution: Attribution;
+  /** Absent where `attribution` has what its org gives. */
+  readonly caller?: Caller;
   readonly route: CallRoute;
   readonly content: Content;
   /** Another than the one that takes the call, to ask about that. */
@@ -42,7 +44,7 @@ export class CallFacts implements Facts {
   readonly stream: boolean;
   readonly reading: Reading;
   readonly attribution: Facts['attribution'];
-  readonly org_attribution = undefined;
+  readonly org_attribution: Facts['org_attribution'];
   readonly estimates: Facts['estimates'];
   readonly risk = undefined;
   readonly connector_id: string | undefined;
@@ -53,7 +55,17 @@ export class CallFacts implements Facts {
   readonly #headers: readonly string[];
   #headerNames: ReadonlySet<string> | undefined;
 
-  constructor({ arrival, claims, action, attribution, route, content, connectorId = route.connectorId, approved = false }: AskedCall) {
+  constructor({
+    arrival,
+    claims,
+    caller,
+    action,
+    attribution,
+    route,
+    content,
+    connectorId = route.connectorId,
+    approved = false,
+  }: AskedCall) {
     const { estimate, provider, operation, path } = route;
     const { context } = action.request;
     const { params } = content;
@@ -74,6 +86,7 @@ export class CallFacts implements Facts {
     this.params = params;
     this.stream = route.stream;
     this.attribution = attribution;
+    this.org_attribution = caller?.orgAttribution;
     this.estimates = {
       tokens_in: estimate?.tokensIn ?? 0,
       tokens_out_max: estimate?.tokensOutMax ?? 0,

@@ -11,6 +11,7 @@ import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
+import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
 import type { Workload } from '../../base/model/workload.ts';
@@ -74,6 +75,8 @@ export interface Shadow {
 export interface Workloads {
   /** Of proxied traffic that names none. */
   defaultWorkloadId(orgId: string): string;
+  /** What counts where neither caller, workload nor policy says it. */
+  defaultAttribution(orgId: string): Attribution | undefined;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
 }

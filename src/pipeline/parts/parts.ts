@@ -125,6 +125,8 @@ export interface Proof {
 
 export interface Caller {
   readonly workload: Workload;
+  /** What its org is charged by where nobody else says it. */
+  readonly orgAttribution: Attribution | undefined;
 }
 
 /** What came of the body, and what its record says of it. */

@@ -10,14 +10,15 @@ export const defaultAttribution = defineStage({
   run: ({ claims, caller }) => ({ attributed: mergeAttribution(claims.attribution, caller.workload.default_attribution) }),
 });
 
-/** What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults filled in, what is required looked at again. */
+/** What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then the org's filled in, what is required looked at again. */
 export const attributionEffects = defineStage({
   name: 'attribution effects',
   reads: ['claims', 'caller', 'judgement'],
   makes: ['attribution'],
   run({ claims, caller, judgement }) {
     const { effects } = judgement.verdict;
-    const settled = settleAttribution({ caller: claims.attribution, workload: caller.workload.default_attribution, effects });
+    const { workload, orgAttribution } = caller;
+    const settled = settleAttribution({ caller: claims.attribution, workload: workload.default_attribution, org: orgAttribution, effects });
     const made = { attribution: settled.attribution };
     if (settled.missing.length === 0) return made;
     const refusal = new Refusal({

@@ -1,4 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
 import { type Authentication, when } from '../parts/call-services.ts';
 import type { Arrived, Claims, Proof } from '../parts/parts.ts';
@@ -41,16 +43,15 @@ export const authenticate = defineStage({
   reads: ['arrival', 'claims'],
   makes: ['proof'],
   run({ arrival, claims }, { authenticator }) {
-    const { workloadId, identity, apiKey: verdict } = claims;
+    const { workloadId, apiKey: verdict } = claims;
     const refusal = judgeKey(arrival, claims, authenticator);
     if (refusal) return refusal;
     const apiKey = verdict?.result === 'valid' ? verdict.key : undefined;
     const fixed = arrival.head.tunnel?.fixedWorkload;
-    if (fixed !== undefined) {
-      if (fixed === workloadId) return { proof: { workload: fixed, apiKey } };
+    if (fixed !== undefined && fixed !== workloadId) {
       return deny('workload_mismatch', `This tunnel was opened for workload ${fixed}; requests inside it cannot name another.`);
     }
-    const presented = identity?.workloadToken ?? (identity?.proxyUser === workloadId ? identity.proxyPassword : undefined);
+    const presented = tokenOf(claims, fixed !== undefined);
     switch (authenticator.caller(workloadId, presented, apiKey === undefined ? undefined : false)) {
       case 'holder':
         return { proof: { workload: workloadId, apiKey } };
@@ -61,6 +62,13 @@ export const authenticate = defineStage({
     }
   },
 });
+
+/** The token that is shown for the workload. That of a tunnel is asked for again with each request inside, so that one which is replaced or removed counts at once. */
+function tokenOf({ workloadId, identity }: Claims, isFixed: boolean): string | undefined {
+  const proxy = { user: identity?.proxyUser, password: identity?.proxyPassword };
+  if (isFixed) return shownAs(WORKLOAD_TOKEN_PREFIX, proxy);
+  return identity?.workloadToken ?? (proxy.user === workloadId ? proxy.password : undefined);
+}
 
 /** @throws GatewayError for a key that lets nobody in, and for one that is missing */
 function judgeKey(arrival: Arrived, claims: Claims, authenticator: Authentication): Refusal | undefined {

@@ -13,6 +13,6 @@ export const workload = defineStage({
     if (allowed && !allowed.includes(arrival.connectionType)) {
       return deny('connection_type_not_allowed', `Workload ${workloadId} may not use ${arrival.connectionType}.`);
     }
-    return { caller: { workload: found } };
+    return { caller: { workload: found, orgAttribution: workloads.defaultAttribution(orgId) } };
   },
 });

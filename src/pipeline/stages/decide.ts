@@ -14,7 +14,9 @@ import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 
-type Read = Pick<Parts, 'arrival' | 'claims' | 'action' | 'attributed' | 'offer' | 'asked'> & { readonly intake?: Intake | undefined };
+type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'action' | 'attributed' | 'offer' | 'asked'> & {
+  readonly intake?: Intake | undefined;
+};
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
 const NEEDED = 'approval_required';
@@ -27,13 +29,13 @@ const WAITS: Approving = { waits: true, given: undefined };
  */
 export const decidePolicy = defineStage({
   name: 'decide',
-  reads: ['arrival', 'claims', 'action', 'attributed', 'offer', 'asked'],
+  reads: ['arrival', 'claims', 'caller', 'action', 'attributed', 'offer', 'asked'],
   sees: ['intake'],
   makes: ['facts', 'judgement', 'approving'],
   run(parts, pipeline, control) {
-    const { arrival, claims, action, attributed, offer, asked } = parts;
+    const { claims } = parts;
     const active = pipeline.policies.current(claims.orgId);
-    const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked });
+    const facts = factsOf(parts, false);
     return when(verdictOf(active, facts, claims, pipeline), (verdict) => {
       const needsApproval = verdict.decision === 'require_approval' && pipeline.approvals !== undefined;
       return needsApproval
@@ -49,13 +51,17 @@ interface Decided {
   readonly verdict: Verdict;
 }
 
+function factsOf({ arrival, claims, caller, action, attributed, offer, asked }: Read, approved: boolean): CallFacts {
+  return new CallFacts({ arrival, claims, caller, action, attribution: attributed, route: offer, content: asked, approved });
+}
+
 async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, control: Control): Promise<Made | EndedWith<keyof Made>> {
-  const { arrival, claims, action, attributed, offer, asked } = parts;
+  const { claims, action } = parts;
   const { active, verdict } = decided;
   if (!isBound(parts, decided.facts)) return conclude(parts, { ...decided, verdict: notPossible(verdict) }, NOT_ASKED, pipeline, control);
   const given = await pipeline.approvals?.find(claims.orgId, actionHashOf(action.request));
   if (given === undefined) return conclude(parts, decided, WAITS, pipeline, control);
-  const facts = new CallFacts({ arrival, claims, action, attribution: attributed, route: offer, content: asked, approved: true });
+  const facts = factsOf(parts, true);
   const approved = await verdictOf(active, facts, claims, pipeline);
   return conclude(parts, { active, facts, verdict: approved }, { waits: false, given }, pipeline, control);
 }

@@ -139,7 +139,7 @@ export interface Store {
    * ends with what is stored. A driver that cannot say what it missed (a connection broke) MUST tell `{ lost: true }` when it can go on: what is known is stale then
    * until the space is listed again in the same way. After `close` nobody is told anything.
    */
-  watch(space: string, listener: (event: EntityEvent) => void): Promise<() => void>;
+  watch(space: string, listener: (event: EntityEvent) => void | Promise<void>): Promise<() => void>;
 
   /** Totals by name; empty when nothing was ever added. */
   counter(space: string, key: string): Promise<Readonly<Record<string, bigint>>>;

@@ -159,7 +159,7 @@ export class EmbeddedStore implements Store {
     return rows.map(([key, text]) => ({ key, value: JSON.parse(text) as unknown, version: versionOf(text) }));
   }
 
-  async watch(space: string, listener: (event: EntityEvent) => void): Promise<() => void> {
+  async watch(space: string, listener: (event: EntityEvent) => void | Promise<void>): Promise<() => void> {
     this.#mustBeOpen();
     return this.#watchers.add(space, listener);
   }

@@ -3,7 +3,7 @@ import type { EntityEvent } from '../contract/store.ts';
 import type { PreparedEffect } from './prepared-commit.ts';
 import { versionOf } from './version.ts';
 
-type Listener = (event: EntityEvent) => void;
+type Listener = (event: EntityEvent) => void | Promise<void>;
 
 /** Who is told what becomes of the entities of a space. Spaces that nobody watches cost a look at the map. */
 export class Watchers {
@@ -59,7 +59,7 @@ export class Watchers {
   #call(listener: Listener, event: EntityEvent): void {
     const failed = (error: unknown) => this.#log.error({ err: error }, 'What was to follow a change in the store has failed');
     try {
-      const done: unknown = listener(event);
+      const done = listener(event);
       if (done instanceof Promise) done.catch(failed);
     } catch (error) {
       failed(error);
