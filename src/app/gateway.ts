@@ -15,6 +15,9 @@ import { openPorts } from './ports.ts';
 import { openResources, type Replacements, type Resources } from './resources.ts';
 import type { AdminToken } from './secrets.ts';
 
+/** A clock may have been wrong. */
+const DAY_MS = 86_400_000;
+
 export interface StartOptions extends Replacements {
   /** Sockets that were handed over to this process. */
   readonly inherited?: InheritedSockets;
@@ -56,12 +59,13 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 }
 
 /** What is removed when it is old. */
-function keptOf(config: Config, { store, audit, approvals, quarantines }: Resources): readonly Kept[] {
+function keptOf(config: Config, { store, audit, approvals, quarantines, delegations }: Resources): readonly Kept[] {
   return [
     { what: 'records', ms: config.recordRetention, removeBefore: (epochMs) => store.removeRecordsBefore(epochMs) },
     { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
     { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
     { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
+    { what: 'revocations of delegations that have ended', ms: DAY_MS, removeBefore: (epochMs) => delegations.removeBefore(epochMs) },
   ];
 }
 

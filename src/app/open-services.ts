@@ -14,6 +14,7 @@ import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
+import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
@@ -59,6 +60,7 @@ export interface Services {
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
+  readonly delegations: DelegationService;
   readonly running: RunningCalls;
   readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
@@ -93,6 +95,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
+  const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
   closers.push(() => Promise.resolve(approvals.close()));
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
@@ -116,6 +119,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     outbox,
     approvals,
     quarantines,
+    delegations,
     running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
     deferred,
     idempotency,

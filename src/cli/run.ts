@@ -4,6 +4,8 @@ import { approveApproval, denyApproval, showApproval } from './approvals/decide-
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
+import { inspectToken } from './delegate/inspect-token.ts';
+import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { env } from './env.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
@@ -34,6 +36,10 @@ export const COMMANDS: readonly Command[] = [
   approveApproval,
   denyApproval,
   auditTrail,
+  makeKey,
+  issueToken,
+  attenuateToken,
+  inspectToken,
   secretsRotate,
   journalCheck,
   journalRepair,

@@ -6,6 +6,7 @@ import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
+import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import type { GatewayOperation } from './operation.ts';
@@ -29,6 +30,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...AUDIT_OPERATIONS,
   ...APPROVAL_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
+  ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

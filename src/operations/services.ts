@@ -6,6 +6,7 @@ import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
+import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -40,6 +41,7 @@ export interface OperationServices {
   };
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
+  readonly delegations: DelegationService;
   readonly orgs: {
     readonly service: OrgService;
     /** Of this gateway; undefined when it serves every org. */

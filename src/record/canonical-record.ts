@@ -65,6 +65,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     credential_id: record.credential_id,
     customer_id: record.customer_id,
     decision: record.decision,
+    delegation_chain: record.delegation_chain,
     delegation_id: record.delegation_id,
     error: error && { code: error.code, message: error.message },
     idempotency_key: record.idempotency_key,

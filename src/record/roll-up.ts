@@ -1,10 +1,12 @@
 import { picoFromUsd } from '../base/lib/money.ts';
-import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, RecordedDelegation } from '../base/model/execution-record.ts';
 import {
+  delegationSpendKey,
   hourKey,
   monthKey,
   rollUpKey,
   SPEND_DAY,
+  SPEND_DELEGATION,
   SPEND_PROVIDER_DAY,
   spendKey,
   USAGE_DAY,
@@ -12,6 +14,8 @@ import {
   USAGE_MONTH,
 } from '../storage/contract/counter-spaces.ts';
 import type { Effect } from '../storage/contract/store.ts';
+
+const NONE: readonly Effect[] = [];
 
 /**
  * The counters that one record adds to, committed in the same write as the record itself, so that totals and records can never disagree. A record counts in
@@ -39,7 +43,19 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
     // What calls without a project cost is the rest of the org's; what a provider's own connector costs is in the usage of the day.
     ...(project === undefined ? [] : [spent(SPEND_DAY, project)]),
     ...(provider === undefined || provider === connector ? [] : [spent(SPEND_PROVIDER_DAY, provider)]),
+    ...(record.delegation_chain === undefined ? NONE : delegated(org, record.delegation_chain, amounts.cost_pico)),
   ];
+}
+
+/** What is spent under a delegation counts for each link that has a budget. */
+function delegated(org: string, chain: readonly RecordedDelegation[], pico: bigint): readonly Effect[] {
+  const limited = chain.filter(({ usd_max: max }) => max !== undefined);
+  return limited.map(({ delegation_id: id }) => ({
+    op: 'add',
+    space: SPEND_DELEGATION,
+    key: delegationSpendKey(org, id),
+    amounts: { cost_pico: pico },
+  }));
 }
 
 interface UsageKeys {

@@ -3,10 +3,12 @@ import { readAmount } from '../base/lib/amounts.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetLimit } from '../base/model/budget-limit.ts';
-import { dayOf, dayStart, dayText, nextWindowStart, type Period, windowStart } from '../decide/limits/windows.ts';
+import { dayOf, dayText, windowStart } from '../decide/limits/windows.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { DelegationBook } from './delegation-spend.ts';
 import type { Outbox, Posted } from './outbox.ts';
+import { type CapExceeded, capPassed, type DelegatedSpend, type Reservation } from './reservation.ts';
 import { type AlertLine, type Budget, later, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
 
@@ -17,35 +19,12 @@ const POSTED = 'budget_alert_posted';
 
 const NONE: readonly never[] = [];
 
-/** A cap that a call would pass. Amounts are pico-dollars. */
-export interface CapExceeded {
-  /** Undefined: the monthly cap that a rule of policy sets for the project. */
-  readonly limit: BudgetLimit | undefined;
-  readonly capPico: bigint;
-  readonly settledPico: bigint;
-  /** Without the call's own part. */
-  readonly reservedPico: bigint;
-  /** Epoch milliseconds at which the cap begins anew. */
-  readonly resetsAt: number;
-}
-
-/** What is set aside for one call until it is settled. */
-export interface Reservation {
-  readonly scopes: readonly ScopeSpend[];
-  /** Grows with a stream that costs more than was estimated. */
-  pico: bigint;
-  /** A cap holds this call: it must not be forgotten if the process dies (decision 6.8). */
-  readonly capped: boolean;
-  /** A cap holds this call, or a limit that only alerts counts it. */
-  readonly watched: boolean;
-  readonly project: ScopeSpend;
-  /** The cap that policy sets for the project's month. */
-  readonly monthlyCapPico: bigint | undefined;
-}
+type Maybe<T> = T | Promise<T>;
 
 /** A cost that was counted and whose record is not stored yet. */
 export interface Counted {
   readonly scopes: readonly ScopeSpend[];
+  readonly delegated: readonly DelegatedSpend[];
   readonly pico: bigint;
   readonly day: number;
   /** Alerts that this cost raises, made ready for the outbox; to be committed with the record. */
@@ -75,6 +54,7 @@ export class BudgetService {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #book: SpendBook;
+  readonly #delegations: DelegationBook;
   readonly #limits = new Map<string, Budget>();
   readonly #events: Events;
   readonly #outbox: Pick<Outbox, 'active' | 'post'> | undefined;
@@ -83,6 +63,7 @@ export class BudgetService {
     this.#store = store;
     this.#clock = clock;
     this.#book = book;
+    this.#delegations = new DelegationBook(store);
     this.#events = events;
     this.#outbox = outbox?.active === true ? outbox : undefined;
   }
@@ -99,7 +80,7 @@ export class BudgetService {
   }): Promise<BudgetService> {
     const { store, clock, events, outbox, moments = [clock.now()] } = options;
     const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), events, outbox);
-    for (const { value } of await store.list(LIMITS)) service.#hold(value as BudgetLimit);
+    for (const { value } of await store.list(LIMITS)) service.#keep(value as BudgetLimit);
     for (const { key, value } of await store.list(ALERTED)) {
       const budget = service.#limits.get(key);
       if (budget) budget.alerted = budget.posted = value as Budget['alerted'];
@@ -128,7 +109,7 @@ export class BudgetService {
 
   async create(limit: BudgetLimit, commit: Commit = commitAlone(this.#store)): Promise<void> {
     await commit(limit.limit_id, [{ op: 'put', space: LIMITS, key: limit.limit_id, value: limit }]);
-    this.#hold(limit);
+    this.#keep(limit);
   }
 
   /** False when there is none. */
@@ -149,24 +130,38 @@ export class BudgetService {
    * Sets `pico` aside for a call, unless a cap would be passed: settled + reserved + estimate > cap refuses.
    * @param monthlyCapPico the cap that policy sets for the project's month
    */
-  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
-    const scopes = this.#book.of(spender);
-    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
-    const capped = monthlyCapPico !== undefined || scopes.some(({ limits }) => limits.caps.length > 0);
+  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<Reservation | CapExceeded> {
+    const loading = this.#loadDelegations(spender);
+    return loading === undefined
+      ? this.#reserve(spender, pico, monthlyCapPico)
+      : loading.then(() => this.reserve(spender, pico, monthlyCapPico));
+  }
+
+  #loadDelegations({ orgId, delegations }: Spender): Promise<unknown> | undefined {
+    return delegations === undefined ? undefined : this.#delegations.load(orgId, delegations);
+  }
+
+  #reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
+    const sums = this.#sumsOf(spender);
+    const { scopes, delegated } = sums;
+    const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
     const watched = capped || scopes.some(({ limits }) => limits.alerts.length > 0);
-    const reservation: Reservation = { scopes, pico: 0n, capped, watched, project, monthlyCapPico };
-    const exceeded = capped ? this.#passed(reservation, pico) : undefined;
+    const reservation: Reservation = { ...sums, pico: 0n, capped, watched, monthlyCapPico };
+    const exceeded = capped ? capPassed(reservation, pico, dayOf(this.#clock.now())) : undefined;
     if (exceeded) return exceeded;
-    for (const scope of scopes) scope.open += 1;
+    for (const part of reservation.parts) part.open += 1;
     this.#setAside(reservation, pico);
     return reservation;
   }
 
   /** Sets aside what was so before the process began, whatever caps say by now. */
-  hold(spender: Spender, pico: bigint): Reservation {
-    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
-    const scopes = this.#book.of(spender);
-    const reservation: Reservation = { scopes, pico, capped: false, watched: false, project, monthlyCapPico: undefined };
+  hold(spender: Spender, pico: bigint): Maybe<Reservation> {
+    const loading = this.#loadDelegations(spender);
+    return loading === undefined ? this.#hold(spender, pico) : loading.then(() => this.hold(spender, pico));
+  }
+
+  #hold(spender: Spender, pico: bigint): Reservation {
+    const reservation: Reservation = { ...this.#sumsOf(spender), pico, capped: false, watched: false, monthlyCapPico: undefined };
     this.restore(reservation);
     return reservation;
   }
@@ -176,24 +171,24 @@ export class BudgetService {
    * @returns the cap that it has passed; then nothing is changed
    */
   grow(reservation: Reservation, pico: bigint): CapExceeded | undefined {
-    const exceeded = this.#passed(reservation, pico);
+    const exceeded = capPassed(reservation, pico, dayOf(this.#clock.now()));
     if (exceeded === undefined && pico > reservation.pico) this.#setAside(reservation, pico);
     return exceeded;
   }
 
   /** Gives a reservation back; once. */
-  release({ scopes, pico }: Reservation): void {
-    for (const scope of scopes) {
-      scope.open -= 1;
-      scope.reserved -= pico;
+  release({ parts, pico }: Reservation): void {
+    for (const part of parts) {
+      part.open -= 1;
+      part.reserved -= pico;
     }
   }
 
   /** Sets aside again what was given back, whatever caps say by now. */
-  restore({ scopes, pico }: Reservation): void {
-    for (const scope of scopes) {
-      scope.open += 1;
-      scope.reserved += pico;
+  restore({ parts, pico }: Reservation): void {
+    for (const part of parts) {
+      part.open += 1;
+      part.reserved += pico;
     }
   }
 
@@ -205,26 +200,36 @@ export class BudgetService {
       scope.add(day, costPico);
       scope.unstored += costPico;
     }
+    const delegated = this.#delegated(spender);
+    for (const { spend } of delegated) {
+      spend.settled += costPico;
+      spend.unstored += costPico;
+    }
     const posted = this.#outbox === undefined ? NONE : scopes.flatMap((scope) => this.#post(scope, day));
-    return { scopes, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
+    return { scopes, delegated, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
   /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
-  uncount({ scopes, pico, day, posted }: Counted): void {
+  uncount({ scopes, delegated, pico, day, posted }: Counted): void {
     for (const one of posted) unpost(one);
     for (const scope of scopes) {
       scope.add(day, -pico);
       scope.unstored -= pico;
     }
+    for (const { spend } of delegated) {
+      spend.settled -= pico;
+      spend.unstored -= pico;
+    }
   }
 
   /** The record of a counted call is stored: raises the alerts of what is now spent for certain. */
-  stored({ scopes, pico, day, posted }: Counted): void {
+  stored({ scopes, delegated, pico, day, posted }: Counted): void {
     for (const { post } of posted) post.stored();
     for (const scope of scopes) {
       scope.unstored -= pico;
       this.#raise(scope, day);
     }
+    for (const { spend } of delegated) spend.unstored -= pico;
   }
 
   /** Raises what was reached when a process ended before it could say so. */
@@ -293,30 +298,29 @@ export class BudgetService {
     look(line, start);
   }
 
-  /** The first cap that would be passed if this call cost `pico`. */
-  #passed(reservation: Reservation, pico: bigint): CapExceeded | undefined {
-    const today = dayOf(this.#clock.now());
-    const { scopes, project, monthlyCapPico } = reservation;
-    if (monthlyCapPico !== undefined) {
-      const exceeded = passes(project, 'monthly', today, reservation, pico, monthlyCapPico);
-      if (exceeded) return { limit: undefined, ...exceeded };
-    }
-    for (const scope of scopes) {
-      for (const { limit, capPico } of scope.limits.caps) {
-        const exceeded = passes(scope, limit.period, today, reservation, pico, capPico);
-        if (exceeded) return { limit, ...exceeded };
-      }
-    }
-    return undefined;
+  #sumsOf(spender: Spender): Pick<Reservation, 'scopes' | 'delegated' | 'parts' | 'project'> {
+    const delegated = this.#delegated(spender);
+    const scopes = this.#book.of(spender);
+    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
+    return { scopes, delegated, project, parts: delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)] };
+  }
+
+  /** Those of its delegations that somebody holds in memory: all of them while a reservation of the call is open. */
+  #delegated({ orgId, delegations }: Spender): readonly DelegatedSpend[] {
+    if (delegations === undefined) return NONE;
+    return delegations.flatMap((cap): readonly DelegatedSpend[] => {
+      const spend = this.#delegations.find(orgId, cap.delegationId);
+      return spend === undefined ? NONE : [{ ...cap, spend }];
+    });
   }
 
   #setAside(reservation: Reservation, pico: bigint): void {
     const more = pico - reservation.pico;
-    for (const scope of reservation.scopes) scope.reserved += more;
+    for (const part of reservation.parts) part.reserved += more;
     reservation.pico = pico;
   }
 
-  #hold(limit: BudgetLimit): void {
+  #keep(limit: BudgetLimit): void {
     const budget: Budget = { limit, capPico: readAmount(limit.limit_usd) ?? 0n, alerted: undefined, posted: undefined };
     this.#limits.set(limit.limit_id, budget);
     this.#scopeOf(limit).limits.hold(budget);
@@ -325,20 +329,6 @@ export class BudgetService {
   #scopeOf(limit: BudgetLimit): ScopeSpend {
     return this.#book.scope(limit.org_id, limit.scope, limit.scope_id ?? '');
   }
-}
-
-function passes(
-  spend: ScopeSpend,
-  period: Period,
-  day: number,
-  own: Reservation,
-  pico: bigint,
-  capPico: bigint,
-): Omit<CapExceeded, 'limit'> | undefined {
-  const settledPico = spend.settled(period, day);
-  const reservedPico = spend.reserved - own.pico;
-  if (settledPico + reservedPico + pico <= capPico) return undefined;
-  return { capPico, settledPico, reservedPico, resetsAt: dayStart(nextWindowStart(period, day)) };
 }
 
 function effectsOf({ budget, post }: PostedAlert): readonly Effect[] {
@@ -354,9 +344,4 @@ function unpost({ budget, before, post }: PostedAlert): void {
 function look(line: AlertLine, start: number): void {
   line.start = start;
   line.next = nextNews(line.budgets, dayText(start));
-}
-
-/** True for the answer of {@link BudgetService.reserve} that refuses. */
-export function isExceeded(answer: Reservation | CapExceeded): answer is CapExceeded {
-  return 'settledPico' in answer;
 }

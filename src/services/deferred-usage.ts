@@ -10,9 +10,10 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../record/metering.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import type { BudgetService, Reservation } from './budgets.ts';
+import type { BudgetService } from './budgets.ts';
 import { spenderOfRecord } from './cost-of.ts';
 import type { Deferral, DeferredCall, EndedResponse } from './deferred-response.ts';
+import type { Reservation } from './reservation.ts';
 import { storeCost } from './store-cost.ts';
 
 const SPACE = 'deferred_usage';
@@ -80,7 +81,7 @@ export class DeferredUsage {
     const service = new DeferredUsage(ground);
     for (const { key, value } of await ground.store.list(SPACE)) {
       const { record, expires_at: expiresAt } = value as Kept;
-      const reservation = ground.budgets.hold(spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
+      const reservation = await ground.budgets.hold(spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
       service.#open.set(key, { reservation, expiresAt });
     }
     service.#sweepLater();

@@ -6,8 +6,9 @@ import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import type { Store } from '../storage/contract/store.ts';
-import type { BudgetService, Reservation } from './budgets.ts';
+import type { BudgetService } from './budgets.ts';
 import type { Intents } from './intents.ts';
+import type { Reservation } from './reservation.ts';
 import { storeCost } from './store-cost.ts';
 
 const CODE = 'record_store_unavailable';

@@ -2,6 +2,7 @@ import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from
 import { counterRows } from '../storage/contract/counter-pages.ts';
 import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import type { DelegationCap } from './delegation-spend.ts';
 import { ScopeLimits } from './scope-limits.ts';
 
 /** What a budget can be set for (specification, "Budget limit creation rules"). */
@@ -26,6 +27,8 @@ export interface Spender {
   readonly connectorId: string;
   /** ... and for all that reaches its hosts through another one: `generic_http` is no way around it. Undefined for a host of no provider. */
   readonly providerId: string | undefined;
+  /** Links of the delegation that it is made under and that have a budget. */
+  readonly delegations?: readonly DelegationCap[] | undefined;
 }
 
 /** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
@@ -159,7 +162,7 @@ export class SpendBook {
   }
 
   /** The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another one. */
-  of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): readonly ScopeSpend[] {
+  of({ orgId, projectId, workloadId, connectorId, providerId }: Omit<Spender, 'delegations'>): readonly ScopeSpend[] {
     const org = this.#org(orgId);
     const scopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
     if (providerId !== undefined && providerId !== connectorId) scopes.push(org.scope('provider', providerId));

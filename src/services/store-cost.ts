@@ -4,8 +4,9 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
 import { rollUp } from '../record/roll-up.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import type { BudgetService, Reservation } from './budgets.ts';
+import type { BudgetService } from './budgets.ts';
 import { countCost } from './cost-of.ts';
+import type { Reservation } from './reservation.ts';
 
 /**
  * Stores a record that is made after its call, completed now: its cost takes the place of what was set aside, in one turn and one commit. When the store fails all is

@@ -1,4 +1,5 @@
 import { BODY_TARGETS } from './body-targets.ts';
+import { DELEGATION_TARGETS } from './delegation-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
@@ -18,4 +19,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...UPSTREAM_TARGETS,
   ...SOCKET_TARGETS,
   ...PIECE_TARGETS,
+  ...DELEGATION_TARGETS,
 ];

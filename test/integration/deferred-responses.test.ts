@@ -11,6 +11,7 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { estimatedMetering } from '../../src/record/metering.ts';
 import { BudgetService } from '../../src/services/budgets.ts';
 import { DeferredUsage } from '../../src/services/deferred-usage.ts';
+import type { Reservation } from '../../src/services/reservation.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { backgroundUpstream } from '../support/background-upstream.ts';
@@ -465,7 +466,7 @@ async function service(t: Test) {
   } as ExecutionRecord;
   const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined } as const;
   const begin = (id: string) => {
-    const reservation = budgets.hold(spender, 1_000n);
+    const reservation = budgets.hold(spender, 1_000n) as Reservation;
     const now = clock.now();
     const call = deferred.begin('api.openai.com', id, now);
     if (call === undefined) throw new Error('a new response');

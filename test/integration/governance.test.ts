@@ -148,7 +148,7 @@ t.test('what nothing enforces yet is refused', async (t) => {
     /select_connector|not_supported_yet|not supported/,
   );
   const { execute } = await governed(t, ALLOW_AI);
-  t.match(await execute({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_not_verifiable'] } });
+  t.match(await execute({ delegation_token: 'e30=' }), { status: 403, body: { reason_codes: ['delegation_unknown_key'] } });
   t.match(await execute({ credential_hint: 'cred-1' }), { status: 403, body: { reason_codes: ['credential_not_found'] } });
   t.match(await execute({ credential_hint: undefined }), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
   t.match(await execute({ connector_hint: 'nowhere' }), { status: 400, body: { error: { details: [{ path: 'connector_hint' }] } } });

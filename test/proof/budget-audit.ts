@@ -23,6 +23,8 @@ export interface Charged {
   /** It reached the provider, or was under way when the process died. */
   readonly forwarded: boolean;
   readonly reasonCodes: readonly string[];
+  /** Delegations with a budget that it was made under. */
+  readonly delegations: readonly string[];
 }
 
 export interface MoneyAudit {
@@ -56,6 +58,7 @@ interface ReadRecord {
   readonly completed_at: string;
   readonly upstream_status?: number;
   readonly reason_codes: readonly string[];
+  readonly delegation_chain?: readonly { readonly delegation_id: string; readonly usd_max?: string }[];
   readonly metering?: { readonly cost_usd: string; readonly usage_reported: boolean };
 }
 
@@ -84,6 +87,8 @@ async function auditMoney(dir: string): Promise<MoneyAudit> {
         add(stored, `${space} ${parts.slice(0, space === 'usage_day' ? 4 : 3).join('|')}`, amounts['cost_pico'] ?? 0n);
       }
     }
+    for await (const { key, amounts } of counterRows(store, 'spend_delegation'))
+      add(stored, `spend_delegation ${key}`, amounts['cost_pico'] ?? 0n);
     const openIntents = (await store.list('intent')).length;
     return { charged, openIntents, wrongCounters: differences(stored, recount) };
   } finally {
@@ -98,6 +103,8 @@ function chargedOf(record: ReadRecord, recount: Map<string, bigint>): Charged {
   add(recount, `usage_day ${day}|${org}|${workload}|${provider}`, pico);
   // A call without a project has no row of its own there.
   if (project !== '') add(recount, `spend_day ${day}|${org}|${project}`, pico);
+  const delegations = (record.delegation_chain ?? []).filter(({ usd_max: max }) => max !== undefined).map((link) => link.delegation_id);
+  for (const id of delegations) add(recount, `spend_delegation ${org}|${id}`, pico);
   return {
     id: record.record_id,
     tag: record.caller_id ?? '',
@@ -111,6 +118,7 @@ function chargedOf(record: ReadRecord, recount: Map<string, bigint>): Charged {
     approximated: record.metering?.usage_reported === false && pico > 0n && !record.reason_codes.includes('gateway_restarted'),
     forwarded: record.upstream_status !== undefined || record.reason_codes.includes('gateway_restarted'),
     reasonCodes: record.reason_codes,
+    delegations,
   };
 }
 

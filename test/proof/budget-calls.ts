@@ -43,6 +43,8 @@ export interface BudgetCall {
   /** `context.estimates` of the structured API. */
   readonly estimates: { readonly tokens_in?: number; readonly tokens_out_max?: number } | undefined;
   readonly idempotencyKey: string | undefined;
+  /** `direct` only. */
+  readonly delegationToken?: string;
 }
 
 export interface Circumstances {
@@ -258,6 +260,7 @@ function requestOf(call: BudgetCall): { method: string; path: string; headers: s
     credential_hint: 'sk-proof',
     attribution: { project_id: call.project },
     ...(call.idempotencyKey === undefined ? {} : { idempotency_key: call.idempotencyKey }),
+    ...(call.delegationToken === undefined ? {} : { delegation_token: call.delegationToken }),
     ...(call.estimates === undefined ? {} : { context: { estimates: call.estimates } }),
     action: { type, method: 'POST', target_host: AI_HOST, target_path: path, params: paramsOf(call) },
   };

@@ -143,6 +143,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'quarantine.release': ['/v1/admin/quarantine/{held}/release'],
   'approvals.approve': ['/v1/admin/approvals/{asked}/approve'],
   'approvals.deny': ['/v1/admin/approvals/{asked}/deny'],
+  'delegations.revoked.put': ['/v1/admin/delegations/revoked', { delegation_id: 'd' }],
+  'delegations.revoked.remove': ['/v1/admin/delegations/revoked/d'],
   'policies.put': ['/v1/admin/policies', { bundle_yaml: ALLOW_ALL }],
   'policies.reload': ['/v1/admin/policies/reload'],
   'ratelimit.configure': ['/v1/admin/ratelimit/config', { refill_rate: 5, max_tokens: 5, window_duration: '1m' }],

@@ -5,7 +5,8 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../../src/base/model/budget-limit.ts';
 import { dayOf } from '../../src/decide/limits/windows.ts';
-import { BudgetService, type CapExceeded, type Counted, isExceeded, type Reservation } from '../../src/services/budgets.ts';
+import { BudgetService, type Counted } from '../../src/services/budgets.ts';
+import { type CapExceeded, isExceeded, type Reservation } from '../../src/services/reservation.ts';
 import { SpendBook } from '../../src/services/spend-book.ts';
 import { rollUpKey, USAGE_DAY } from '../../src/storage/contract/counter-spaces.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -49,7 +50,16 @@ async function open(store: Store) {
   return { budgets, clock, said: () => alerts.splice(0).map(({ level, spentUsd }) => `${level} ${spentUsd}`) };
 }
 
-function reserved(answer: Reservation | CapExceeded): Reservation {
+type Answer = ReturnType<BudgetService['reserve']>;
+
+/** What is known at once. */
+function atOnce(answer: Answer): Reservation | CapExceeded {
+  if (answer instanceof Promise) throw new Error('only delegations are asked for in the store');
+  return answer;
+}
+
+function reserved(given: Answer): Reservation {
+  const answer = atOnce(given);
   if (isExceeded(answer)) throw new Error('refused');
   return answer;
 }
@@ -98,8 +108,8 @@ t.test('of many limits the one that is reached first holds, in each period and s
   const daily = limit('7', { scope: 'workload', scope_id: 'w', period: 'daily' });
   for (const one of [small, limit('1', { actions: ['alert'] }), limit('1', { actions: [] }), daily]) await budgets.create(one);
   const ask = (amount: string) => {
-    const answer = budgets.reserve(SPENDER, usd(amount), undefined);
-    if (isExceeded(answer)) return answer.limit;
+    const answer = atOnce(budgets.reserve(SPENDER, usd(amount), undefined));
+    if (isExceeded(answer)) return answer.kind === 'limit' ? answer.limit : answer;
     budgets.release(answer);
     return undefined;
   };

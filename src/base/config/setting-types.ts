@@ -10,6 +10,7 @@ import { type EgressAllow, parseEgressAllow } from '../lib/egress-allow.ts';
 import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
 import { HostPatterns } from '../lib/host-patterns.ts';
 import { IpSet } from '../lib/ip.ts';
+import { readVerifyKeys, type VerifyKeys } from '../lib/verify-keys.ts';
 import { isActionType } from '../model/action-request.ts';
 import type { Authority } from '../model/arrival.ts';
 
@@ -223,6 +224,12 @@ function parseActionType(text: string): readonly [string, string] {
   if (!isActionType(type)) throw new RangeError(`${JSON.stringify(type)} is no action type`);
   return [type, connector];
 }
+
+export const verifyKeys: SettingType<VerifyKeys> = {
+  name: 'public keys',
+  allowed: 'one public Ed25519 key (PEM, or 32 bytes in base64 or hex), or comma-separated `kid=key`, each kid once',
+  parse: readVerifyKeys,
+};
 
 export const origins: SettingType<ReadonlySet<string>> = {
   name: 'list of origins',

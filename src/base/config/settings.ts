@@ -263,6 +263,12 @@ export const SETTINGS = {
     'Keeps the params of requests that wait, sealed, so that whoever may decide can read them.',
   ),
 
+  delegationVerifyKey: optional(
+    'GW_DELEGATION_VERIFY_KEY',
+    type.verifyKeys,
+    'Public Ed25519 keys that verify delegation tokens; while it is unset every token is denied.',
+  ),
+
   quarantineRunning: required(
     'GW_QUARANTINE_RUNNING',
     type.choice(['leave', 'end']),

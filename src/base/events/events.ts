@@ -44,6 +44,9 @@ export interface AuthFailureEvent {
 /** Where an API key was found: in memory, in the store, or nowhere. */
 export type KeyLookup = 'hit' | 'fallback' | 'miss';
 
+/** What became of a delegation token that was shown: its signatures had been verified lately, were verified, or nobody believes it. */
+export type DelegationShown = 'hit' | 'verified' | 'refused';
+
 /** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
 export type RejectionSignal = 'alert' | 'silent_close';
 
@@ -72,6 +75,7 @@ export interface EventPayloads {
   budgetAlert: BudgetAlert;
   authFailure: AuthFailureEvent;
   apiKeyLookup: KeyLookup;
+  delegationShown: DelegationShown;
   audit: AuditEntry;
   quarantine: QuarantineEntry;
   approval: Approval;
@@ -120,6 +124,10 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   authFailure: { meaning: 'Authentication failed before policy.', says: 'why, the org, where, by whom, the request line' },
   apiKeyLookup: { meaning: 'An API key that was shown was looked up.', says: 'whether it was found in memory, in the store, or nowhere' },
+  delegationShown: {
+    meaning: 'A delegation token was shown, and its signatures were looked at. Whether it may be used here is asked behind that.',
+    says: 'whether it was known, was verified, or is not believed',
+  },
   approval: {
     meaning: 'A request waits for an approval, or one was approved, denied or has expired, and that is stored.',
     says: 'the approval',

@@ -68,6 +68,16 @@ export interface PolicyTrace {
   readonly attributes?: Readonly<Record<string, unknown>>;
 }
 
+/** One link of the delegation that a call was made under. */
+export interface RecordedDelegation {
+  readonly delegation_id: string;
+  readonly expires_at: string;
+  readonly issued_by?: string;
+  readonly principal_id?: string;
+  /** What may be spent under it over its life, exact decimal text; absent: no limit of its own. */
+  readonly usd_max?: string;
+}
+
 /**
  * The record of one decided request (specification, "Execution record"; decisions 7.1 to 7.8). Written once, never changed. No prompt and no
  * completion is ever part of it. `record_hash` is lower-case hex SHA-256 over the RFC 8785 form of everything else.
@@ -129,6 +139,8 @@ export interface ExecutionRecord {
   readonly risk_score?: number;
   readonly risk_signals?: readonly string[];
   readonly delegation_id?: string;
+  /** Of a call whose delegation token was verified: root first. */
+  readonly delegation_chain?: readonly RecordedDelegation[];
   readonly approval_id?: string;
   readonly error?: { readonly code: string; readonly message: string };
 }

@@ -63,10 +63,38 @@ export const REASON_CODES = {
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
   workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },
-  delegation_not_verifiable: {
+  delegation_malformed: {
     decision: 'deny',
-    meaning: 'The call carries a delegation token and the gateway has no key to verify it with.',
+    meaning: 'The delegation token cannot be read, or not in one way only; or it is not the one that `delegation_id` names.',
   },
+  delegation_unknown_key: {
+    decision: 'deny',
+    meaning: 'No key of `GW_DELEGATION_VERIFY_KEY` is that of a signature of the delegation token.',
+  },
+  delegation_bad_signature: { decision: 'deny', meaning: 'A signature of the delegation token does not hold.' },
+  delegation_expired: { decision: 'deny', meaning: 'The delegation token, or one above it, has expired.' },
+  delegation_not_yet_valid: { decision: 'deny', meaning: 'The delegation token was issued more than 30 s in the future.' },
+  delegation_org_mismatch: { decision: 'deny', meaning: 'The delegation token is for another org.' },
+  delegation_workload_mismatch: { decision: 'deny', meaning: 'The delegation token is for another workload.' },
+  delegation_method_not_allowed: { decision: 'deny', meaning: 'The delegation token does not allow the method (`methods_allow`).' },
+  delegation_resource_not_allowed: {
+    decision: 'deny',
+    meaning: 'No pattern of the delegation token matches the path (`resource_patterns_allow`).',
+  },
+  delegation_action_not_allowed: { decision: 'deny', meaning: 'The delegation token does not allow the action type (`actions_allow`).' },
+  delegation_target_not_allowed: { decision: 'deny', meaning: 'The delegation token does not allow the host (`targets_allow`).' },
+  delegation_model_not_allowed: {
+    decision: 'deny',
+    meaning: 'The delegation token does not allow the model (`allowed_models`), or nobody can say which model the call uses.',
+  },
+  delegation_budget_exceeded: {
+    decision: 'deny',
+    meaning: 'With this request more than `usd_max` of its delegation, or of one above it, would be spent.',
+  },
+  delegation_depth_exceeded: { decision: 'deny', meaning: 'The chain of delegations has more than three links.' },
+  delegation_bundle_mismatch: { decision: 'deny', meaning: 'The delegation token holds for another policy bundle than the active one.' },
+  delegation_not_attenuated: { decision: 'deny', meaning: 'A delegation of the chain is wider than the one above it.' },
+  delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.' },
   approval_not_possible: {
     decision: 'require_approval',
     meaning: 'A rule asks for an approval of a call whose body is not read whole, so that nobody could say what is approved.',

@@ -1,5 +1,5 @@
 /*
- * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, workload, rules, org. An empty text is no
+ * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, delegation, workload, rules, org. An empty text is no
  * value: who sends one must not keep out what others give.
  */
 import type { Attribution } from '../../base/model/attribution.ts';
@@ -62,15 +62,29 @@ export interface Settled {
   readonly missing: readonly string[];
 }
 
+/** What a delegation says of attribution. */
+export interface DelegatedAttribution {
+  readonly defaults: Attribution;
+  /** What the caller may say itself; undefined: everything. */
+  readonly overrides: readonly string[] | undefined;
+}
+
+/** What the caller says, as far as its delegation lets it, and what the delegation says of the rest. */
+export function delegatedAttribution(caller: Attribution, { overrides, defaults }: DelegatedAttribution): Attribution {
+  return mergeAttribution(restrictOverrides(caller, overrides), defaults);
+}
+
 /** The attribution that is recorded, after the merged effects of all matching rules. */
 export function settleAttribution(input: {
   readonly caller: Attribution;
+  readonly delegation?: DelegatedAttribution | undefined;
   readonly workload: Attribution | undefined;
   readonly org: Attribution | undefined;
   readonly effects: AttributionEffects;
 }): Settled {
-  const { caller, workload, org, effects } = input;
-  const own = mergeAttribution(restrictOverrides(caller, effects.allow_overrides), workload);
+  const { caller, delegation, workload, org, effects } = input;
+  const allowed = restrictOverrides(caller, effects.allow_overrides);
+  const own = mergeAttribution(delegation === undefined ? allowed : delegatedAttribution(allowed, delegation), workload);
   const attribution = mergeAttribution(mergeAttribution(own, effects.default_attribution), org);
   const missing = effects.require_attribution.filter((name) => !attributionValue(attribution, name));
   return { attribution, missing };

@@ -29,7 +29,7 @@ export function recordOf(
   { parts, refusal, completedAt }: Recorded,
   { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
 ): RecordDraft {
-  const { arrival, claims, proof, intake, mutation, hold, dressed, cleared } = parts;
+  const { arrival, claims, proof, intake, delegated, mutation, hold, dressed, cleared } = parts;
   const wire = wireOf(parts);
   const delivery = deliveredOf(parts);
   const attribution = attributionOf(parts);
@@ -84,7 +84,8 @@ export function recordOf(
     oauth_passthrough: dressed?.oauthPassthrough ? true : undefined,
     risk_score: undefined,
     risk_signals: undefined,
-    delegation_id: claims?.delegationId,
+    delegation_chain: delegated?.recorded,
+    delegation_id: delegated?.chain.leaf.delegationId ?? claims?.delegationId,
     approval_id: refusal?.approvalId ?? cleared?.by?.approval_id,
     error: errorOf(refusal, delivery),
   };

@@ -13,7 +13,7 @@ import { carry } from '../stages/carry.ts';
 import { checkAgain } from '../stages/check-again.ts';
 import { choose } from '../stages/choose.ts';
 import { decidePolicy } from '../stages/decide.ts';
-import { delegation } from '../stages/delegation.ts';
+import { delegation, delegationScope, delegationScopeAgain } from '../stages/delegation.ts';
 import { forward } from '../stages/forward.ts';
 import { identify } from '../stages/identify.ts';
 import { imposed } from '../stages/imposed.ts';
@@ -41,11 +41,13 @@ const JUDGE: readonly Stage[] = [
   monthlyLimit,
   defaultAttribution,
   resolve,
+  delegationScope,
   decidePolicy,
   attributionEffects,
   choose,
   mutate,
   checkAgain,
+  delegationScopeAgain,
 ];
 const CALL: readonly Stage[] = [inject, keepSignature, caps, approval, rate, reserve, spend, askForUsage, forward, carry, meter];
 /** What is known before the first stage. */

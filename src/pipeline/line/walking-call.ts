@@ -20,6 +20,7 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
   received: undefined,
   action: undefined,
   content: undefined,
+  delegated: undefined,
   repeatable: undefined,
   attributed: undefined,
   offer: undefined,

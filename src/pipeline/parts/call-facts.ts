@@ -2,6 +2,7 @@ import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
+import type { Delegation } from '../../services/delegations.ts';
 import type { Arrived, Caller, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
 const NO_LABELS: Facts['labels'] = {};
@@ -15,6 +16,7 @@ export interface AskedCall {
   readonly attribution: Attribution;
   /** Absent where `attribution` has what its org gives. */
   readonly caller?: Caller;
+  readonly delegated?: Delegation | undefined;
   readonly route: CallRoute;
   readonly content: Content;
   /** Another than the one that takes the call, to ask about that. */
@@ -50,7 +52,7 @@ export class CallFacts implements Facts {
   readonly connector_id: string | undefined;
   readonly credential_id: string | undefined;
   readonly candidates: Facts['candidates'];
-  readonly delegation = undefined;
+  readonly delegation: Facts['delegation'];
   readonly approved: boolean;
   readonly #headers: readonly string[];
   #headerNames: ReadonlySet<string> | undefined;
@@ -59,6 +61,7 @@ export class CallFacts implements Facts {
     arrival,
     claims,
     caller,
+    delegated,
     action,
     attribution,
     route,
@@ -95,6 +98,7 @@ export class CallFacts implements Facts {
     this.connector_id = connectorId;
     this.credential_id = route.credentialId;
     this.candidates = { connectors: route.candidates, credentials: idsOf(route.credentialCandidates) };
+    this.delegation = delegated?.facts;
     this.approved = approved;
     this.#headers = content.headers;
   }

@@ -23,14 +23,16 @@ import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { ApprovalAnswer, ApprovalRequest } from '../../services/approvals.ts';
 import type { CallerVerdict, Failure, Stranger } from '../../services/authenticator.ts';
-import type { CapExceeded, Counted, Reservation } from '../../services/budgets.ts';
+import type { Counted } from '../../services/budgets.ts';
 import type { Deferral, DeferredCall, EndedResponse } from '../../services/deferred-response.ts';
+import type { Delegation } from '../../services/delegations.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
 import type { KeptRecord } from '../../services/late-records.ts';
 import type { CountedRequest } from '../../services/monthly-requests.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantines.ts';
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
+import type { CapExceeded, Reservation } from '../../services/reservation.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
@@ -173,6 +175,13 @@ export interface UnstoredRecords {
   keep(record: ExecutionRecord, kept: KeptRecord, started: boolean): void;
 }
 
+/** What callers may do for somebody else. */
+export interface Delegations {
+  /** @throws DelegationError */
+  verify(token: string): Delegation;
+  isRevoked(delegation: Delegation): boolean;
+}
+
 /** Whom policy has put aside. */
 export interface Quarantines {
   /** How many entries hold somebody. */
@@ -219,6 +228,7 @@ export interface CallServices {
   readonly lateRecords: UnstoredRecords;
   /** Undefined when `GW_APPROVAL_ENABLED=false`. */
   readonly approvals: Approvals | undefined;
+  readonly delegations: Delegations;
   readonly quarantines: Quarantines;
   readonly running: CallsUnderWay;
 }

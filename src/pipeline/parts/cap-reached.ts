@@ -2,7 +2,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
-import type { CapExceeded } from '../../services/budgets.ts';
+import type { CapExceeded } from '../../services/reservation.ts';
 
 /** The cap at which a stream was ended. */
 export interface CapReached {
@@ -16,15 +16,16 @@ export interface CapReached {
 }
 
 /** What the log and a decision trace say of a cap of budgets. Its amounts are those of the caller's own org. */
-export function capAttributes({ limit, capPico, settledPico, reservedPico, resetsAt }: CapExceeded): Readonly<Record<string, string>> {
+export function capAttributes(exceeded: CapExceeded): Readonly<Record<string, string>> {
+  const { capPico, settledPico, reservedPico, resetsAt } = exceeded;
   const [cap, spent] = [usdFromPico(capPico), usdFromPico(settledPico)];
   return {
-    ...(limit ? { limit_id: limit.limit_id, limit_usd: cap } : { budget_monthly_usd_max: cap }),
+    ...wordsOf(exceeded).attributes,
     spent_usd: spent,
     reserved_usd: usdFromPico(reservedPico),
     budget_limit_usd: cap,
     budget_spent_usd: spent,
-    budget_resets_at: timestamp(resetsAt),
+    ...(resetsAt === undefined ? {} : { budget_resets_at: timestamp(resetsAt) }),
   };
 }
 
@@ -36,20 +37,49 @@ export function aboveCap(estimatePico: bigint, capUsd: string): RefusalDetail {
 
 /** Why a cap of budgets refuses a call, for people. */
 export function overBudget(estimatePico: bigint, exceeded: CapExceeded): RefusalDetail {
-  const { limit, settledPico, reservedPico, resetsAt } = exceeded;
+  const { settledPico, reservedPico, resetsAt } = exceeded;
   const sums = `${usdFromPico(settledPico)} USD are spent and ${usdFromPico(reservedPico)} USD set aside for calls under way`;
-  const message = `This call may cost ${usdFromPico(estimatePico)} USD, with which it would pass ${nameOf(exceeded)}: ${sums}. It begins anew at ${timestamp(resetsAt)}.`;
-  return { path: limit ? `limits.${limit.limit_id}` : 'budget.monthly_usd_max', message };
+  const renewal = resetsAt === undefined ? 'It never begins anew.' : `It begins anew at ${timestamp(resetsAt)}.`;
+  const message = `This call may cost ${usdFromPico(estimatePico)} USD, with which it would pass ${nameOf(exceeded)}: ${sums}. ${renewal}`;
+  return { path: wordsOf(exceeded).path, message };
 }
 
-function nameOf({ limit, capPico }: CapExceeded): string {
-  const cap = limit ? `the ${limit.period} budget limit of its ${limit.scope}` : 'the cap of its project for this month';
-  return `${cap}, ${usdFromPico(capPico)} USD`;
+/** What is said of a cap of budgets, by its kind. */
+interface CapWords {
+  readonly code: ReasonCode;
+  readonly path: string;
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, string>>;
+}
+
+function wordsOf(exceeded: CapExceeded): CapWords {
+  const cap = usdFromPico(exceeded.capPico);
+  switch (exceeded.kind) {
+    case 'limit': {
+      const { limit_id, period, scope } = exceeded.limit;
+      const name = `the ${period} budget limit of its ${scope}`;
+      return { code: 'budget_limit_exceeded', path: `limits.${limit_id}`, name, attributes: { limit_id, limit_usd: cap } };
+    }
+    case 'delegation': {
+      const { delegationId: delegation_id } = exceeded;
+      const name = `the budget of its delegation ${delegation_id}`;
+      const attributes = { delegation_id, delegation_usd_max: cap };
+      return { code: 'delegation_budget_exceeded', path: 'delegation.budget.usd_max', name, attributes };
+    }
+    case 'month': {
+      const name = 'the cap of its project for this month';
+      return { code: 'budget_monthly_usd_max_exceeded', path: 'budget.monthly_usd_max', name, attributes: { budget_monthly_usd_max: cap } };
+    }
+  }
+}
+
+function nameOf(exceeded: CapExceeded): string {
+  return `${wordsOf(exceeded).name}, ${usdFromPico(exceeded.capPico)} USD`;
 }
 
 /** The code of a cap of budgets. */
-export function capCode({ limit }: CapExceeded): ReasonCode {
-  return limit ? 'budget_limit_exceeded' : 'budget_monthly_usd_max_exceeded';
+export function capCode(exceeded: CapExceeded): ReasonCode {
+  return wordsOf(exceeded).code;
 }
 
 /** The cap of one request. */

@@ -26,6 +26,7 @@ import type { ProxiedIdentity } from '../../inbound/normalise/identity.ts';
 import type { CallEvent } from '../../inbound/normalise/socket-event.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
+import type { Delegation } from '../../services/delegations.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { StreamedBody, StreamedForm } from '../body/passing-body.ts';
@@ -311,6 +312,8 @@ export interface Parts {
   readonly action: ReceivedAction;
   /** As it was received. */
   readonly content: Content;
+  /** Undefined for a call without a delegation token. */
+  readonly delegated: Delegation | undefined;
   /** Undefined for a call without an idempotency key. */
   readonly repeatable: Repeatable | undefined;
   /** Of the caller, with its workload's defaults. */

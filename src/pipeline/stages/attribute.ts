@@ -1,4 +1,4 @@
-import { mergeAttribution, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
+import { delegatedAttribution, mergeAttribution, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
 import { Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
@@ -6,19 +6,30 @@ import { defineStage, EndedWith } from '../parts/stage.ts';
 export const defaultAttribution = defineStage({
   name: 'default attribution',
   reads: ['claims', 'caller'],
+  sees: ['delegated'],
   makes: ['attributed'],
-  run: ({ claims, caller }) => ({ attributed: mergeAttribution(claims.attribution, caller.workload.default_attribution) }),
+  run({ claims, caller, delegated }) {
+    const given = delegated === undefined ? claims.attribution : delegatedAttribution(claims.attribution, delegated.attribution);
+    return { attributed: mergeAttribution(given, caller.workload.default_attribution) };
+  },
 });
 
 /** What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then the org's filled in, what is required looked at again. */
 export const attributionEffects = defineStage({
   name: 'attribution effects',
   reads: ['claims', 'caller', 'judgement'],
+  sees: ['delegated'],
   makes: ['attribution'],
-  run({ claims, caller, judgement }) {
+  run({ claims, caller, judgement, delegated }) {
     const { effects } = judgement.verdict;
     const { workload, orgAttribution } = caller;
-    const settled = settleAttribution({ caller: claims.attribution, workload: workload.default_attribution, org: orgAttribution, effects });
+    const settled = settleAttribution({
+      caller: claims.attribution,
+      delegation: delegated?.attribution,
+      workload: workload.default_attribution,
+      org: orgAttribution,
+      effects,
+    });
     const made = { attribution: settled.attribution };
     if (settled.missing.length === 0) return made;
     const refusal = new Refusal({

@@ -23,7 +23,7 @@ const READ = [
   'mutation',
   'mutated',
 ] as const;
-type Read = Pick<Parts, (typeof READ)[number]>;
+type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
 
 /**
  * What was selected or mutated is not what policy first saw: connector, operation, price and estimate are settled anew, and where that made it another connector,
@@ -32,6 +32,7 @@ type Read = Pick<Parts, (typeof READ)[number]>;
 export const checkAgain = defineStage({
   name: 'check again',
   reads: READ,
+  sees: ['delegated'],
   makes: ['route'],
   run(parts, pipeline, control) {
     const { mutation, chosen } = parts;

@@ -16,6 +16,7 @@ import { refusalFrom } from '../parts/verdict-refusal.ts';
 
 type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'action' | 'attributed' | 'offer' | 'asked'> & {
   readonly intake?: Intake | undefined;
+  readonly delegated?: Parts['delegated'];
 };
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
@@ -30,7 +31,7 @@ const WAITS: Approving = { waits: true, given: undefined };
 export const decidePolicy = defineStage({
   name: 'decide',
   reads: ['arrival', 'claims', 'caller', 'action', 'attributed', 'offer', 'asked'],
-  sees: ['intake'],
+  sees: ['intake', 'delegated'],
   makes: ['facts', 'judgement', 'approving'],
   run(parts, pipeline, control) {
     const { claims } = parts;
@@ -51,8 +52,8 @@ interface Decided {
   readonly verdict: Verdict;
 }
 
-function factsOf({ arrival, claims, caller, action, attributed, offer, asked }: Read, approved: boolean): CallFacts {
-  return new CallFacts({ arrival, claims, caller, action, attribution: attributed, route: offer, content: asked, approved });
+function factsOf({ arrival, claims, caller, delegated, action, attributed, offer, asked }: Read, approved: boolean): CallFacts {
+  return new CallFacts({ arrival, claims, caller, delegated, action, attribution: attributed, route: offer, content: asked, approved });
 }
 
 async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, control: Control): Promise<Made | EndedWith<keyof Made>> {

@@ -16,7 +16,7 @@ import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 const REPLAYED: ReadonlySet<string> = new Set(['allow', 'downgrade', 'deny', 'require_attribution']);
 const NOT_REPEATABLE = { repeatable: undefined };
 
-type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake'>;
+type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake' | 'delegated'>;
 
 /**
  * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification, "Idempotency"). While the first one is
@@ -25,17 +25,17 @@ type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake'>;
 export const replay = defineStage({
   name: 'replay',
   reads: ['arrival', 'claims', 'action'],
-  sees: ['intake'],
+  sees: ['intake', 'delegated'],
   makes: ['repeatable'],
-  run({ arrival, claims, action, intake }, pipeline, control) {
+  run({ arrival, claims, action, intake, delegated }, pipeline, control) {
     const key = action.request.idempotency_key;
     if (key === undefined || intake === undefined) return NOT_REPEATABLE;
-    return replayOrKeep({ arrival, claims, action, intake }, key, pipeline, control);
+    return replayOrKeep({ arrival, claims, action, intake, delegated }, key, pipeline, control);
   },
 });
 
 async function replayOrKeep(
-  { arrival, claims, action, intake }: Asked,
+  { arrival, claims, action, intake, delegated }: Asked,
   key: string,
   pipeline: Pipeline,
   control: Control,
@@ -45,14 +45,12 @@ async function replayOrKeep(
   const actionHash = actionHashOf(action.request);
   intake.held?.takeMade();
   const kept = await idempotency.find(orgId, key);
-  if (kept && kept.action_hash !== actionHash) {
-    const reason = 'This idempotency key was used for another action within the last 24 hours.';
-    const code = 'idempotency_key_reused';
-    return deny(code, reason, { status: 409, errorCode: code });
-  }
+  if (kept && kept.action_hash !== actionHash) return reused('for another action');
   const stored = kept && (await store.recordById(kept.record_id));
   if (stored) {
     const record = JSON.parse(stored.text) as ExecutionRecord;
+    // What one delegation was given another may not be allowed to see.
+    if (delegated !== undefined && record.delegation_id !== delegated.chain.leaf.delegationId) return reused('under another delegation');
     const bytes = kept.result?.whole === true ? await idempotency.result(orgId, key) : undefined;
     sendReplay(arrival.reply, record, kept, bytes);
     events.emit('replayed', orgId);
@@ -61,6 +59,11 @@ async function replayOrKeep(
   const copy = new AnswerCopy();
   control.settle(new KeptAnswer(idempotency, { orgId, key, actionHash, askedAt: arrival.createdAt }, copy));
   return { repeatable: { copy } };
+}
+
+function reused(how: string): Refusal {
+  const code = 'idempotency_key_reused';
+  return deny(code, `This idempotency key was used ${how} within the last 24 hours.`, { status: 409, errorCode: code });
 }
 
 interface Place {

@@ -1,6 +1,6 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
-import { type CapExceeded, isExceeded } from '../../services/budgets.ts';
+import { type CapExceeded, isExceeded } from '../../services/reservation.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import { writeIntent } from '../answer/intent.ts';
 import { type Pipeline, when } from '../parts/call-services.ts';
@@ -12,7 +12,7 @@ import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 
 const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'mutated', 'cleared'] as const;
-type Read = Pick<Parts, (typeof READ)[number]>;
+type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
 
 /**
  * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before
@@ -21,7 +21,7 @@ type Read = Pick<Parts, (typeof READ)[number]>;
 export const reserve = defineStage({
   name: 'reserve',
   reads: READ,
-  sees: ['intake'],
+  sees: ['intake', 'delegated'],
   makes: ['hold'],
   run(parts, pipeline, control) {
     const { arrival, target, judgement, route, mutated, intake } = parts;
@@ -62,13 +62,14 @@ function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { ra
   rateLimits.giveBack(orgId, workloadId, judgement.verdict.effects.rate_limits);
 }
 
-function spenderOf({ claims, attribution, route }: Read): Spender {
+function spenderOf({ claims, attribution, route, delegated }: Read): Spender {
   return {
     orgId: claims.orgId,
     workloadId: claims.workloadId,
     projectId: attribution.project_id ?? '',
     connectorId: route.connectorId,
     providerId: route.provider?.id,
+    delegations: delegated?.caps,
   };
 }
 

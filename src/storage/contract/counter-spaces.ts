@@ -12,6 +12,9 @@ export const SPEND_DAY = 'spend_day';
 /** Counter space of the daily spend at a provider by calls that reached its hosts through another connector (`generic_http`): day, org, provider. */
 export const SPEND_PROVIDER_DAY = 'spend_provider_day';
 
+/** Counter space of what is spent under a delegation that has a budget, over its life: org, delegation. */
+export const SPEND_DELEGATION = 'spend_delegation';
+
 /** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */
 export const USAGE_HOUR = 'usage_hour';
 
@@ -38,6 +41,11 @@ export function rollUpKey(part: {
 /** Key of {@link SPEND_DAY} and {@link SPEND_PROVIDER_DAY}; `of` is the project or the provider. */
 export function spendKey(part: { readonly day: string; readonly org: string; readonly of: string }): string {
   return [part.day, part.org, part.of].map(encodePart).join('|');
+}
+
+/** Key of {@link SPEND_DELEGATION}. */
+export function delegationSpendKey(org: string, delegationId: string): string {
+  return `${encodePart(org)}|${encodePart(delegationId)}`;
 }
 
 /** Key of {@link USAGE_HOUR}; `hour` as in `2026-11-22T05`. */

@@ -118,6 +118,12 @@ export const METRICS = {
     labels: ['result'],
     help: 'API keys that were looked up: found in memory (`hit`), in the store (`fallback`), or nowhere (`miss`).',
   },
+  delegations: {
+    name: 'gw_delegation_tokens_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Delegation tokens that were shown: verified lately (`hit`), verified now (`verified`), or not believed (`refused`).',
+  },
   unrecorded: {
     name: 'gw_unrecorded_requests_total',
     type: 'counter',

@@ -1,0 +1,63 @@
+import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { canonicalJson } from '../../base/json/jcs.ts';
+import { readRegularFile } from '../../base/lib/regular-file.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
+import { Unusable } from '../command.ts';
+
+const MAX_KEY_BYTES = 16_384;
+
+/** The private key of an issuer of delegation tokens. It never leaves the machine on which tokens are made; a gateway has the public one alone. */
+export class SigningKey {
+  readonly #key: KeyObject;
+  /** Of 32 bytes, base64. */
+  readonly publicKey: string;
+
+  private constructor(key: KeyObject) {
+    this.#key = key;
+    this.publicKey = Buffer.from(createPublicKey(key).export({ format: 'jwk' }).x ?? '', 'base64url').toString('base64');
+  }
+
+  static make(): SigningKey {
+    return new SigningKey(generateKeyPairSync('ed25519').privateKey);
+  }
+
+  /** @throws Unusable for a file that holds no private Ed25519 key in PEM */
+  static async read(file: string): Promise<SigningKey> {
+    const bytes = await readRegularFile(file, MAX_KEY_BYTES).catch((error: unknown) => {
+      throw new Unusable(`${file}: ${messageOf(error)}`);
+    });
+    const key = privateKeyIn(bytes);
+    if (key?.asymmetricKeyType !== 'ed25519')
+      throw new Unusable(`${file} holds no private Ed25519 key in PEM; gw delegate keygen makes one`);
+    return new SigningKey(key);
+  }
+
+  /** A name for it that says nothing else: the first characters of the SHA-256 of the public key. */
+  get kid(): string {
+    return createHash('sha256').update(Buffer.from(this.publicKey, 'base64')).digest('hex').slice(0, 12);
+  }
+
+  /** Into a new file that its owner alone reads. @throws Unusable when there is one already, or none can be made */
+  async write(file: string): Promise<void> {
+    const pem = this.#key.export({ type: 'pkcs8', format: 'pem' });
+    await writeFile(file, pem, { mode: 0o600, flag: 'wx' }).catch((error: unknown) => {
+      throw new Unusable(`${file}: ${messageOf(error)}`);
+    });
+  }
+
+  /** Base64 of the token with its signature (decision 9.4). */
+  token(fields: Readonly<Record<string, unknown>>, kid: string): string {
+    const signature = sign(null, Buffer.from(canonicalJson(fields), 'utf8'), this.#key);
+    const token = { ...fields, sig: { alg: 'ed25519', kid, sig: signature.toString('base64') } };
+    return Buffer.from(JSON.stringify(token), 'utf8').toString('base64');
+  }
+}
+
+function privateKeyIn(bytes: Uint8Array): KeyObject | undefined {
+  try {
+    return createPrivateKey(Buffer.from(bytes));
+  } catch {
+    return undefined;
+  }
+}
