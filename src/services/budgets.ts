@@ -142,12 +142,8 @@ export class BudgetService {
   }
 
   #reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
-    const sums = this.#sumsOf(spender);
-    const { scopes, delegated } = sums;
-    const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
-    const watched = capped || scopes.some(({ limits }) => limits.alerts.length > 0);
-    const reservation: Reservation = { ...sums, pico: 0n, capped, watched, monthlyCapPico };
-    const exceeded = capped ? capPassed(reservation, pico, dayOf(this.#clock.now())) : undefined;
+    const reservation = this.#reservation(spender, monthlyCapPico);
+    const exceeded = reservation.capped ? capPassed(reservation, pico, dayOf(this.#clock.now())) : undefined;
     if (exceeded) return exceeded;
     for (const part of reservation.parts) part.open += 1;
     this.#setAside(reservation, pico);
@@ -161,7 +157,8 @@ export class BudgetService {
   }
 
   #hold(spender: Spender, pico: bigint): Reservation {
-    const reservation: Reservation = { ...this.#sumsOf(spender), pico, capped: false, watched: false, monthlyCapPico: undefined };
+    const reservation = this.#reservation(spender, undefined);
+    reservation.pico = pico;
     this.restore(reservation);
     return reservation;
   }
@@ -298,11 +295,21 @@ export class BudgetService {
     look(line, start);
   }
 
-  #sumsOf(spender: Spender): Pick<Reservation, 'scopes' | 'delegated' | 'parts' | 'project'> {
+  /** Of nothing, so far. Written out, with no member taken over from another object: that made it fifteen times as dear. */
+  #reservation(spender: Spender, monthlyCapPico: bigint | undefined): Reservation {
     const delegated = this.#delegated(spender);
     const scopes = this.#book.of(spender);
-    const project = this.#book.scope(spender.orgId, 'project', spender.projectId);
-    return { scopes, delegated, project, parts: delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)] };
+    const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
+    return {
+      scopes,
+      delegated,
+      parts: delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)],
+      pico: 0n,
+      capped,
+      watched: capped || scopes.some(({ limits }) => limits.alerts.length > 0),
+      project: this.#book.scope(spender.orgId, 'project', spender.projectId),
+      monthlyCapPico,
+    };
   }
 
   /** Those of its delegations that somebody holds in memory: all of them while a reservation of the call is open. */

@@ -6,6 +6,9 @@ export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
 const OWN_PREFIXES: readonly string[] = [API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX, 'mgk_', 'mcpk_'];
 const G = 0x67;
 const M = 0x6d;
+const SPACE = 0x20;
+const TAB = 0x09;
+const DELETE = 0x7f;
 
 /** True for a key or token of this gateway. Nearly all other texts are told apart by their first character. */
 export function isOwnToken(text: string): boolean {
@@ -17,16 +20,24 @@ export function isOwnToken(text: string): boolean {
 export function shownToken(value: string): string | undefined {
   if (isOwnToken(value)) return value;
   const blank = firstBlank(value);
-  if (blank === -1) return undefined;
+  if (blank === -1 || beginsOtherwise(value, blank + 1)) return undefined;
   const rest = value.slice(blank + 1).trim();
   return isOwnToken(rest) ? rest : undefined;
 }
 
 /** Where a scheme ends: most servers take a tab there for the space that RFC 9110 §11.4 has. -1 where there is none. */
 export function firstBlank(value: string): number {
-  const space = value.indexOf(' ');
-  const tab = value.indexOf('\t');
-  return tab !== -1 && (space === -1 || tab < space) ? tab : space;
+  for (let at = 0; at < value.length; at += 1) {
+    const code = value.charCodeAt(at);
+    if (code === SPACE || code === TAB) return at;
+  }
+  return -1;
+}
+
+/** A visible ASCII character stands there, and none of ours begins with it: every call has such a header, and needs no copy of it. */
+function beginsOtherwise(value: string, at: number): boolean {
+  const first = value.charCodeAt(at);
+  return first > SPACE && first < DELETE && first !== G && first !== M;
 }
 
 /** No name holds a `?`, so that each character is looked at once, whatever a stranger sends. */
