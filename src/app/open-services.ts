@@ -25,6 +25,8 @@ import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { riskSettings } from '../services/risk-settings.ts';
+import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -61,6 +63,7 @@ export interface Services {
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
+  readonly risks: RiskService;
   readonly running: RunningCalls;
   readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
@@ -98,6 +101,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
   closers.push(() => Promise.resolve(approvals.close()));
+  const risks = openRisks(config, ground, outbox);
+  closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
   closers.push(() => deferred.close());
@@ -120,6 +125,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     approvals,
     quarantines,
     delegations,
+    risks,
     running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
     deferred,
     idempotency,
@@ -136,4 +142,9 @@ function rateLimitConfig(config: Config): RateLimitConfig {
 function openApprovals(config: Config, { store, clock, log, events, box }: Ground, outbox: Outbox): Promise<ApprovalService> {
   const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalKeepContent: keepContent } = config;
   return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent });
+}
+
+function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox): RiskService {
+  const { riskAlertThreshold: alertAt, riskMaxCallers: maxCallers, riskEnabled: enabled } = config;
+  return new RiskService({ store, clock, log, events, outbox, settings: riskSettings(config), alertAt, maxCallers, enabled });
 }

@@ -16,6 +16,7 @@ import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
 import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
+import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { verify } from './verify.ts';
 
@@ -49,6 +50,7 @@ export const COMMANDS: readonly Command[] = [
   policyExplain,
   policyDiff,
   policyFormat,
+  replayRisk,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
 ];

@@ -88,6 +88,11 @@ export class ShadowPolicy {
     }
   }
 
+  /** Whether a rule of it reads `context.risk`. */
+  get readsRisk(): boolean {
+    return this.#policy?.readsRisk === true;
+  }
+
   /** What this bundle would have decided where the active one decided `active`; undefined when there is none or it failed. */
   judge(facts: Facts, active: Verdict): ShadowTrace | undefined {
     const policy = this.#policy;

@@ -10,8 +10,6 @@ export interface LaterSetting {
   readonly harmless?: readonly string[];
 }
 
-const RISK_SIGNALS = ['RATE_SPIKE', 'COST_ANOMALY', 'NEW_TARGET', 'OFF_HOURS', 'DENY_BURST', 'PROMPT_SIZE_ANOMALY'] as const;
-
 /**
  * Nothing fails open: each of these, set to anything but its default, stops the start with `not_supported_yet` (decisions, head). A row moves to settings.ts
  * in the change that makes something obey it.
@@ -34,14 +32,4 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_TELEMETRY_ENABLED', fallback: 'true', help: 'Usage reports.', harmless: ['false'] },
   { variable: 'GW_SMTP_URL', fallback: undefined, help: 'Where alert e-mail goes.', secret: true },
   { variable: 'GW_SMTP_FROM', fallback: undefined, help: 'Sender of alert e-mail.' },
-  { variable: 'GW_RISK_ALERT_THRESHOLD', fallback: '0.7', help: 'Score from which `risk_alert` events are sent.' },
-  { variable: 'GW_RISK_MIN_SAMPLES', fallback: undefined, help: 'History that a risk signal needs before it fires.' },
-  ...RISK_SIGNALS.flatMap((signal) => [
-    { variable: `GW_RISK_WEIGHT_${signal}`, fallback: undefined, help: `Weight of the risk signal \`${signal.toLowerCase()}\`.` },
-    {
-      variable: `GW_RISK_${signal}_THRESHOLD`,
-      fallback: undefined,
-      help: `Where the risk signal \`${signal.toLowerCase()}\` starts to count.`,
-    },
-  ]),
 ];

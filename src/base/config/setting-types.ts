@@ -63,6 +63,18 @@ export function integer(min: number, max: number): SettingType<number> {
   };
 }
 
+/** A plain decimal, not below `min` and not above `max`. */
+export function decimal(min: number, max: number): SettingType<number> {
+  return {
+    name: 'number',
+    allowed: `a number from ${min} to ${max}`,
+    parse(text) {
+      const value = /^\d{1,9}(?:\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= max ? value : refuse();
+    },
+  };
+}
+
 /** Milliseconds. */
 export function duration(min: string, max?: string): SettingType<number> {
   const least = parseDuration(min) ?? 0;

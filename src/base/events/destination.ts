@@ -2,6 +2,7 @@ import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
+import type { RiskAlert } from '../model/risk-alert.ts';
 
 /** Events that are not lost, because they are committed with what they tell of, and what each says. */
 export interface DurablePayloads {
@@ -9,12 +10,19 @@ export interface DurablePayloads {
   audit: AuditEntry;
   quarantine: QuarantineEntry;
   approval: Approval;
+  riskAlert: RiskAlert;
 }
 
 export type DurableName = keyof DurablePayloads;
 
 /** The names of {@link DurablePayloads}, for the reference page. */
-export const DURABLE: Readonly<Record<DurableName, true>> = { budgetAlert: true, audit: true, quarantine: true, approval: true };
+export const DURABLE: Readonly<Record<DurableName, true>> = {
+  budgetAlert: true,
+  audit: true,
+  quarantine: true,
+  approval: true,
+  riskAlert: true,
+};
 
 /** An event as it waits to be delivered. JSON data. */
 export type DurableEvent = {

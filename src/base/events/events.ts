@@ -8,6 +8,7 @@ import type { BudgetAlert } from '../model/budget-limit.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
+import type { RiskAlert } from '../model/risk-alert.ts';
 import type { UnrecordedEvent } from './unrecorded.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -79,6 +80,7 @@ export interface EventPayloads {
   audit: AuditEntry;
   quarantine: QuarantineEntry;
   approval: Approval;
+  riskAlert: RiskAlert;
   /** The id of the entry. */
   callerHeld: string;
   unrecorded: UnrecordedEvent;
@@ -133,6 +135,11 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
     says: 'the approval',
   },
   quarantine: { meaning: 'Policy has put a caller into quarantine, or a person has released it, and that is stored.', says: 'the entry' },
+  riskAlert: {
+    meaning:
+      'The risk score of a caller has reached `GW_RISK_ALERT_THRESHOLD`, or is there still five minutes later; before policy decides.',
+    says: 'the score, the signals, requests and dollars a minute, the caller, the id of the record to come',
+  },
   callerHeld: {
     meaning: 'Somebody is in quarantine from now on, by whichever writer of the store; perhaps nothing is stored yet.',
     says: 'the id of the entry',

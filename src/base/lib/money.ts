@@ -91,3 +91,10 @@ function tokenCount(value: number): bigint {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('a token count is a non-negative integer');
   return BigInt(value);
 }
+
+const PICO_PER_MICRO = 1_000_000n;
+
+/** Micro-dollars as a number: for comparing amounts, never for adding them up. */
+export function roughMicros(pico: bigint): number {
+  return Number(pico / PICO_PER_MICRO);
+}

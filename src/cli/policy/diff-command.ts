@@ -1,5 +1,3 @@
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { PolicyComparison } from '../../policy-tools/diff.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
@@ -7,9 +5,10 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
-import { parseJsonMap } from './input.ts';
+import { recordTexts } from '../record-texts.ts';
+import { type Document, parseJsonMap } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, surroundingsOf, UnreadablePath, unreadable } from './policy-target.ts';
+import { loadPolicy, surroundingsOf, UnreadablePath } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {
@@ -25,22 +24,19 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
   const [before, after] = paths;
   if (before === undefined || after === undefined || paths.length > 2)
     throw new UsageError('give two policies: folders, bundles or rule files');
-  if ((values.records === undefined) === (values.data === undefined)) throw new UsageError('give either --records FILE or --data FOLDER');
   const last = values.last === undefined ? Number.POSITIVE_INFINITY : Number(values.last);
   if (!(last >= 1)) throw new UsageError('--last takes a number of records');
   const { tier } = policySettings(io, undefined);
   const { catalogue } = surroundingsOf(io, undefined);
   const readingOf = (facts: Facts) => readCall(facts, true, catalogue);
   const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier), readingOf);
-  await replayAll(values.records === undefined ? fromStore(values.data ?? '') : fromLines(values.records), last, comparison);
+  await replayAll(recordTexts(values), last, comparison);
   const diff = comparison.result();
   io.stdout(values.json === true ? `${JSON.stringify(diff, null, 2)}\n` : renderDiff(diff, paintFor(io.colours)));
   return diff.changed === 0 ? EXIT_OK : EXIT_NO;
 }
 
-type NamedTexts = AsyncGenerator<{ readonly name: string; readonly text: string }>;
-
-async function replayAll(texts: NamedTexts, last: number, comparison: PolicyComparison): Promise<void> {
+async function replayAll(texts: AsyncIterable<Document>, last: number, comparison: PolicyComparison): Promise<void> {
   let left = last;
   for await (const document of texts) {
     const record = parseJsonMap(document);
@@ -48,28 +44,5 @@ async function replayAll(texts: NamedTexts, last: number, comparison: PolicyComp
     comparison.add(record);
     left--;
     if (left === 0) return;
-  }
-}
-
-async function* fromStore(dataDir: string): NamedTexts {
-  try {
-    // The store's engine is loaded by the one command that needs it.
-    const { storedRecords } = await import('../../app/stored-records.ts');
-    for await (const text of storedRecords(dataDir)) yield { name: dataDir, text };
-  } catch (error) {
-    throw unreadable(dataDir, error);
-  }
-}
-
-/** One record a line, as a log of records or `curl` in a loop writes it. */
-async function* fromLines(path: string): NamedTexts {
-  let line = 0;
-  try {
-    for await (const text of createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Number.POSITIVE_INFINITY })) {
-      line++;
-      if (text.trim() !== '') yield { name: `${path}:${line}`, text };
-    }
-  } catch (error) {
-    throw unreadable(path, error);
   }
 }

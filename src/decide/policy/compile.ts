@@ -195,6 +195,7 @@ function assemble(header: BundleHeader, layers: Layers): Omit<CompiledPolicy, 'u
     defaultRules: rules.filter((rule) => givesDefaults(rule)),
     fields,
     fieldsRead: fields.map((field) => `context.${field.name}`).sort(),
+    readsRisk: fields.some(({ name }) => name.startsWith('risk.')),
     ruleCount: rules.length,
   };
 }

@@ -54,6 +54,8 @@ export interface CompiledPolicy {
   readonly fields: readonly Field[];
   /** Their names with the leading `context.`, sorted. */
   readonly fieldsRead: readonly string[];
+  /** Whether one of them is about risk. */
+  readonly readsRisk: boolean;
   readonly ruleCount: number;
   /** Names under `files` that do not count, since the bundle has `inline_rules` (specification, "Policy bundle"). */
   readonly unusedFiles: readonly string[];

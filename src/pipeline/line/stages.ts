@@ -24,24 +24,28 @@ import { monthlyLimit } from '../stages/monthly-limit.ts';
 import { mutate } from '../stages/mutate.ts';
 import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../stages/normalise.ts';
 import { org } from '../stages/org.ts';
+import { pinPolicy } from '../stages/pin-policy.ts';
 import { quarantine } from '../stages/quarantine.ts';
 import { rate } from '../stages/rate.ts';
 import { read, readEnvelope } from '../stages/read.ts';
 import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
 import { resolve } from '../stages/resolve.ts';
+import { risk } from '../stages/risk.ts';
 import { spend } from '../stages/spend.ts';
 import { stayOnSocket } from '../stages/stay-on-socket.ts';
 
 /** From here on a request is the same whichever door it came by. */
 const JUDGE: readonly Stage[] = [
   quarantine,
+  pinPolicy,
   delegation,
   replay,
   monthlyLimit,
   defaultAttribution,
   resolve,
   delegationScope,
+  risk,
   decidePolicy,
   attributionEffects,
   choose,

@@ -19,6 +19,7 @@ export interface AskedCall {
   readonly delegated?: Delegation | undefined;
   readonly route: CallRoute;
   readonly content: Content;
+  readonly risk?: Facts['risk'];
   /** Another than the one that takes the call, to ask about that. */
   readonly connectorId?: string;
   readonly approved?: boolean;
@@ -48,7 +49,7 @@ export class CallFacts implements Facts {
   readonly attribution: Facts['attribution'];
   readonly org_attribution: Facts['org_attribution'];
   readonly estimates: Facts['estimates'];
-  readonly risk = undefined;
+  readonly risk: Facts['risk'];
   readonly connector_id: string | undefined;
   readonly credential_id: string | undefined;
   readonly candidates: Facts['candidates'];
@@ -66,6 +67,7 @@ export class CallFacts implements Facts {
     attribution,
     route,
     content,
+    risk,
     connectorId = route.connectorId,
     approved = false,
   }: AskedCall) {
@@ -95,6 +97,7 @@ export class CallFacts implements Facts {
       tokens_out_max: estimate?.tokensOutMax ?? 0,
       cost_pico: estimate?.costPico ?? 0n,
     };
+    this.risk = risk;
     this.connector_id = connectorId;
     this.credential_id = route.credentialId;
     this.candidates = { connectors: route.candidates, credentials: idsOf(route.credentialCandidates) };

@@ -17,6 +17,7 @@ import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-re
 import type { Workload } from '../../base/model/workload.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { RiskRequest } from '../../decide/risk/risk-profile.ts';
 import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
@@ -33,6 +34,7 @@ import type { ActivePolicy } from '../../services/policies.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantines.ts';
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
 import type { CapExceeded, Reservation } from '../../services/reservation.ts';
+import type { ScoredCall } from '../../services/risks.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
@@ -72,6 +74,8 @@ export interface Policies {
 /** The second bundle, which is asked and never obeyed. */
 export interface Shadow {
   judge(facts: Facts, active: Verdict): ShadowTrace | undefined;
+  /** Whether a rule of it reads `context.risk`. */
+  readonly readsRisk: boolean;
 }
 
 export interface Workloads {
@@ -206,6 +210,14 @@ export interface Approvals {
   restore(approval: Approval): void;
 }
 
+/** How unusual requests are for their callers. */
+export interface Risks {
+  /** Whether requests are scored: always, never, or where the policy asks for it. */
+  readonly scores: boolean | 'where asked';
+  /** Scores a request, and tells of a score that is worth an alert. */
+  score(caller: QuarantineCaller, recordId: string, request: RiskRequest): Maybe<ScoredCall>;
+}
+
 /** Calls that are ended when their caller is put into quarantine. */
 export interface CallsUnderWay {
   /** @param end called at most once, perhaps at once @returns what ends the watch */
@@ -230,6 +242,7 @@ export interface CallServices {
   readonly approvals: Approvals | undefined;
   readonly delegations: Delegations;
   readonly quarantines: Quarantines;
+  readonly risks: Risks;
   readonly running: CallsUnderWay;
 }
 

@@ -13,6 +13,7 @@ import type { ConnectionType, TrafficClass } from '../../base/model/connection.t
 import type { Credential } from '../../base/model/credential.ts';
 import type { Decision } from '../../base/model/decision.ts';
 import type { ShadowTrace } from '../../base/model/execution-record.ts';
+import type { Risk } from '../../base/model/risk-alert.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
@@ -199,9 +200,14 @@ export interface CallRoute extends WireCall {
   readonly estimate: Estimate | undefined;
 }
 
+/** What was in force when the request came to be judged. */
+export interface PolicySnapshot {
+  readonly active: ActivePolicy;
+}
+
 /** What policy said. */
 export interface Judgement {
-  /** The snapshot that the request was asked of. */
+  /** That the request was asked of. */
   readonly active: ActivePolicy;
   readonly verdict: Verdict;
   /** What the second bundle would have decided. */
@@ -312,6 +318,7 @@ export interface Parts {
   readonly action: ReceivedAction;
   /** As it was received. */
   readonly content: Content;
+  readonly snapshot: PolicySnapshot;
   /** Undefined for a call without a delegation token. */
   readonly delegated: Delegation | undefined;
   /** Undefined for a call without an idempotency key. */
@@ -321,6 +328,8 @@ export interface Parts {
   /** What policy is asked about. */
   readonly offer: CallRoute;
   readonly asked: Content;
+  /** Undefined where requests are not scored. */
+  readonly risk: Risk | undefined;
   readonly facts: Facts;
   readonly judgement: Judgement;
   readonly approving: Approving;

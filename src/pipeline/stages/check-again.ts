@@ -65,6 +65,7 @@ function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRo
     ...parts,
     route,
     content: parts.mutated,
+    risk: facts.risk,
     approved: facts.approved,
     ...(connectorId === undefined ? {} : { connectorId }),
   };

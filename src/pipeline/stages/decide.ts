@@ -14,9 +14,10 @@ import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 
-type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'action' | 'attributed' | 'offer' | 'asked'> & {
+type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' | 'attributed' | 'offer' | 'asked'> & {
   readonly intake?: Intake | undefined;
   readonly delegated?: Parts['delegated'];
+  readonly risk?: Parts['risk'];
 };
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
@@ -30,12 +31,12 @@ const WAITS: Approving = { waits: true, given: undefined };
  */
 export const decidePolicy = defineStage({
   name: 'decide',
-  reads: ['arrival', 'claims', 'caller', 'action', 'attributed', 'offer', 'asked'],
-  sees: ['intake', 'delegated'],
+  reads: ['arrival', 'claims', 'caller', 'snapshot', 'action', 'attributed', 'offer', 'asked'],
+  sees: ['intake', 'delegated', 'risk'],
   makes: ['facts', 'judgement', 'approving'],
   run(parts, pipeline, control) {
-    const { claims } = parts;
-    const active = pipeline.policies.current(claims.orgId);
+    const { claims, snapshot } = parts;
+    const { active } = snapshot;
     const facts = factsOf(parts, false);
     return when(verdictOf(active, facts, claims, pipeline), (verdict) => {
       const needsApproval = verdict.decision === 'require_approval' && pipeline.approvals !== undefined;
@@ -52,8 +53,19 @@ interface Decided {
   readonly verdict: Verdict;
 }
 
-function factsOf({ arrival, claims, caller, delegated, action, attributed, offer, asked }: Read, approved: boolean): CallFacts {
-  return new CallFacts({ arrival, claims, caller, delegated, action, attribution: attributed, route: offer, content: asked, approved });
+function factsOf({ arrival, claims, caller, delegated, action, attributed, offer, asked, risk }: Read, approved: boolean): CallFacts {
+  return new CallFacts({
+    arrival,
+    claims,
+    caller,
+    delegated,
+    action,
+    attribution: attributed,
+    route: offer,
+    content: asked,
+    risk,
+    approved,
+  });
 }
 
 async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, control: Control): Promise<Made | EndedWith<keyof Made>> {

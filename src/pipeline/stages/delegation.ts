@@ -1,9 +1,8 @@
 import { readingOf } from '../../base/catalogue/reading.ts';
 import { DelegationError } from '../../decide/delegation/delegation-error.ts';
-import { checkBearer, checkSent, type Sent } from '../../decide/delegation/judge-chain.ts';
+import { type Bearer, checkBearer, checkSent, type Sent } from '../../decide/delegation/judge-chain.ts';
 import type { Delegation } from '../../services/delegations.ts';
-import type { Pipeline } from '../parts/call-services.ts';
-import type { Arrived, Claims, Content, Parts, ReceivedAction, WireCall } from '../parts/parts.ts';
+import type { Arrived, Claims, Content, Parts, PolicySnapshot, ReceivedAction, WireCall } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
@@ -15,16 +14,16 @@ const NOT_DELEGATED = { delegated: undefined };
  */
 export const delegation = defineStage({
   name: 'delegation',
-  reads: ['arrival', 'claims', 'action', 'content'],
+  reads: ['arrival', 'claims', 'snapshot', 'action', 'content'],
   makes: ['delegated'],
-  run({ arrival, claims, action, content }, pipeline) {
+  run({ arrival, claims, snapshot, action, content }, { delegations }) {
     const token = action.request.delegation_token;
     if (token === undefined) return NOT_DELEGATED;
     let delegated: Delegation | undefined;
     try {
-      delegated = pipeline.delegations.verify(token);
-      checkBearer(delegated.chain, bearerOf(arrival, claims, pipeline));
-      if (pipeline.delegations.isRevoked(delegated)) throw new DelegationError('delegation_revoked', 'The delegation has been revoked.');
+      delegated = delegations.verify(token);
+      checkBearer(delegated.chain, bearerOf(arrival, claims, snapshot));
+      if (delegations.isRevoked(delegated)) throw new DelegationError('delegation_revoked', 'The delegation has been revoked.');
       checkSent(delegated.chain, askedOf(action, content));
       return { delegated };
     } catch (error) {
@@ -51,8 +50,8 @@ export const delegationScopeAgain = defineStage({
   run: ({ delegated, route, mutated }) => (delegated === undefined ? undefined : outOfScope(delegated, route, mutated)),
 });
 
-function bearerOf({ createdAt: now }: Arrived, { orgId, workloadId, delegationId }: Claims, { policies }: Pipeline) {
-  return { now, orgId, workloadId, delegationId, policyBundleId: policies.current(orgId).bundle_id };
+function bearerOf({ createdAt: now }: Arrived, { orgId, workloadId, delegationId }: Claims, { active }: PolicySnapshot): Bearer {
+  return { now, orgId, workloadId, delegationId, policyBundleId: active.bundle_id };
 }
 
 /** As far as the caller has said it. */

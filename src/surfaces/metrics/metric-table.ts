@@ -211,6 +211,18 @@ export const METRICS = {
     help: 'Quarantine entries that were made.',
   },
   quarantineActive: { name: 'gw_quarantine_active', type: 'gauge', labels: [], help: 'Quarantine entries that hold somebody.' },
+  riskScore: {
+    name: 'gw_risk_score',
+    type: 'gauge',
+    labels: ['org_id'],
+    help: 'Risk score of the last recorded request that was scored, 0.0 to 1.0.',
+  },
+  riskSignals: {
+    name: 'gw_risk_signals',
+    type: 'counter',
+    labels: ['signal_type', 'org_id'],
+    help: 'Risk signals that fired, in recorded requests.',
+  },
   outboxWaiting: {
     name: 'gw_outbox_waiting',
     type: 'gauge',

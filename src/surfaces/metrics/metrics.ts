@@ -55,6 +55,17 @@ function moneyListener(
   };
 }
 
+/** What records say of risk. */
+function riskListener(registry: Registry, org: (id: string) => string): (record: ExecutionRecord) => void {
+  const score = level(registry, METRICS.riskScore);
+  const signals = counter(registry, METRICS.riskSignals);
+  return ({ risk_score: last, risk_signals: fired = [], org_id: orgId }) => {
+    if (last === undefined) return;
+    score(org(orgId)).set(last);
+    for (const signal of fired) signals(signal, org(orgId)).inc();
+  };
+}
+
 /** Counts what records say. `org` and `provider` fold what nobody configured. */
 function executionListener(
   registry: Registry,
@@ -68,6 +79,7 @@ function executionListener(
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
   const countMoney = moneyListener(registry, org, provider);
+  const countRisk = riskListener(registry, org);
   return ({ record, durationMs }) => {
     const action = actionType(record.action_type);
     requests(action, record.decision, org(record.org_id)).inc();
@@ -75,6 +87,7 @@ function executionListener(
     if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
     if (record.decision === 'rate_limit') rateLimited(org(record.org_id)).inc();
     countMoney(record);
+    countRisk(record);
     if (DENIALS.has(record.decision)) for (const code of record.reason_codes) denies(org(record.org_id), reason(code)).inc();
   };
 }

@@ -75,10 +75,36 @@ function named(names: readonly string[], values: readonly string[]): Record<stri
   return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']));
 }
 
+/** A level that goes up and down, as plain as {@link Tally}. */
+class Level extends Tally {
+  dec(): void {
+    this.value -= 1;
+  }
+
+  set(value: number): void {
+    this.value = value;
+  }
+}
+
 /** Goes up and down with what happens. */
-export function level(registry: Registry, row: MetricRow): (...labels: string[]) => Count & { dec(): void } {
-  const metric = new Gauge({ name: row.name, help: row.help, labelNames: [...row.labels], registers: [registry] });
-  return bound((labels) => metric.labels(...labels));
+export function level(registry: Registry, { name, help, labels: labelNames }: MetricRow): (...labels: string[]) => Level {
+  const levels: [labels: Record<string, string>, level: Level][] = [];
+  const metric = new Gauge({
+    name,
+    help,
+    labelNames: [...labelNames],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [labels, { value }] of levels) this.set(labels, value);
+    },
+  });
+  registry.registerMetric(metric);
+  return bound((values) => {
+    const made = new Level();
+    levels.push([named(labelNames, values), made]);
+    return made;
+  });
 }
 
 /** Asked for its value when somebody reads it. */

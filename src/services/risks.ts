@@ -1,0 +1,169 @@
+import type { Events } from '../base/events/bus.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import { usdFromPico } from '../base/lib/money.ts';
+import { withDecimals } from '../base/lib/numbers.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Risk, RiskAlert } from '../base/model/risk-alert.ts';
+import { age, arrive, RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from '../decide/risk/risk-profile.ts';
+import { type RiskSettings, riskScore } from '../decide/risk/risk-score.ts';
+import type { Effect } from '../storage/contract/store.ts';
+import type { Outbox, Posted } from './outbox.ts';
+import type { QuarantineCaller } from './quarantines.ts';
+import { outcomeOf } from './recorded-risk.ts';
+import { type KnownCaller, RiskProfiles, type RiskProfilesOptions } from './risk-profiles.ts';
+
+/** Requests, or dollars, of five minutes as those of one. */
+const MINUTES = RECENT_MS / 60_000;
+const PICO_PER_MICRO = 1_000_000n;
+
+export interface RiskOptions extends RiskProfilesOptions {
+  readonly events: Events;
+  readonly outbox: Pick<Outbox, 'active' | 'post'>;
+  readonly settings: RiskSettings;
+  /** Score from which an alert is raised (`GW_RISK_ALERT_THRESHOLD`). */
+  readonly alertAt: number;
+  /** `auto`: where a rule asks for it, or alerts have somewhere to go (`GW_RISK_ENABLED`). */
+  readonly enabled: 'auto' | 'true' | 'false';
+}
+
+/** A request that was scored: its verbs are those of a settlement. */
+export interface ScoredCall {
+  readonly risk: Risk;
+  effects(record: ExecutionRecord): readonly Effect[];
+  stored(): void;
+  failed(): void;
+  abandoned(): void;
+}
+
+/**
+ * How unusual requests are for their callers (decision 9.3). A request counts for the rate when it arrives, and in all else when its record is stored. What is known of
+ * callers is this node's own view.
+ */
+export class RiskService {
+  readonly #options: RiskOptions;
+  readonly #profiles: RiskProfiles;
+
+  constructor(options: RiskOptions) {
+    this.#options = options;
+    this.#profiles = new RiskProfiles(options);
+  }
+
+  /** Whether requests are scored: always, never, or where the policy asks for it. */
+  get scores(): boolean | 'where asked' {
+    const { enabled, outbox } = this.#options;
+    if (enabled === 'auto') return outbox.active || 'where asked';
+    return enabled === 'true';
+  }
+
+  /** Callers whose profiles are in memory. */
+  get callers(): number {
+    return this.#profiles.size;
+  }
+
+  /** Scores a request, and raises the alert that it is worth. A promise when the caller has to be looked up. */
+  score(caller: QuarantineCaller, recordId: string, request: RiskRequest): ScoredCall | Promise<ScoredCall> {
+    const known = this.#profiles.of(caller);
+    return known instanceof Promise
+      ? known.then((found) => this.#score(found, caller, recordId, request))
+      : this.#score(known, caller, recordId, request);
+  }
+
+  /** Removes what is known of callers who were last heard of before `epochMs`. @returns how many */
+  removeBefore(epochMs: number): Promise<number> {
+    return this.#profiles.removeBefore(epochMs);
+  }
+
+  /** Stores what is not stored yet. */
+  close(): Promise<void> {
+    return this.#profiles.close();
+  }
+
+  #score(known: KnownCaller, caller: QuarantineCaller, recordId: string, request: RiskRequest): ScoredCall {
+    const { settings, alertAt, events, outbox, clock } = this.#options;
+    const { profile } = known;
+    age(profile, request.at);
+    const risk = riskScore(profile, request, settings);
+    const rate = arrive(profile, request.at);
+    this.#profiles.changed(known);
+    const alert = risk.score >= alertAt && isNews(known, request.at) ? alertOf(profile, risk, caller, recordId) : undefined;
+    if (alert) {
+      known.alertedAt = request.at;
+      events.emit('riskAlert', alert);
+    }
+    return new Scoring({ risk, known, request, rate, alert, outbox, clock, profiles: this.#profiles });
+  }
+}
+
+/** Once, and again every five minutes while it goes on: a spike of a thousand requests is one alert. */
+function isNews({ alertedAt }: KnownCaller, at: number): boolean {
+  return alertedAt === undefined || Math.abs(at - alertedAt) >= RECENT_MS;
+}
+
+function alertOf(
+  { recent, recentCost }: RiskProfile,
+  { score, signals }: Risk,
+  { orgId, workloadId, callerId }: QuarantineCaller,
+  recordId: string,
+): RiskAlert {
+  return {
+    risk_score: score,
+    signals,
+    request_rate: withDecimals(recent / MINUTES, 2),
+    cost_rate: usdFromPico(BigInt(Math.round(recentCost / MINUTES)) * PICO_PER_MICRO),
+    org_id: orgId,
+    workload_id: workloadId,
+    ...(callerId === undefined ? {} : { caller_id: callerId }),
+    record_id: recordId,
+  };
+}
+
+interface Scored {
+  readonly risk: Risk;
+  readonly known: KnownCaller;
+  readonly request: RiskRequest;
+  readonly rate: number;
+  readonly alert: RiskAlert | undefined;
+  readonly outbox: Pick<Outbox, 'post'>;
+  readonly clock: Clock;
+  readonly profiles: RiskProfiles;
+}
+
+/** A request until its record is stored. */
+class Scoring implements ScoredCall {
+  readonly #scored: Scored;
+  #outcome: RiskOutcome | undefined;
+  #posted: Posted | undefined;
+
+  constructor(scored: Scored) {
+    this.#scored = scored;
+  }
+
+  get risk(): Risk {
+    return this.#scored.risk;
+  }
+
+  effects(record: ExecutionRecord): readonly Effect[] {
+    const { alert, outbox, clock } = this.#scored;
+    this.#outcome = outcomeOf(record, clock.now());
+    this.#posted = alert && outbox.post('riskAlert', alert);
+    return this.#posted?.effects ?? [];
+  }
+
+  stored(): void {
+    const { known, request, rate, profiles } = this.#scored;
+    this.#posted?.stored();
+    if (this.#outcome) settle(known.profile, request, this.#outcome, rate);
+    profiles.changed(known);
+  }
+
+  failed(): void {
+    this.#posted?.failed();
+    this.abandoned();
+  }
+
+  /** An alert that nobody keeps is raised again. */
+  abandoned(): void {
+    const { alert, known } = this.#scored;
+    if (alert) known.alertedAt = undefined;
+  }
+}
