@@ -3,45 +3,13 @@ import t from 'tap';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { gatewayEnvironment, launchGateway, startGatewayWith } from '../support/gateway-process.ts';
 import { bundleOf, CHAT } from '../support/governed.ts';
+import { killedAtWrite } from '../support/killed-at-write.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 const HOST = 'api.openai.com';
 const CALLER = 'the-one';
 const BUNDLE = bundleOf('  targets:\n    - {id: ask, effect: {decision: require_approval, reason: ask first}}\n');
-
-/** Loaded ahead of the program: kills it before or behind the write of the journal that is the `at`-th about this caller. */
-const KILL = (at: number, when: 'before' | 'after'): string =>
-  `data:text/javascript,${encodeURIComponent(`
-  import fs from 'node:fs';
-  import { syncBuiltinESMExports } from 'node:module';
-  const die = () => process.kill(process.pid, 'SIGKILL');
-  let seen = 0;
-  const isTheOne = (chunk) => {
-    if (!ArrayBuffer.isView(chunk) || !Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).includes(${JSON.stringify(CALLER)})) return false;
-    seen += 1;
-    return seen === ${at};
-  };
-  const { write, writeSync } = fs;
-  fs.writeSync = (fd, bytes, ...rest) => {
-    const ours = isTheOne(bytes);
-    if (ours && ${when === 'before'}) die();
-    const written = writeSync(fd, bytes, ...rest);
-    if (ours) die();
-    return written;
-  };
-  // The way of the journal after a slow write.
-  fs.write = (fd, bytes, ...rest) => {
-    const ours = isTheOne(bytes);
-    if (ours && ${when === 'before'}) die();
-    const done = rest.pop();
-    write(fd, bytes, ...rest, (...result) => {
-      if (ours) die();
-      done(...result);
-    });
-  };
-  syncBuiltinESMExports();
-`)}`;
 
 /** Intent, approval, record. */
 const MOMENTS = [1, 2, 3].flatMap((at) => [
@@ -92,7 +60,7 @@ t.test('killed at any moment an approval is spent or not, never twice, and a spe
   await first.child.ended;
 
   for (const [seed, { at, when }] of MOMENTS.entries()) {
-    const doomed = await launchGateway(t, env, { nodeOptions: ['--import', KILL(at, when)] });
+    const doomed = await launchGateway(t, env, { nodeOptions: ['--import', killedAtWrite(CALLER, at, when)] });
     await t.rejects(execute(doomed.port, seed), `${when} write ${at}: nobody is answered`);
     t.match(await doomed.child.ended, { signal: 'SIGKILL' });
   }
