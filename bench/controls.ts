@@ -3,7 +3,7 @@ import { silentLogger } from '../src/base/lib/log.ts';
 import { runDirect, runProxied } from '../src/pipeline/enter.ts';
 import type { RunResult } from '../src/pipeline/line/run-call.ts';
 import { ApiKeyService } from '../src/services/api-keys.ts';
-import { fields, Issuer } from '../test/decide/delegation/delegation-tokens.ts';
+import { Issuer, lasting, type Token } from '../test/decide/delegation/delegation-tokens.ts';
 import { CHAT } from '../test/support/governed.ts';
 import { arrivalOf, openPlay, type Play, type PlayedRequest } from '../test/support/played-line.ts';
 import { median } from './measure.ts';
@@ -33,10 +33,7 @@ const asking = (decision: string): string =>
 function controls(): readonly Control[] {
   const issuer = new Issuer('bench');
   const env = { GW_DELEGATION_VERIFY_KEY: `bench=${issuer.publicKey}` };
-  const token = (budget: object): object => {
-    const life = { org_id: 'default', workload_id: 'default', issued_at: '2020-01-01T00:00:00Z', expires_at: '2099-01-01T00:00:00Z' };
-    return { delegation_token: issuer.text(fields({ ...life, ...budget })) };
-  };
+  const token = (budget: Token): object => ({ delegation_token: issuer.text(lasting(budget)) });
   const prepared = (given: { readonly headers?: Readonly<Record<string, string>>; readonly envelope?: object }) => () =>
     Promise.resolve(given);
   return [

@@ -1,9 +1,8 @@
-import { parseArgs } from 'node:util';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { AuditEntry } from '../base/model/audit-entry.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
+import { parseOptions } from './parse-options.ts';
 
 const OPTIONS = {
   org: { type: 'string' },
@@ -24,7 +23,7 @@ export const auditTrail: Command = {
     '[--operation ID] [--object ID] [--principal ID] [--org ID] [--from TIME] [--to TIME] [--limit N] [--json] [--url http://HOST:PORT]',
   summary: 'Prints what people have changed in a running gateway, the newest first (50, or --limit); --json: one entry a line.',
   async run(args, io) {
-    const { limit, json = false, url, org, ...filters } = read(args);
+    const { limit, json = false, url, org, ...filters } = parseOptions(args, OPTIONS);
     const most = limit === undefined ? 50 : Number(limit);
     if (!Number.isInteger(most) || most < 1) throw new UsageError('--limit takes a whole number from 1');
     const query = new URLSearchParams(Object.entries({ ...filters, org_id: org }).filter(isGiven));
@@ -33,14 +32,6 @@ export const auditTrail: Command = {
     return EXIT_OK;
   },
 };
-
-function read(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw new UsageError(messageOf(error), { cause: error });
-  }
-}
 
 function isGiven(entry: [string, string | undefined]): entry is [string, string] {
   return entry[1] !== undefined;

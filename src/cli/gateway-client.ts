@@ -2,10 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
-import { type Config, ConfigError, loadConfig } from '../base/config/config.ts';
+import type { Config } from '../base/config/config.ts';
 import { parseSafeJsonText } from '../base/json/safe-json.ts';
 import { bracketHost } from '../base/lib/host.ts';
 import { type CliIo, Unusable, UsageError } from './command.ts';
+import { settingsOf } from './settings-of.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAX_ANSWER = 16 * 1024 * 1024;
@@ -41,7 +42,7 @@ export class GatewayClient {
    * @throws UsageError for a bad address or setting; Unusable when there is no admin token
    */
   static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
-    const config = settings(io);
+    const config = settingsOf(io);
     const base = parseUrl(url ?? `http://${bracketHost(reachable(config.host))}:${config.port}`);
     return new GatewayClient(base, await adminToken(config));
   }
@@ -94,15 +95,6 @@ export class GatewayClient {
       call.on('error', fail);
       call.end(sent);
     });
-  }
-}
-
-function settings(io: CliIo): Config {
-  try {
-    return loadConfig(io.env).config;
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
-    throw error;
   }
 }
 

@@ -1,7 +1,9 @@
 /*
  * What members of bodies and queries are made of, with the words in which a mistake is told. A rule stands in a schema, and nowhere else.
  */
+
 import { z } from 'zod';
+import { isJsonObject } from '../base/json/json-object.ts';
 
 const ID = /^[\x21-\x7e]{1,128}$/;
 const ID_RULE = 'must be 1 to 128 visible ASCII characters';
@@ -61,11 +63,7 @@ export function ruled<T>(fits: (value: unknown) => boolean, rule: string): z.Zod
  * For rules about several members: they are asked even when one of these is wrong, so each looks at what it reads. No schema aborts (`z.int` and a bare `z.custom`
  * do): zod would then not ask them, and a caller would not be told of all mistakes at once.
  */
-export const ALSO_WHEN_WRONG = { when: ({ value }: { readonly value: unknown }): boolean => isObject(value) };
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+export const ALSO_WHEN_WRONG = { when: ({ value }: { readonly value: unknown }): boolean => isJsonObject(value) };
 
 /** Only what is there: a store and an answer tell what was left out from what is empty. */
 export function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]?: V } {

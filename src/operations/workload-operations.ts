@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
-import { choice, id, isObject, members, optional, requiredId, text } from './members.ts';
+import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { attribution, pathId } from './shapes.ts';
 
@@ -13,7 +14,7 @@ const labels = z
   .unknown()
   .superRefine((value, { addIssue }) => {
     if (value === undefined) return;
-    if (!isObject(value)) return addIssue({ code: 'custom', message: 'must be an object' });
+    if (!isJsonObject(value)) return addIssue({ code: 'custom', message: 'must be an object' });
     const entries = Object.entries(value);
     if (entries.length > MAX_LABELS) addIssue({ code: 'custom', message: `at most ${MAX_LABELS} labels` });
     for (const [name, label] of entries) {
@@ -21,7 +22,7 @@ const labels = z
     }
   })
   .meta({ type: 'object', maxProperties: MAX_LABELS, additionalProperties: { type: 'string', maxLength: 256 } })
-  .transform((value) => Object.fromEntries(Object.entries(isObject(value) ? value : {}).map(([name, label]) => [name, String(label)])));
+  .transform((value) => Object.fromEntries(Object.entries(isJsonObject(value) ? value : {}).map(([name, label]) => [name, String(label)])));
 
 const WORKLOAD_BODY = members({
   workload_id: requiredId(),

@@ -2,10 +2,10 @@ import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
 import { modelInPath, PLAIN_READING, readingOf } from '../base/catalogue/reading.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { usualPath } from '../base/catalogue/usual-path.ts';
+import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ACTION_REQUEST_SCHEMA } from '../base/model/action-request.ts';
 import type { Facts } from '../decide/policy/facts.ts';
-import { isRecord } from '../decide/policy/fields.ts';
 import {
   type CallMeaning,
   costOfCall,
@@ -43,7 +43,7 @@ const NOT_READ: ReadonlySet<string> = new Set([
 
 /** Whether the data is the body of `POST /v1/actions:execute`, rather than fields by their names. */
 export function isActionRequest(given: Members): boolean {
-  return given['schema'] === ACTION_REQUEST_SCHEMA || ('workload_id' in given && isRecord(given['action']));
+  return given['schema'] === ACTION_REQUEST_SCHEMA || ('workload_id' in given && isJsonObject(given['action']));
 }
 
 /** What the gateway knows beside the request: who serves which host, at which price, and which types an operator has mapped. */
@@ -97,7 +97,7 @@ function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }:
     facts.connector_id = connectorId;
     facts.target_host = targetHost;
     const action = request['action'];
-    if (!isRecord(action) || action['target_path'] !== undefined) return [];
+    if (!isJsonObject(action) || action['target_path'] !== undefined) return [];
     const usual = usualPath(connectorId === GENERIC_HTTP ? undefined : provider, facts.action_type, facts.params);
     if ('missing' in usual) return [usual.missing];
     facts.target_path = usual.path;
@@ -111,11 +111,11 @@ function routeDirect(facts: Facts, request: Members, { catalogue, actionTypes }:
 /** An ActionRequest by the names of fields. */
 function fieldsOf(request: Members): Members {
   const { workload_id, action, ...rest } = request;
-  const { headers, params = {}, target: _target, ...members } = isRecord(action) ? action : {};
+  const { headers, params = {}, target: _target, ...members } = isJsonObject(action) ? action : {};
   return {
     ...Object.fromEntries(Object.entries(rest).filter(([name]) => !NOT_READ.has(name))),
     'workload.id': workload_id,
-    action: { ...members, params, headers_present: isRecord(headers) ? Object.keys(headers) : [] },
+    action: { ...members, params, headers_present: isJsonObject(headers) ? Object.keys(headers) : [] },
   };
 }
 

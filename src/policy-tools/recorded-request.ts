@@ -1,8 +1,9 @@
+import { isJsonObject } from '../base/json/json-object.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import { EXECUTION_RECORD_SCHEMA } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Facts } from '../decide/policy/facts.ts';
-import { type Field, isRecord } from '../decide/policy/fields.ts';
+import type { Field } from '../decide/policy/fields.ts';
 import { giveFacts, plainCall, type ReadCall, takeMeaning } from '../decide/policy/given-facts.ts';
 import { showsField } from '../decide/policy/hidden.ts';
 import type { IsKnown } from '../decide/policy/three-valued.ts';
@@ -67,8 +68,8 @@ export function recordedRequest(
   readingOf?: (facts: Facts) => ReadCall,
 ): RecordedRequest | undefined {
   const trace = record['policy_trace'];
-  if (!isRecord(trace)) return undefined;
-  const attributes = isRecord(trace['attributes']) ? trace['attributes'] : {};
+  if (!isJsonObject(trace)) return undefined;
+  const attributes = isJsonObject(trace['attributes']) ? trace['attributes'] : {};
   const facts: Facts = { ...plainCall(), caller_ip: undefined, connector_id: undefined, params: {}, header_names: new Set() };
   giveFacts(facts, fieldsOf(record));
   // What was given in the end meets requirements, whoever gave it.
@@ -125,7 +126,7 @@ function fieldsOf(record: Readonly<Record<string, unknown>>): Readonly<Record<st
     const value = record[member];
     if (value !== undefined && (member !== 'target_host' || canonicalHost(text(value)) !== undefined)) given[field] = value;
   }
-  if (isRecord(record['labels'])) given['attribution.labels'] = record['labels'];
+  if (isJsonObject(record['labels'])) given['attribution.labels'] = record['labels'];
   if (typeof record['target_path'] === 'string') given[PATH] = record['target_path'];
   // A downgrade sends another model than was asked for.
   if (record['model'] !== undefined && record['decision'] !== 'downgrade') given[MODEL] = record['model'];

@@ -2,6 +2,7 @@ import type { Events } from '../base/events/bus.ts';
 import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { when } from '../base/lib/maybe.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
@@ -145,8 +146,7 @@ export class Authenticator {
       if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
       throw this.#notLetIn({ surface: 'api', head, presented: bearer });
     }
-    const verdict = this.apiKey(key);
-    return verdict instanceof Promise ? verdict.then((known) => this.#known(known, workload, head)) : this.#known(verdict, workload, head);
+    return when(this.apiKey(key), (verdict) => this.#known(verdict, workload, head));
   }
 
   #known(verdict: ApiKeyVerdict, workload: string | undefined, head: ArrivalHead): Stranger {

@@ -1,6 +1,7 @@
 import type { Events } from '../base/events/bus.ts';
 import { readAmount } from '../base/lib/amounts.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { Maybe } from '../base/lib/maybe.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayOf, dayText, windowStart } from '../decide/limits/windows.ts';
@@ -8,7 +9,7 @@ import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { DelegationBook } from './delegation-spend.ts';
 import type { Outbox, Posted } from './outbox.ts';
-import { type CapExceeded, capPassed, type DelegatedSpend, type Reservation } from './reservation.ts';
+import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, type Budget, later, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
 
@@ -19,12 +20,10 @@ const POSTED = 'budget_alert_posted';
 
 const NONE: readonly never[] = [];
 
-type Maybe<T> = T | Promise<T>;
-
 /** A cost that was counted and whose record is not stored yet. */
 export interface Counted {
   readonly scopes: readonly ScopeSpend[];
-  readonly delegated: readonly DelegatedSpend[];
+  readonly parts: readonly SpendPart[];
   readonly pico: bigint;
   readonly day: number;
   /** Alerts that this cost raises, made ready for the outbox; to be committed with the record. */
@@ -193,40 +192,29 @@ export class BudgetService {
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
     if (costPico === 0n) return undefined;
     const [scopes, day] = [this.#book.of(spender), dayOf(epochMs)];
-    for (const scope of scopes) {
-      scope.add(day, costPico);
-      scope.unstored += costPico;
-    }
-    const delegated = this.#delegated(spender);
-    for (const { spend } of delegated) {
-      spend.settled += costPico;
-      spend.unstored += costPico;
+    const parts = partsOf(scopes, this.#delegated(spender));
+    for (const part of parts) {
+      part.add(day, costPico);
+      part.unstored += costPico;
     }
     const posted = this.#outbox === undefined ? NONE : scopes.flatMap((scope) => this.#post(scope, day));
-    return { scopes, delegated, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
+    return { scopes, parts, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
   /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
-  uncount({ scopes, delegated, pico, day, posted }: Counted): void {
+  uncount({ parts, pico, day, posted }: Counted): void {
     for (const one of posted) unpost(one);
-    for (const scope of scopes) {
-      scope.add(day, -pico);
-      scope.unstored -= pico;
-    }
-    for (const { spend } of delegated) {
-      spend.settled -= pico;
-      spend.unstored -= pico;
+    for (const part of parts) {
+      part.add(day, -pico);
+      part.unstored -= pico;
     }
   }
 
   /** The record of a counted call is stored: raises the alerts of what is now spent for certain. */
-  stored({ scopes, delegated, pico, day, posted }: Counted): void {
+  stored({ scopes, parts, pico, day, posted }: Counted): void {
     for (const { post } of posted) post.stored();
-    for (const scope of scopes) {
-      scope.unstored -= pico;
-      this.#raise(scope, day);
-    }
-    for (const { spend } of delegated) spend.unstored -= pico;
+    for (const part of parts) part.unstored -= pico;
+    for (const scope of scopes) this.#raise(scope, day);
   }
 
   /** Raises what was reached when a process ended before it could say so. */
@@ -303,7 +291,7 @@ export class BudgetService {
     return {
       scopes,
       delegated,
-      parts: delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)],
+      parts: partsOf(scopes, delegated),
       pico: 0n,
       capped,
       watched: capped || scopes.some(({ limits }) => limits.alerts.length > 0),

@@ -23,6 +23,11 @@ export class DelegationSpend {
     this.settled = settled;
   }
 
+  /** Whichever day it is: it counts for the whole life. */
+  add(_day: number, pico: bigint): void {
+    this.settled += pico;
+  }
+
   /** All of it is in the store. */
   get isIdle(): boolean {
     return this.open === 0 && this.unstored === 0n;

@@ -25,7 +25,7 @@ export interface Reservation {
   readonly scopes: readonly ScopeSpend[];
   readonly delegated: readonly DelegatedSpend[];
   /** All of which it is a part. */
-  readonly parts: readonly SetAside[];
+  readonly parts: readonly SpendPart[];
   /** Grows with a stream that costs more than was estimated. */
   pico: bigint;
   /** A cap holds this call: it must not be forgotten if the process dies (decision 6.8). */
@@ -37,15 +37,25 @@ export interface Reservation {
   readonly monthlyCapPico: bigint | undefined;
 }
 
-/** What calls that are under way have set aside, pico-dollars, and how many they are. */
-interface SetAside {
+/** Sums of which a call's cost is a part. Pico-dollars. */
+export interface SpendPart {
+  /** What calls that are under way have set aside, and how many they are. */
   reserved: bigint;
   open: number;
+  /** Of what is settled, the part whose records are not stored yet. */
+  unstored: bigint;
+  /** Settles so much on a day in UTC, as a number. */
+  add(day: number, pico: bigint): void;
 }
 
 /** The spend of a delegation with a budget. */
 export interface DelegatedSpend extends DelegationCap {
   readonly spend: DelegationSpend;
+}
+
+/** All sums that a call is a part of. */
+export function partsOf(scopes: readonly ScopeSpend[], delegated: readonly DelegatedSpend[]): readonly SpendPart[] {
+  return delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)];
 }
 
 /** The first cap that would be passed if this call cost `pico`. @param today the day in UTC, as a number */

@@ -195,22 +195,21 @@ export class RiskProfiles {
 
   async #read(key: string): Promise<KnownCaller> {
     const { store, clock, log } = this.#options;
-    const fresh = (isKept: boolean): KnownCaller => ({
+    const fresh = (): RiskProfile => newProfile(clock.now(), randomBytes(4).readInt32LE());
+    const known = (profile: RiskProfile, isKept: boolean): KnownCaller => ({
       key,
-      profile: newProfile(clock.now(), randomBytes(4).readInt32LE()),
+      profile,
       isKept,
       isChanged: false,
       alertedAt: undefined,
     });
     try {
       const stored = (await store.get(SPACE, storedKey(key))) as StoredProfile | undefined;
-      return this.#hold(
-        stored?.form === FORM ? { key, profile: stored.profile, isKept: true, isChanged: false, alertedAt: undefined } : fresh(true),
-      );
+      return this.#hold(known(stored?.form === FORM ? stored.profile : fresh(), true));
     } catch (error) {
       if (!this.#isFailing) log.warn({ err: error }, 'what is known of callers cannot be read; they count as new');
       this.#isFailing = true;
-      return fresh(false);
+      return known(fresh(), false);
     }
   }
 

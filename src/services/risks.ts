@@ -1,11 +1,12 @@
 import type { Events } from '../base/events/bus.ts';
 import type { Clock } from '../base/lib/clock.ts';
-import { usdFromPico } from '../base/lib/money.ts';
+import { type Maybe, when } from '../base/lib/maybe.ts';
+import { picoFromMicros, usdFromPico } from '../base/lib/money.ts';
 import { withDecimals } from '../base/lib/numbers.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Risk, RiskAlert } from '../base/model/risk-alert.ts';
-import { age, arrive, RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from '../decide/risk/risk-profile.ts';
-import { type RiskSettings, riskScore } from '../decide/risk/risk-score.ts';
+import { RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from '../decide/risk/risk-profile.ts';
+import { isAlertDue, type RiskSettings, scoreArrival } from '../decide/risk/risk-score.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import type { QuarantineCaller } from './quarantines.ts';
@@ -14,7 +15,6 @@ import { type KnownCaller, RiskProfiles, type RiskProfilesOptions } from './risk
 
 /** Requests, or dollars, of five minutes as those of one. */
 const MINUTES = RECENT_MS / 60_000;
-const PICO_PER_MICRO = 1_000_000n;
 
 export interface RiskOptions extends RiskProfilesOptions {
   readonly events: Events;
@@ -61,11 +61,8 @@ export class RiskService {
   }
 
   /** Scores a request, and raises the alert that it is worth. A promise when the caller has to be looked up. */
-  score(caller: QuarantineCaller, recordId: string, request: RiskRequest): ScoredCall | Promise<ScoredCall> {
-    const known = this.#profiles.of(caller);
-    return known instanceof Promise
-      ? known.then((found) => this.#score(found, caller, recordId, request))
-      : this.#score(known, caller, recordId, request);
+  score(caller: QuarantineCaller, recordId: string, request: RiskRequest): Maybe<ScoredCall> {
+    return when(this.#profiles.of(caller), (known) => this.#score(known, caller, recordId, request));
   }
 
   /** Removes what is known of callers who were last heard of before `epochMs`. @returns how many */
@@ -81,22 +78,15 @@ export class RiskService {
   #score(known: KnownCaller, caller: QuarantineCaller, recordId: string, request: RiskRequest): ScoredCall {
     const { settings, alertAt, events, outbox, clock } = this.#options;
     const { profile } = known;
-    age(profile, request.at);
-    const risk = riskScore(profile, request, settings);
-    const rate = arrive(profile, request.at);
+    const { risk, rate } = scoreArrival(profile, request, settings);
     this.#profiles.changed(known);
-    const alert = risk.score >= alertAt && isNews(known, request.at) ? alertOf(profile, risk, caller, recordId) : undefined;
+    const alert = risk.score >= alertAt && isAlertDue(known.alertedAt, request.at) ? alertOf(profile, risk, caller, recordId) : undefined;
     if (alert) {
       known.alertedAt = request.at;
       events.emit('riskAlert', alert);
     }
     return new Scoring({ risk, known, request, rate, alert, outbox, clock, profiles: this.#profiles });
   }
-}
-
-/** Once, and again every five minutes while it goes on: a spike of a thousand requests is one alert. */
-function isNews({ alertedAt }: KnownCaller, at: number): boolean {
-  return alertedAt === undefined || Math.abs(at - alertedAt) >= RECENT_MS;
 }
 
 function alertOf(
@@ -109,7 +99,7 @@ function alertOf(
     risk_score: score,
     signals,
     request_rate: withDecimals(recent / MINUTES, 2),
-    cost_rate: usdFromPico(BigInt(Math.round(recentCost / MINUTES)) * PICO_PER_MICRO),
+    cost_rate: usdFromPico(picoFromMicros(recentCost / MINUTES)),
     org_id: orgId,
     workload_id: workloadId,
     ...(callerId === undefined ? {} : { caller_id: callerId }),

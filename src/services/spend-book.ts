@@ -162,7 +162,7 @@ export class SpendBook {
   }
 
   /** The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another one. */
-  of({ orgId, projectId, workloadId, connectorId, providerId }: Omit<Spender, 'delegations'>): readonly ScopeSpend[] {
+  of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): readonly ScopeSpend[] {
     const org = this.#org(orgId);
     const scopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
     if (providerId !== undefined && providerId !== connectorId) scopes.push(org.scope('provider', providerId));

@@ -1,6 +1,6 @@
 // A process that is killed while calls under a delegation token are under way: what was set aside is charged to the token, once, and it can spend no more (decision 9.4).
 import t from 'tap';
-import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';
+import { Issuer, lasting } from '../decide/delegation/delegation-tokens.ts';
 import { startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { ALLOW_ALL } from '../support/governed.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
@@ -25,9 +25,8 @@ t.test('a call under a token that was under way when the process died is charged
     },
   });
   t.teardown(() => upstream.close());
-  const life = { org_id: 'default', workload_id: 'default', issued_at: '2020-01-01T00:00:00Z', expires_at: '2099-01-01T00:00:00Z' };
-  const root = issuer.signed(fields({ ...life, budget: { usd_max: '0.09' } }));
-  const leaf = (id: string) => issuer.text(fields({ ...life, delegation_id: id, parent: root, budget: { usd_max: '0.06' } }));
+  const root = issuer.signed(lasting({ budget: { usd_max: '0.09' } }));
+  const leaf = (id: string) => issuer.text(lasting({ delegation_id: id, parent: root, budget: { usd_max: '0.06' } }));
   const env = { ...towards(t, upstream, [HOST]), GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` };
   const execute = async (port: number, token: string): Promise<string> => {
     const action = { type: 'ai.infer', method: 'POST', target_host: HOST, params: PARAMS };

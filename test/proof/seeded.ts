@@ -1,19 +1,11 @@
-/** Random numbers that the seed alone determines (mulberry32 over an FNV-1a hash of the seed). */
-export class Seeded {
-  #state: number;
+import { Mulberry32 } from '../support/mulberry32.ts';
 
+/** Random numbers that the seed alone determines (mulberry32 over an FNV-1a hash of the seed). */
+export class Seeded extends Mulberry32 {
   constructor(seed: string) {
     let hash = 0x811c9dc5;
     for (const byte of Buffer.from(seed)) hash = Math.imul(hash ^ byte, 0x01000193);
-    this.#state = hash >>> 0;
-  }
-
-  /** 0 inclusive to 1 exclusive. */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+    super(hash >>> 0);
   }
 
   /** A whole number, both ends included. */

@@ -4,6 +4,7 @@ import { RISK_SIGNALS, type RiskSignal } from '../../src/base/model/risk-alert.t
 import type { RiskOutcome, RiskRequest } from '../../src/decide/risk/risk-profile.ts';
 import { RiskReplay } from '../../src/decide/risk/risk-replay.ts';
 import type { RiskSettings } from '../../src/decide/risk/risk-score.ts';
+import { Mulberry32 } from './mulberry32.ts';
 
 /** Monday, 00:00 UTC. */
 export const WEEKS_BEGIN = Date.parse('2026-09-28T00:00:00Z');
@@ -82,21 +83,7 @@ const KINDS: readonly Kind[] = [
   },
 ];
 
-class Dice {
-  #state: number;
-
-  constructor(seed: number) {
-    this.#state = seed;
-  }
-
-  /** mulberry32: 0 to 1. */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  }
-
+class Dice extends Mulberry32 {
   between(least: number, most: number): number {
     return least + this.next() * (most - least);
   }

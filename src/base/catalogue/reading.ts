@@ -1,3 +1,4 @@
+import { percentDecoded } from '../lib/percent-text.ts';
 import { modelAsSeen } from './model-names.ts';
 import type { NameRule, Operation, Provider } from './types.ts';
 
@@ -31,18 +32,10 @@ export function modelInPath({ dialect, modelNames }: Operation, path: string): s
   const [route = ''] = path.split('?', 1);
   for (const place of dialect?.model ?? []) {
     const found = place.in === 'path' ? place.pattern.exec(route)?.[1] : undefined;
-    const model = found === undefined ? undefined : decoded(found);
+    const model = found === undefined ? undefined : percentDecoded(found);
     if (model !== undefined) return modelAsSeen(model, modelNames);
   }
   return undefined;
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Whether a body names models beside its own, of which the provider may take one. */

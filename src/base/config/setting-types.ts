@@ -10,6 +10,7 @@ import { type EgressAllow, parseEgressAllow } from '../lib/egress-allow.ts';
 import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
 import { HostPatterns } from '../lib/host-patterns.ts';
 import { IpSet } from '../lib/ip.ts';
+import { percentDecoded } from '../lib/percent-text.ts';
 import { readVerifyKeys, type VerifyKeys } from '../lib/verify-keys.ts';
 import { isActionType } from '../model/action-request.ts';
 import type { Authority } from '../model/arrival.ts';
@@ -301,17 +302,9 @@ export const proxyAddress: SettingType<ProxyAddress> = {
 
 function basicCredentials(userInfo: string): string {
   const colon = userInfo.indexOf(':');
-  const user = percentDecoded(colon === -1 ? userInfo : userInfo.slice(0, colon));
-  const password = percentDecoded(colon === -1 ? '' : userInfo.slice(colon + 1));
+  const user = percentDecoded(colon === -1 ? userInfo : userInfo.slice(0, colon)) ?? refuse();
+  const password = percentDecoded(colon === -1 ? '' : userInfo.slice(colon + 1)) ?? refuse();
   // RFC 7617 §2: a colon would end the user name, and neither has control characters.
   if (user.includes(':') || /[\u0000-\u001f\u007f]/.test(user + password)) refuse();
   return `Basic ${Buffer.from(`${user}:${password}`, 'utf8').toString('base64')}`;
-}
-
-function percentDecoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return refuse();
-  }
 }

@@ -8,6 +8,7 @@
 export const PICO_DECIMALS = 12;
 const PICO_PER_USD = 10n ** 12n;
 const TOKENS_PER_RATE = 1_000_000n;
+const PICO_PER_MICRO = 1_000_000n;
 
 /** What is an amount: a plain non-negative decimal. */
 export const USD = /^(\d{1,18})(?:\.(\d{1,40}))?$/;
@@ -92,9 +93,12 @@ function tokenCount(value: number): bigint {
   return BigInt(value);
 }
 
-const PICO_PER_MICRO = 1_000_000n;
-
 /** Micro-dollars as a number: for comparing amounts, never for adding them up. */
 export function roughMicros(pico: bigint): number {
   return Number(pico / PICO_PER_MICRO);
+}
+
+/** The amount behind rough micro-dollars. @throws RangeError for what is no finite number */
+export function picoFromMicros(micros: number): bigint {
+  return BigInt(Math.round(micros)) * PICO_PER_MICRO;
 }

@@ -23,11 +23,16 @@ export function readVerifyKeys(text: string): VerifyKeys {
     const at = entry.indexOf('=');
     const kid = entry.slice(0, Math.max(at, 0)).trim();
     const key = at === -1 ? undefined : readKey(entry.slice(at + 1));
-    if (key === undefined || !KID.test(kid)) throw new RangeError(`entry ${index + 1} is no public Ed25519 key, nor kid=key`);
+    if (key === undefined || !isKid(kid)) throw new RangeError(`entry ${index + 1} is no public Ed25519 key, nor kid=key`);
     if (named.has(kid)) throw new RangeError(`entry ${index + 1} repeats a kid`);
     named.set(kid, key);
   }
   return { find: (kid) => named.get(kid) };
+}
+
+/** A name of a key that {@link readVerifyKeys} takes. */
+export function isKid(text: string): boolean {
+  return KID.test(text);
 }
 
 function readKey(untrimmed: string): KeyObject | undefined {

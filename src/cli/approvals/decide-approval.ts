@@ -1,12 +1,12 @@
-import { parseArgs } from 'node:util';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { Approval } from '../../base/model/approval.ts';
-import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
+import { parseWithOne } from '../parse-options.ts';
 import { approvalText } from './approval-text.ts';
 
 const SHOW_OPTIONS = { json: { type: 'boolean' }, ...URL_OPTION } as const;
 const DECIDE_OPTIONS = { ...SHOW_OPTIONS, reason: { type: 'string' }, by: { type: 'string' } } as const;
+const ONE_RULE = 'one approval is named by its id';
 
 /** Prints one approval of a running gateway. */
 export const showApproval: Command = {
@@ -14,7 +14,7 @@ export const showApproval: Command = {
   usage: 'ID [--json] [--url http://HOST:PORT]',
   summary: 'Prints what an approver needs to know of one approval of a running gateway.',
   async run(args, io) {
-    const { id, values } = read(args, SHOW_OPTIONS);
+    const { one: id, values } = parseWithOne(args, SHOW_OPTIONS, ONE_RULE);
     const gateway = await GatewayClient.open(values.url, io);
     print(await gateway.json('GET', pathOf(id)), values.json === true, io);
     return EXIT_OK;
@@ -32,7 +32,7 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
     usage: 'ID [--reason TEXT] [--by NAME] [--json] [--url http://HOST:PORT]',
     summary,
     async run(args, io) {
-      const { id, values } = read(args, DECIDE_OPTIONS);
+      const { one: id, values } = parseWithOne(args, DECIDE_OPTIONS, ONE_RULE);
       const { url, json = false, reason, by } = values;
       const gateway = await GatewayClient.open(url, io);
       const body = { ...(by === undefined ? {} : { decided_by: by }), ...(reason === undefined ? {} : { reason }) };
@@ -40,17 +40,6 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
       return EXIT_OK;
     },
   };
-}
-
-function read<O extends typeof SHOW_OPTIONS>(args: readonly string[], options: O) {
-  try {
-    const { values, positionals } = parseArgs({ args: [...args], options, strict: true, allowPositionals: true });
-    const [id, ...more] = positionals;
-    if (id === undefined || more.length > 0) throw new UsageError('one approval is named by its id');
-    return { id, values };
-  } catch (error) {
-    throw error instanceof UsageError ? error : new UsageError(messageOf(error), { cause: error });
-  }
 }
 
 function pathOf(id: string): string {

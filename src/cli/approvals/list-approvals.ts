@@ -1,10 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { eachItem } from '../list-items.ts';
+import { parseOptions } from '../parse-options.ts';
 import { approvalLine } from './approval-text.ts';
 
 const PATH = '/v1/admin/approvals';
@@ -28,7 +27,7 @@ export const listApprovals: Command = {
   summary:
     'Prints approvals of a running gateway, the newest first (50, or --limit); --watch: those that wait, as they come, until it is stopped or has printed --limit.',
   async run(args, io) {
-    const { limit, watch = false, json = false, url, org, workload, status } = read(args);
+    const { limit, watch = false, json = false, url, org, workload, status } = parseOptions(args, OPTIONS);
     const most = limit === undefined ? (watch ? Number.POSITIVE_INFINITY : USUAL) : Number(limit);
     if (limit !== undefined && (!Number.isInteger(most) || most < 1)) throw new UsageError('--limit takes a whole number from 1');
     const query = new URLSearchParams();
@@ -40,14 +39,6 @@ export const listApprovals: Command = {
     return EXIT_OK;
   },
 };
-
-function read(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw new UsageError(messageOf(error), { cause: error });
-  }
-}
 
 function print(approval: Approval, json: boolean, io: CliIo): void {
   io.stdout(json ? `${JSON.stringify(approval)}\n` : approvalLine(approval));

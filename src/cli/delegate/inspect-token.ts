@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { shellVariable } from '../../base/config/environment.ts';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
@@ -8,8 +7,10 @@ import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import type { DelegationLink, Limits } from '../../decide/delegation/link.ts';
 import { type DelegationChain, readChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
 import { type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
+import { parseWithOne } from '../parse-options.ts';
 import { readToken, sound } from './token-source.ts';
 
+const OPTIONS = { keys: { type: 'string' }, json: { type: 'boolean' } } as const;
 const SETTING = 'GW_DELEGATION_VERIFY_KEY';
 
 /** Shows what a token says, and whether it holds. */
@@ -18,28 +19,15 @@ export const inspectToken: Command = {
   usage: 'TOKEN|FILE|- [--keys KEYS] [--json]',
   summary: `Shows what a delegation token allows and whether it holds, by --keys or ${SETTING}; exit code 0 holds, 1 not, 2 unusable.`,
   async run(args, io) {
-    const { source, keys: given, json } = read(args);
+    const { one: source, values } = parseWithOne(args, OPTIONS, 'it takes one token');
     const text = await readToken(source, io);
     const chain = sound(() => readChain(text));
-    const keys = given ?? shellVariable(SETTING, io.env);
+    const keys = values.keys ?? shellVariable(SETTING, io.env);
     const flaws = [...signatureFlaws(text, keys), ...timeFlaws(chain, systemClock.now())];
-    io.stdout(json ? `${JSON.stringify({ holds: flaws.length === 0, flaws, ...plain(chain) })}\n` : words(chain, flaws));
+    io.stdout(values.json === true ? `${JSON.stringify({ holds: flaws.length === 0, flaws, ...plain(chain) })}\n` : words(chain, flaws));
     return flaws.length === 0 ? EXIT_OK : EXIT_NO;
   },
 };
-
-function read(args: readonly string[]): { readonly source: string; readonly keys: string | undefined; readonly json: boolean } {
-  try {
-    const options = { keys: { type: 'string' }, json: { type: 'boolean' } } as const;
-    const { values, positionals } = parseArgs({ args: [...args], options, strict: true, allowPositionals: true });
-    const [source, ...more] = positionals;
-    if (source === undefined || more.length > 0) throw new UsageError('it takes one token');
-    return { source, keys: values.keys, json: values.json === true };
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    throw new UsageError(messageOf(error), { cause: error });
-  }
-}
 
 function signatureFlaws(text: string, keys: string | undefined): readonly string[] {
   if (keys === undefined) return [`its signatures were not checked: --keys or ${SETTING} names the keys`];

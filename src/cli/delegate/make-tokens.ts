@@ -1,15 +1,15 @@
-import { parseArgs } from 'node:util';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { isKid } from '../../base/lib/verify-keys.ts';
 import { objectOfToken } from '../../decide/delegation/token-text.ts';
 import { DELEGATION_SCHEMA, readChain } from '../../decide/delegation/verify-chain.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
+import { parseOptions } from '../parse-options.ts';
 import { SigningKey } from './signing-key.ts';
 import { expiryOf, givenFields, TOKEN_USAGE, type TokenOptions, tokenOptions } from './token-options.ts';
 import { readToken, sound } from './token-source.ts';
 
-const KID = /^[A-Za-z0-9._-]{1,128}$/;
+const KEY_OPTIONS = { out: { type: 'string' }, kid: { type: 'string' } } as const;
 const USUAL_LIFE = '1h';
 
 /** Makes a key pair for the issuer of delegation tokens. */
@@ -18,7 +18,7 @@ export const makeKey: Command = {
   usage: '--out FILE [--kid NAME]',
   summary: 'Makes a private Ed25519 key in a new file (mode 0600), and prints the public one as GW_DELEGATION_VERIFY_KEY takes it.',
   async run(args, io) {
-    const { out, kid } = keyOptions(args);
+    const { out, kid } = parseOptions(args, KEY_OPTIONS);
     if (out === undefined) throw new UsageError('--out names the file of the private key');
     const key = SigningKey.make();
     const name = kidOf(kid, key);
@@ -95,15 +95,6 @@ async function keyOf({ key: file, kid }: TokenOptions): Promise<{ key: SigningKe
 }
 
 function kidOf(given: string | undefined, key: SigningKey): string {
-  if (given !== undefined && !KID.test(given)) throw new UsageError('--kid takes 1 to 128 letters, digits, dots, dashes and underscores');
+  if (given !== undefined && !isKid(given)) throw new UsageError('--kid takes 1 to 128 letters, digits, dots, dashes and underscores');
   return given ?? key.kid;
-}
-
-function keyOptions(args: readonly string[]) {
-  try {
-    const options = { out: { type: 'string' }, kid: { type: 'string' } } as const;
-    return parseArgs({ args: [...args], options, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw new UsageError(messageOf(error), { cause: error });
-  }
 }

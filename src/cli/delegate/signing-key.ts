@@ -1,7 +1,8 @@
-import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { canonicalJson } from '../../base/json/jcs.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { Unusable } from '../command.ts';
 
@@ -35,7 +36,7 @@ export class SigningKey {
 
   /** A name for it that says nothing else: the first characters of the SHA-256 of the public key. */
   get kid(): string {
-    return createHash('sha256').update(Buffer.from(this.publicKey, 'base64')).digest('hex').slice(0, 12);
+    return sha256Hex(Buffer.from(this.publicKey, 'base64')).slice(0, 12);
   }
 
   /** Into a new file that its owner alone reads. @throws Unusable when there is one already, or none can be made */

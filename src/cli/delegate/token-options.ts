@@ -1,10 +1,9 @@
-import { parseArgs } from 'node:util';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { isRecord } from '../../decide/policy/fields.ts';
 import { type CliIo, UsageError } from '../command.ts';
+import { parseOptions } from '../parse-options.ts';
 import { parseMap, readDocument } from '../policy/input.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -63,11 +62,7 @@ export type TokenOptions = {
 
 /** @throws UsageError */
 export function tokenOptions(args: readonly string[]): TokenOptions {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw new UsageError(messageOf(error), { cause: error });
-  }
+  return parseOptions(args, OPTIONS);
 }
 
 /**
@@ -99,7 +94,7 @@ export function expiryOf(given: string, now: number): string {
 
 function put(fields: Record<string, unknown>, part: string, member: string, value: unknown): void {
   const before = fields[part];
-  fields[part] = { ...(isRecord(before) ? before : {}), [member]: value };
+  fields[part] = { ...(isJsonObject(before) ? before : {}), [member]: value };
 }
 
 function pair(text: string): [string, string] {

@@ -1,7 +1,7 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
-import { isRecord } from '../../decide/policy/fields.ts';
 import type { CliIo } from '../command.ts';
 import { asUtf8, readUtf8, UnreadablePath, unreadable } from './policy-target.ts';
 
@@ -42,6 +42,6 @@ export function parseJsonMap({ name, text }: Document): Readonly<Record<string, 
 }
 
 function asMap(value: unknown, name: string): Readonly<Record<string, unknown>> {
-  if (isRecord(value)) return value;
+  if (isJsonObject(value)) return value;
   throw new UnreadablePath(`${name}: this is not a map`);
 }

@@ -1,10 +1,10 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
 import { type CliIo, UsageError } from '../command.ts';
+import { settingsOf } from '../settings-of.ts';
 
 type OptionTypes = Readonly<Record<string, 'boolean' | 'string'>>;
 type OptionValues<T extends OptionTypes> = { readonly [K in keyof T]?: T[K] extends 'boolean' ? boolean : string };
@@ -39,14 +39,8 @@ export interface PolicySettings {
 export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
   const given = PLAN_TIERS.find((known) => known === tier);
   if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
-  try {
-    const { config } = loadConfig(io.env);
-    const { policiesDir, planTier, pricingFile, actionTypeConnectors } = config;
-    return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, actionTypes: actionTypeConnectors };
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
-    throw error;
-  }
+  const { policiesDir, planTier, pricingFile, actionTypeConnectors } = settingsOf(io);
+  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, actionTypes: actionTypeConnectors };
 }
 
 /** As a person in this folder would write it. */

@@ -1,8 +1,6 @@
-import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import type { ReplayedCall } from '../../decide/risk/risk-replay.ts';
-import { RiskReplay } from '../../decide/risk/risk-replay.ts';
+import { type ReplayedCall, RiskReplay } from '../../decide/risk/risk-replay.ts';
 import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { replayedCall } from '../../services/recorded-risk.ts';
 import { riskSettings } from '../../services/risk-settings.ts';
@@ -11,6 +9,7 @@ import { parseJsonMap } from '../policy/input.ts';
 import { readOptions } from '../policy/options.ts';
 import { UnreadablePath } from '../policy/policy-target.ts';
 import { recordTexts } from '../record-texts.ts';
+import { settingsOf } from '../settings-of.ts';
 import { riskText } from './risk-text.ts';
 
 /** Scores calls that were recorded. */
@@ -44,13 +43,4 @@ async function runReplay(args: readonly string[], io: CliIo): Promise<number> {
   const summary = replay.result();
   io.stdout(values.json === true ? `${JSON.stringify({ threshold: alertAt, ...summary })}\n` : riskText(summary, alertAt));
   return EXIT_OK;
-}
-
-function settingsOf(io: CliIo) {
-  try {
-    return loadConfig(io.env).config;
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
-    throw error;
-  }
 }

@@ -1,10 +1,10 @@
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { malformed } from './delegation-error.ts';
 import { patternSegments } from './resource-pattern.ts';
-import { isObject, type JsonObject } from './token-text.ts';
 
 /** What a link allows. An absent list restricts nothing, an empty one allows nothing (decision 9.4). */
 export interface Limits {
@@ -83,7 +83,7 @@ export function readLink(token: JsonObject): DelegationLink {
 function part(of: JsonObject, name: string, known?: ReadonlySet<string>): JsonObject {
   const value = of[name];
   if (value === undefined) return NOTHING;
-  if (!isObject(value)) malformed(`${name} is not an object`);
+  if (!isJsonObject(value)) malformed(`${name} is not an object`);
   if (known !== undefined && Object.keys(value).some((member) => !known.has(member))) malformed(`${name} has a member that is not known`);
   return value;
 }

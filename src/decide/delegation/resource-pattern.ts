@@ -1,3 +1,5 @@
+import { percentDecoded } from '../../base/lib/percent-text.ts';
+
 const HIDDEN_SEPARATOR = /[/\\]/;
 
 /**
@@ -10,19 +12,11 @@ export function pathSegments(path: string): readonly string[] | undefined {
   if (bare === '/') return [];
   const segments: string[] = [];
   for (const part of bare.slice(1).split('/')) {
-    const segment = decoded(part);
+    const segment = percentDecoded(part);
     if (segment === undefined || segment === '' || segment === '.' || segment === '..' || HIDDEN_SEPARATOR.test(segment)) return undefined;
     segments.push(segment);
   }
   return segments;
-}
-
-function decoded(part: string): string | undefined {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The segments of a pattern, in which `*` alone stands for one segment. @returns undefined for a star within a segment, and for what no path is */

@@ -1,4 +1,5 @@
 import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { bytesOfBase64 } from '../../base/lib/base64-text.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
@@ -8,8 +9,6 @@ import { malformed } from './delegation-error.ts';
 export const MAX_TOKEN_BYTES = 16_384;
 const MAX_TOKEN_CHARACTERS = Math.ceil(MAX_TOKEN_BYTES / 3) * 4;
 const MAX_TOKEN_DEPTH = 16;
-
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * The JSON object in a token's base64, when it has one reading only: repeated names, lone surrogates and integers beyond 2^53 mean different things to
@@ -22,12 +21,8 @@ export function objectOfToken(text: string): JsonObject {
   const json = read(bytes);
   if (json.doubt !== undefined) malformed('it can be read in two ways');
   checkReading(json.text, skipSpace(json.text, 0), json.value, 1);
-  if (!isObject(json.value)) malformed('it is not a JSON object');
+  if (!isJsonObject(json.value)) malformed('it is not a JSON object');
   return json.value;
-}
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function read(bytes: Uint8Array): ReturnType<typeof parseSafeJson> {

@@ -1,11 +1,12 @@
 import { verify } from 'node:crypto';
 import { canonicalJson } from '../../base/json/jcs.ts';
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { bytesOfBase64 } from '../../base/lib/base64-text.ts';
 import type { VerifyKeys } from '../../base/lib/verify-keys.ts';
 import { intersection } from './attenuation.ts';
 import { DelegationError, malformed } from './delegation-error.ts';
 import { type DelegationLink, type Limits, readLink } from './link.ts';
-import { isObject, type JsonObject, objectOfToken } from './token-text.ts';
+import { objectOfToken } from './token-text.ts';
 
 /** Most links of a chain, the root included (specification, "Delegation"). */
 export const MAX_CHAIN = 3;
@@ -56,7 +57,7 @@ function chainOf(text: string, check: (token: JsonObject) => void): DelegationCh
 function nested(leaf: JsonObject): [JsonObject, ...JsonObject[]] {
   const found: [JsonObject, ...JsonObject[]] = [leaf];
   for (let parent = leaf['parent']; parent !== undefined; parent = found[0]['parent']) {
-    if (!isObject(parent)) malformed('parent is not an object');
+    if (!isJsonObject(parent)) malformed('parent is not an object');
     found.unshift(parent);
     if (found.length > MAX_CHAIN) tooDeep();
   }
@@ -84,7 +85,7 @@ function tooDeep(): never {
 function checkSignature(token: JsonObject, keys: VerifyKeys): void {
   const { sig, ...signed } = token;
   if (token['schema'] !== DELEGATION_SCHEMA) malformed(`schema is not ${DELEGATION_SCHEMA}`);
-  if (!isObject(sig) || sig['alg'] !== 'ed25519') malformed('sig.alg is not ed25519');
+  if (!isJsonObject(sig) || sig['alg'] !== 'ed25519') malformed('sig.alg is not ed25519');
   const { kid, sig: encoded } = sig;
   if (typeof kid !== 'string') malformed('sig.kid is not a text');
   const signature = typeof encoded === 'string' ? bytesOfBase64(encoded) : undefined;

@@ -1,4 +1,5 @@
 import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
@@ -175,14 +176,10 @@ export function valueAt(root: unknown, segments: readonly string[]): unknown {
   let at: unknown = root;
   for (const segment of segments) {
     if (Array.isArray(at)) at = /^(?:0|[1-9]\d{0,8})$/.test(segment) ? at[Number(segment)] : undefined;
-    else if (isRecord(at) && Object.hasOwn(at, segment)) at = at[segment];
+    else if (isJsonObject(at) && Object.hasOwn(at, segment)) at = at[segment];
     else return undefined;
   }
   return at;
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Of the body only the model, the stream switch and numbers are kept (decision 7.4). */

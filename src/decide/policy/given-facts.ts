@@ -1,11 +1,12 @@
 import { PLAIN_READING, type Reading } from '../../base/catalogue/reading.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { readAmount } from '../../base/lib/amounts.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
-import { type Field, type FieldType, isRecord, namesNear, resolveField } from './fields.ts';
+import { type Field, type FieldType, namesNear, resolveField } from './fields.ts';
 import type { CallCost } from './judge-caps.ts';
 import type { Mutation } from './verdict.ts';
 
@@ -157,10 +158,10 @@ export function giveFacts(facts: Facts, given: Readonly<Record<string, unknown>>
 function giveFact(facts: Facts, path: string, value: unknown): readonly FactMistake[] {
   const name = path.startsWith('context.') ? path.slice('context.'.length) : path;
   if (Object.hasOwn(WHOLE, name))
-    return isRecord(value) ? (WHOLE[name]?.(facts, value, path) ?? []) : [{ path, message: `${name} is a map` }];
+    return isJsonObject(value) ? (WHOLE[name]?.(facts, value, path) ?? []) : [{ path, message: `${name} is a map` }];
   if (name === 'approved') return giveApproved(facts, path, value);
   const field = resolveField(name);
-  if (field === undefined) return isRecord(value) ? giveFacts(facts, value, path) : [unknownField(path)];
+  if (field === undefined) return isJsonObject(value) ? giveFacts(facts, value, path) : [unknownField(path)];
   const { read, expected } = READERS[field.type];
   const fact = value === null ? undefined : read(value, field);
   if (value !== null && fact === undefined) return [{ path, message: `${field.name} is ${expected}` }];
@@ -297,7 +298,7 @@ function wayTo(place: string): readonly string[] {
 function withMember(from: unknown, [name, ...rest]: readonly string[], value: unknown): unknown {
   if (name === undefined) return value;
   if (Array.isArray(from) && /^\d{1,4}$/.test(name)) return from.with(Number(name), withMember(from[Number(name)], rest, value));
-  const members = isRecord(from) ? from : {};
+  const members = isJsonObject(from) ? from : {};
   const own = Object.hasOwn(members, name) ? members[name] : undefined;
   return Object.fromEntries([...Object.entries(members).filter(([key]) => key !== name), [name, withMember(own, rest, value)]]);
 }

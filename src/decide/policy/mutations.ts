@@ -1,8 +1,9 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { AUTH_HEADERS, isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
 import type { Facts } from './facts.ts';
-import { isRecord, valueAt } from './fields.ts';
+import { valueAt } from './fields.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 
@@ -174,7 +175,7 @@ function isExact(node: YamlNode): boolean {
 function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]));
-  if (!isRecord(a) || !isRecord(b)) return false;
+  if (!isJsonObject(a) || !isJsonObject(b)) return false;
   const names = Object.keys(a);
   return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && sameJson(a[name], b[name]));
 }

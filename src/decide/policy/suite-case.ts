@@ -1,7 +1,7 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
 import type { PolicyText } from './bundle.ts';
 import type { PolicyInput, PolicyResult } from './compile.ts';
 import { decide } from './evaluate.ts';
-import { isRecord } from './fields.ts';
 import { judgeCaps } from './judge-caps.ts';
 import type { RateLimited } from './layer-run.ts';
 import type { SuiteCase } from './suite.ts';
@@ -66,7 +66,7 @@ function compare({ expect = {} }: SuiteCase, verdict: Verdict): readonly Mismatc
   const actual = shownVerdict(verdict);
   const found = Object.entries(members).flatMap(([member, value]) => unequal(member, value, actual[member]));
   const merged: Readonly<Record<string, unknown>> = { ...verdict.effects };
-  for (const [member, value] of Object.entries(isRecord(effects) ? effects : {})) {
+  for (const [member, value] of Object.entries(isJsonObject(effects) ? effects : {})) {
     found.push(...unequal(`effects.${member}`, value, merged[member] ?? null));
   }
   return found;
@@ -95,7 +95,7 @@ function unequal(member: string, expected: unknown, actual: unknown): Mismatch[]
 
 function same(a: unknown, b: unknown): boolean {
   if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, i) => same(item, b[i]));
-  if (!isRecord(a) || !isRecord(b)) return Object.is(a, b);
+  if (!isJsonObject(a) || !isJsonObject(b)) return Object.is(a, b);
   const names = Object.keys(a);
   return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && same(a[name], b[name]));
 }

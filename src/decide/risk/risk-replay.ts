@@ -1,6 +1,6 @@
 import { RISK_SIGNALS, type Risk, type RiskSignal } from '../../base/model/risk-alert.ts';
-import { age, arrive, newProfile, RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from './risk-profile.ts';
-import { type RiskSettings, riskScore } from './risk-score.ts';
+import { newProfile, RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from './risk-profile.ts';
+import { isAlertDue, type RiskSettings, scoreArrival } from './risk-score.ts';
 
 /** A call of which it is known what became of it. */
 export interface ReplayedCall {
@@ -59,9 +59,7 @@ export class RiskReplay {
   /** @returns the score that the call would have had */
   add({ caller, id, request, outcome }: ReplayedCall): Risk {
     const profile = this.#profileOf(caller, request.at);
-    age(profile, request.at);
-    const risk = riskScore(profile, request, this.#settings);
-    const rate = arrive(profile, request.at);
+    const { risk, rate } = scoreArrival(profile, request, this.#settings);
     settle(profile, request, outcome, rate);
     this.#calls += 1;
     if (risk.signals.length > 0) this.#count({ ...risk, id, caller, at: request.at });
@@ -97,8 +95,7 @@ export class RiskReplay {
     this.#rank(call);
     if (score < this.#alertAt) return;
     this.#above += 1;
-    const last = this.#alerted.get(caller);
-    if (last !== undefined && Math.abs(at - last) < RECENT_MS) return;
+    if (!isAlertDue(this.#alerted.get(caller), at)) return;
     this.#alerted.set(caller, at);
     this.#alerts += 1;
   }

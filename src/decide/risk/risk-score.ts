@@ -1,5 +1,5 @@
 import { RISK_SIGNALS, type Risk, type RiskSignal } from '../../base/model/risk-alert.ts';
-import { deviations, hourOf, type RiskProfile, type RiskRequest, type Spread, targetHash } from './risk-profile.ts';
+import { age, arrive, deviations, hourOf, RECENT_MS, type RiskProfile, type RiskRequest, type Spread, targetHash } from './risk-profile.ts';
 
 export interface RiskSettings {
   /** Requests that must have been seen of a caller before any signal fires. */
@@ -69,6 +69,25 @@ export function riskScore(profile: RiskProfile, request: RiskRequest, { minSampl
   }
   if (signals === undefined) return NO_RISK;
   return { score: Math.round(Math.min(Math.max(1 - rest, 0), 1) * 10_000) / 10_000, signals };
+}
+
+/**
+ * Scores a request as it arrives, and counts its arrival.
+ * @returns the score, and the rate that {@link settle} is told
+ */
+export function scoreArrival(
+  profile: RiskProfile,
+  request: RiskRequest,
+  settings: RiskSettings,
+): { readonly risk: Risk; readonly rate: number } {
+  age(profile, request.at);
+  const risk = riskScore(profile, request, settings);
+  return { risk, rate: arrive(profile, request.at) };
+}
+
+/** Whether a caller is worth an alert once more: once, and again every five minutes while it goes on; a spike of a thousand requests is one alert. Epoch milliseconds. */
+export function isAlertDue(lastAlertAt: number | undefined, at: number): boolean {
+  return lastAlertAt === undefined || Math.abs(at - lastAlertAt) >= RECENT_MS;
 }
 
 /** Days of that kind. */

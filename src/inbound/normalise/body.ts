@@ -1,9 +1,10 @@
 import type { Operation } from '../../base/catalogue/types.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
-import { emptyMap, isMap } from './envelope-shape.ts';
+import { emptyMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
 import { parseMultipart } from './multipart.ts';
 import { fillPlaces, type GovernedNames, governedNames, refuseLookalikes } from './places.ts';
@@ -77,7 +78,7 @@ export function readAiBody(input: AiBodyInput): AiBody {
   const { value, text, doubt } = json;
   if (doubt !== undefined)
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
-  if (!isMap(value)) throw ambiguous('The body is not a JSON object.');
+  if (!isJsonObject(value)) throw ambiguous('The body is not a JSON object.');
   refuseForeignCharset(input.contentType, text.length === bytes.length);
   if (!operation.known) return finish(input, 'json', text, {}, undefined, sizeInMemory(json, bytes.length));
   refuseLookalikes(Object.keys(value), governed);

@@ -1,3 +1,4 @@
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
@@ -5,7 +6,7 @@ import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
 import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue } from './envelope-rules.ts';
-import { emptyMap, isMap, type Member, type Members, type OpenMap, readEnvelope } from './envelope-shape.ts';
+import { emptyMap, type Member, type Members, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
 /** A validated call of the structured API. */
@@ -48,7 +49,7 @@ const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
 export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): DirectRequest {
   const json = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
   const { value, text, doubt } = json;
-  if (!isMap(value))
+  if (!isJsonObject(value))
     throw new GatewayError('invalid_request', 'The body is not a JSON object.', { details: [{ path: '', message: 'must be an object' }] });
   const problems = new EnvelopeProblems();
   if (/\\u[dD][89a-fA-F]/.test(text)) findIllFormed(value, '', problems);
@@ -88,10 +89,10 @@ function readAction(map: Members, options: DirectOptions, problems: EnvelopeProb
   if (methodText !== undefined && method === undefined)
     problems.add('action.method', 'must be an HTTP method other than TRACE and CONNECT');
   const params = map['params'];
-  if (!isMap(params)) problems.add('action.params', params === undefined ? 'is required' : 'must be an object');
+  if (!isJsonObject(params)) problems.add('action.params', params === undefined ? 'is required' : 'must be an object');
   const headers = readHeaders(map['headers'], problems);
   const target = readTarget(map, options, problems);
-  if (type === undefined || method === undefined || target === undefined || !isMap(params) || problems.found) return undefined;
+  if (type === undefined || method === undefined || target === undefined || !isJsonObject(params) || problems.found) return undefined;
   return {
     action: {
       type,
@@ -158,7 +159,7 @@ function readPath(text: string, member: string, host: string, options: DirectOpt
 
 function readHeaders(value: Member, problems: EnvelopeProblems): Readonly<Record<string, string>> | undefined {
   if (value === undefined) return undefined;
-  if (!isMap(value)) {
+  if (!isJsonObject(value)) {
     problems.add('action.headers', 'must be an object of strings');
     return undefined;
   }
@@ -181,7 +182,7 @@ function readHeaders(value: Member, problems: EnvelopeProblems): Readonly<Record
 }
 
 /** Every value was checked to be a string; this only tells the compiler so without copying names such as `__proto__` into an ordinary object. */
-function stringMap(map: OpenMap): Readonly<Record<string, string>> {
+function stringMap(map: JsonObject): Readonly<Record<string, string>> {
   const result: Record<string, string> = emptyMap();
   for (const [name, value] of Object.entries(map)) {
     if (typeof value === 'string') result[name] = value;

@@ -1,9 +1,8 @@
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
 
-/** A parsed JSON object; read it by own properties only (decision 4.7). */
-export type OpenMap = Readonly<Record<string, unknown>>;
 export type Member = unknown;
 /** Own properties of a JSON object whose names were checked, without a prototype. */
 export type Members = Readonly<Record<string, Member>>;
@@ -11,10 +10,6 @@ export type Members = Readonly<Record<string, Member>>;
 /** An object without a prototype, in which `__proto__` is a name like any other. */
 export function emptyMap<T>(): Record<string, T> {
   return { __proto__: null } as unknown as Record<string, T>;
-}
-
-export function isMap(value: unknown): value is OpenMap {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Longest provider key or delegation token. Bearer tokens of clouds have a few thousand characters. */
@@ -27,7 +22,7 @@ const CHECKS = {
   schema: (value) => (value === ACTION_REQUEST_SCHEMA ? undefined : `must be "${ACTION_REQUEST_SCHEMA}"`),
   id: (value) => (typeof value === 'string' && isId(value) ? undefined : ID_RULE),
   text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? undefined : TEXT_RULE),
-  map: (value) => (isMap(value) ? undefined : 'must be an object'),
+  map: (value) => (isJsonObject(value) ? undefined : 'must be an object'),
   secret: (value) =>
     typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
       ? undefined
@@ -79,7 +74,7 @@ export interface Envelope {
 }
 
 /** Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then left out of the result. */
-export function readEnvelope(body: OpenMap, problems: EnvelopeProblems): Envelope {
+export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Envelope {
   const top = readMembers(body, '', ENVELOPE, problems);
   const context = readContext(top['context'], problems);
   const attribution = readAttribution(top['attribution'], problems);
@@ -103,7 +98,7 @@ function textOf(value: Member): string | undefined {
 }
 
 /** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
-function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: EnvelopeProblems): Members {
+function readMembers(map: JsonObject, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: EnvelopeProblems): Members {
   const result: Record<string, Member> = emptyMap();
   for (const name of Object.keys(map)) {
     if (!rules.has(name)) problems.add(prefix + name, 'is not a known member');
@@ -122,10 +117,12 @@ function readMembers(map: OpenMap, prefix: string, rules: ReadonlyMap<string, Me
 }
 
 function readContext(value: Member, problems: EnvelopeProblems): ActionRequest['context'] {
-  if (!isMap(value)) return undefined;
+  if (!isJsonObject(value)) return undefined;
   const members = readMembers(value, 'context.', CONTEXT, problems);
   const labels = readLabels(members['labels'], 'context.labels', problems);
-  const estimates = isMap(members['estimates']) ? readMembers(members['estimates'], 'context.estimates.', ESTIMATES, problems) : undefined;
+  const estimates = isJsonObject(members['estimates'])
+    ? readMembers(members['estimates'], 'context.estimates.', ESTIMATES, problems)
+    : undefined;
   return {
     ...member('purpose', textOf(members['purpose'])),
     ...member('labels', labels),
@@ -146,7 +143,7 @@ function countOf(value: Member): number | undefined {
 }
 
 function readAttribution(value: Member, problems: EnvelopeProblems): Attribution {
-  if (!isMap(value)) return {};
+  if (!isJsonObject(value)) return {};
   const members = readMembers(value, 'attribution.', ATTRIBUTION, problems);
   return {
     ...member('customer_id', textOf(members['customer_id'])),
@@ -158,7 +155,7 @@ function readAttribution(value: Member, problems: EnvelopeProblems): Attribution
 
 /** At most 32 labels, names of 1 to 256 characters, values texts (decision 4.7). `__proto__` is a name like any other. */
 function readLabels(value: Member, path: string, problems: EnvelopeProblems): Readonly<Record<string, string>> | undefined {
-  if (!isMap(value)) return undefined;
+  if (!isJsonObject(value)) return undefined;
   const names = Object.keys(value);
   if (names.length > MAX_LABELS) problems.add(path, `must have at most ${MAX_LABELS} members`);
   const labels: Record<string, string> = emptyMap();
@@ -173,7 +170,7 @@ function readLabels(value: Member, path: string, problems: EnvelopeProblems): Re
 }
 
 function readActionNames(value: Member, problems: EnvelopeProblems): Members | undefined {
-  if (!isMap(value)) return undefined;
+  if (!isJsonObject(value)) return undefined;
   const members: Record<string, Member> = emptyMap();
   for (const name of Object.keys(value)) {
     if (ACTION.has(name)) members[name] = value[name];

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 
 /** One field of a form: where its value stands in the bytes. */
@@ -122,14 +123,9 @@ export function decode(bytes: Uint8Array): string {
 }
 
 function decodeUrlencoded(bytes: Uint8Array): string {
-  const text = decode(bytes).replaceAll('+', ' ');
-  if (!text.includes('%')) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // biome-ignore lint/style/useErrorCause: the URI error says nothing more
-    throw ambiguous('The form holds a malformed percent-escape.');
-  }
+  const text = percentDecoded(decode(bytes).replaceAll('+', ' '));
+  if (text === undefined) throw ambiguous('The form holds a malformed percent-escape.');
+  return text;
 }
 
 /** The form with the values of some fields replaced, and fields that it does not have added at its end. Every other byte stays. */

@@ -4,6 +4,7 @@
  * anything else. A request enters by door.ts, then target.ts, identity.ts and body.ts (proxied doors) or direct.ts (structured API); mutate.ts changes it.
  */
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
 
 const SLASH = 0x2f;
@@ -132,22 +133,13 @@ function decodeUnreserved(path: string): string {
 function refuseHiddenSegments(path: string): void {
   const route = pathOnly(path);
   if (!route.includes('%')) return;
-  if (ENCODED_BYTE.test(route) && !isUtf8(route)) throw refuse('holds an escape that is not UTF-8');
+  if (ENCODED_BYTE.test(route) && percentDecoded(route) === undefined) throw refuse('holds an escape that is not UTF-8');
   const read = route.replace(ESCAPE, (written, digits: string) => {
     if (CONTROL.test(digits)) throw refuse('holds an encoded control character');
     return SEPARATORS[digits.toUpperCase()] ?? written;
   });
   for (const segment of read.split('/')) {
     if (DOT_SEGMENT.test(segment)) throw refuse('holds an encoded dot segment');
-  }
-}
-
-function isUtf8(route: string): boolean {
-  try {
-    decodeURIComponent(route);
-    return true;
-  } catch {
-    return false;
   }
 }
 

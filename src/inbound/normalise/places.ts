@@ -3,6 +3,7 @@ import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { pathOnly, queryOf } from './path.ts';
 
@@ -255,13 +256,9 @@ function queryValue(path: string, name: string): string | undefined {
 }
 
 function decodeEscapes(text: string): string {
-  if (!text.includes('%')) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // biome-ignore lint/style/useErrorCause: the URI error says nothing more
-    throw ambiguous('The path or query holds an escape that is not UTF-8.');
-  }
+  const decoded = percentDecoded(text);
+  if (decoded === undefined) throw ambiguous('The path or query holds an escape that is not UTF-8.');
+  return decoded;
 }
 
 /** The value at a dotted path, own properties only. */

@@ -1,10 +1,10 @@
 import type { SocketRule } from '../../base/catalogue/types.ts';
 import { setJsonMember } from '../../base/json/json-edit.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import type { AppliedChange } from './apply-mutations.ts';
-import { isMap } from './envelope-shape.ts';
 import { dottedValue } from './places.ts';
 
 /** One event of a client on a WebSocket whose calls are metered. */
@@ -40,7 +40,7 @@ export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEven
   const chain = rule.createIn === '' ? [] : [rule.createIn];
   const { value, text, doubt } = parseSafeJson(bytes, { chain });
   if (doubt !== undefined) throw ambiguous(doubt.message);
-  if (!isMap(value)) throw ambiguous('The event is not a JSON object.');
+  if (!isJsonObject(value)) throw ambiguous('The event is not a JSON object.');
   const { type } = value;
   if (typeof type !== 'string') throw ambiguous('The event has no type.');
   for (const name of Object.keys(value)) {
@@ -61,7 +61,7 @@ function refuseOddSettings(bytes: Uint8Array, session: unknown, { sideModels }: 
     if (doubt !== undefined) throw ambiguous(doubt.message);
     let at: unknown = session;
     for (const name of names) {
-      if (!isMap(at)) break;
+      if (!isJsonObject(at)) break;
       const other = Object.keys(at).find((known) => known !== name && known.toLowerCase() === name);
       if (other !== undefined) throw ambiguous(`The name "${shorten(other)}" differs from "${name}" only in case.`);
       at = at[name];
@@ -71,7 +71,7 @@ function refuseOddSettings(bytes: Uint8Array, session: unknown, { sideModels }: 
 
 /** What a call says, without a model: in formats whose sessions have one, calls cannot name another. */
 export function withoutModel(said: unknown): unknown {
-  return isMap(said) ? Object.fromEntries(Object.entries(said).filter(([name]) => name !== 'model')) : said;
+  return isJsonObject(said) ? Object.fromEntries(Object.entries(said).filter(([name]) => name !== 'model')) : said;
 }
 
 /**
@@ -79,7 +79,7 @@ export function withoutModel(said: unknown): unknown {
  * @param model of the session, for formats that have one
  */
 export function callParams(settings: Params, said: unknown, model: string | undefined): Params {
-  const params: Record<string, unknown> = { ...settings, ...(isMap(said) ? said : {}), stream: true };
+  const params: Record<string, unknown> = { ...settings, ...(isJsonObject(said) ? said : {}), stream: true };
   if (params['model'] === undefined && model !== undefined) params['model'] = model;
   for (const name of ['max_output_tokens', 'max_response_output_tokens']) if (params[name] === NO_MAXIMUM) delete params[name];
   return params;

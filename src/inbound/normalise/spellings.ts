@@ -1,8 +1,8 @@
 import { type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, NameRule } from '../../base/catalogue/types.ts';
 import { jsonMembers, skipSpace } from '../../base/json/json-members.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import { isMap } from './envelope-shape.ts';
 import { ambiguous } from './form.ts';
 import { fold, governedPaths, loosen } from './places.ts';
 
@@ -44,7 +44,7 @@ export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: s
   if (dialect === undefined) return;
   for (const object of objectsOf(dialect)) {
     const found = object.path.length === 0 ? body : spelledValue(body, object.path);
-    if (!isMap(found)) continue;
+    if (!isJsonObject(found)) continue;
     refuseMisspelt(Object.keys(found), object, dialect.names);
     if (object.path.length > 0) refuseTwice(text, object.path);
   }

@@ -2,6 +2,7 @@ import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { isOwnToken, shownToken } from '../../base/lib/own-tokens.ts';
+import { percentDecoded } from '../../base/lib/percent-text.ts';
 
 /** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
@@ -112,13 +113,5 @@ function queryParts(path: string): readonly string[] {
 function isAuthPart(part: string, names: readonly string[]): boolean {
   const equals = part.indexOf('=');
   const name = equals === -1 ? part : part.slice(0, equals);
-  return names.includes(name.includes('%') ? decoded(name) : name);
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return names.includes(percentDecoded(name) ?? name);
 }

@@ -4,11 +4,13 @@
  * Verbs that count may return a promise; the line awaits only real ones, so that a service that counts in memory costs no turn. Everything else is a snapshot: what
  * changes while the process runs (policy, catalogue, workloads and their tokens, credentials) is held in memory by its service, and read without waiting.
  */
+
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { Maybe } from '../../base/lib/maybe.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
@@ -56,14 +58,6 @@ export interface PipelineSettings {
   readonly injectUsage: 'capped' | 'true' | 'false';
   /** Streams end where they would pass a cap. */
   readonly stopAtCap: boolean;
-}
-
-/** A value, or the promise of one from a service that has to ask. */
-export type Maybe<T> = T | Promise<T>;
-
-/** Goes on with a value, at once when it is here. */
-export function when<T, R>(value: Maybe<T>, then: (value: T) => Maybe<R>): Maybe<R> {
-  return value instanceof Promise ? value.then(then) : then(value);
 }
 
 /** The bundle in force. */

@@ -1,7 +1,8 @@
+import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { RateRefusal } from '../../services/rate-limits.ts';
-import { type Maybe, type RateLimits, when } from './call-services.ts';
+import type { RateLimits } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';
 import { Refusal, statusOf } from './refusal.ts';

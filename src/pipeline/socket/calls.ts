@@ -1,5 +1,6 @@
 import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { when } from '../../base/lib/maybe.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId, withoutModel } from '../../inbound/normalise/socket-event.ts';
@@ -199,7 +200,7 @@ export class SocketCalls {
     const asked = this.#takeAsked(event);
     const begun = asked ? this.#began(asked, event) : this.#judgeBegun(event);
     if (event.kind === 'done') return begun;
-    return begun instanceof Promise ? begun.then((call) => this.#intended(call)) : this.#intended(begun);
+    return when(begun, (call) => this.#intended(call));
   }
 
   #intended(call: OpenCall): OpenCall | Promise<OpenCall> {

@@ -1,8 +1,9 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { when } from '../../base/lib/maybe.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
-import { type Authentication, when } from '../parts/call-services.ts';
+import type { Authentication } from '../parts/call-services.ts';
 import type { Arrived, Claims, Proof } from '../parts/parts.ts';
 import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';

@@ -1,8 +1,9 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import { when } from '../../base/lib/maybe.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { CallFacts } from '../parts/call-facts.ts';
-import { type Pipeline, when } from '../parts/call-services.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
 import type { CallRoute, Parts } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';

@@ -1,3 +1,4 @@
+import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
@@ -8,7 +9,7 @@ import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { ActivePolicy } from '../../services/policies.ts';
 import { actionHashOf } from '../parts/action-hash.ts';
 import { CallFacts } from '../parts/call-facts.ts';
-import { type Maybe, type Pipeline, type RateLimits, when } from '../parts/call-services.ts';
+import type { Pipeline, RateLimits } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
 import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';

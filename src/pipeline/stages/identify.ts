@@ -1,6 +1,7 @@
+import { when } from '../../base/lib/maybe.ts';
 import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
-import { type Pipeline, when } from '../parts/call-services.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Claims } from '../parts/parts.ts';
 import { defineStage } from '../parts/stage.ts';
 

@@ -1,5 +1,6 @@
+import { when } from '../../base/lib/maybe.ts';
 import type { CountedRequest } from '../../services/monthly-requests.ts';
-import { type MonthlyRequests, when } from '../parts/call-services.ts';
+import type { MonthlyRequests } from '../parts/call-services.ts';
 import { deny } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import { defineStage } from '../parts/stage.ts';

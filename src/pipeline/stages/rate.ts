@@ -1,5 +1,5 @@
+import { when } from '../../base/lib/maybe.ts';
 import type { RateRefusal } from '../../services/rate-limits.ts';
-import { when } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import { Refusal, statusOf } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';

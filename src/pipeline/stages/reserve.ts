@@ -1,9 +1,10 @@
+import { when } from '../../base/lib/maybe.ts';
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import { type CapExceeded, isExceeded } from '../../services/reservation.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import { writeIntent } from '../answer/intent.ts';
-import { type Pipeline, when } from '../parts/call-services.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { capAttributes, capCode, overBudget } from '../parts/cap-reached.ts';
 import { Hold } from '../parts/hold.ts';
 import type { Parts } from '../parts/parts.ts';

@@ -1,6 +1,7 @@
+import { when } from '../../base/lib/maybe.ts';
 import { roughMicros } from '../../base/lib/money.ts';
 import { type RiskRequest, riskTarget } from '../../decide/risk/risk-profile.ts';
-import { type Pipeline, when } from '../parts/call-services.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { callerOf } from '../parts/known.ts';
 import type { CallRoute, PolicySnapshot } from '../parts/parts.ts';
 import { defineStage } from '../parts/stage.ts';

@@ -9,17 +9,31 @@ export interface Observe {
   observe(value: number): void;
 }
 
-/** Children of a labelled metric, made once per combination of label values: the path of a request never builds a label object. */
-function bound<T>(make: (labels: readonly string[]) => T): (...labels: string[]) => T {
+type Labels = Record<string, string>;
+
+/** The children of a labelled metric. */
+interface Children<T> {
+  /** Made once per combination of label values: the path of a request never builds a label object. */
+  of(...values: string[]): T;
+  /** All that were made. */
+  readonly all: readonly (readonly [labels: Labels, child: T])[];
+}
+
+function childrenOf<T>({ labels: names }: MetricRow, make: () => T): Children<T> {
   const children = new Map<string, T>();
-  return (...labels) => {
-    const key = labels.length === 1 ? (labels[0] ?? '') : labels.join('\u0000');
-    let child = children.get(key);
-    if (child === undefined) {
-      child = make(labels);
-      children.set(key, child);
-    }
-    return child;
+  const all: [labels: Labels, child: T][] = [];
+  return {
+    all,
+    of(...values) {
+      const key = values.length === 1 ? (values[0] ?? '') : values.join('\u0000');
+      let child = children.get(key);
+      if (child === undefined) {
+        child = make();
+        children.set(key, child);
+        all.push([named(names, values), child]);
+      }
+      return child;
+    },
   };
 }
 
@@ -33,20 +47,16 @@ class Tally implements Count {
 }
 
 export function counter(registry: Registry, row: MetricRow): (...labels: string[]) => Count {
-  const tallies: [labels: Record<string, string>, tally: Tally][] = [];
-  registerCounter(registry, row, () => tallies.map(([labels, { value }]) => [labels, value]));
-  return bound((values) => {
-    const tally = new Tally();
-    tallies.push([named(row.labels, values), tally]);
-    return tally;
-  });
+  const tallies = childrenOf(row, () => new Tally());
+  registerCounter(registry, row, () => tallies.all.map(([labels, { value }]) => [labels, value]));
+  return tallies.of;
 }
 
 /** @param read its children and their values, asked for when somebody reads the metric */
 function registerCounter(
   registry: Registry,
   { name, help, labels: labelNames }: MetricRow,
-  read: () => readonly (readonly [labels: Record<string, string>, value: number])[],
+  read: () => readonly (readonly [labels: Labels, value: number])[],
 ): void {
   const metric = new Counter({
     name,
@@ -62,16 +72,12 @@ function registerCounter(
 }
 
 export function histogram(registry: Registry, row: MetricRow): (...labels: string[]) => Observe {
-  const children: [labels: Record<string, string>, buckets: Buckets][] = [];
-  registerHistogram(registry, row, children);
-  return bound((values) => {
-    const buckets = new Buckets(row.buckets ?? []);
-    children.push([named(row.labels, values), buckets]);
-    return buckets;
-  });
+  const children = childrenOf(row, () => new Buckets(row.buckets ?? []));
+  registerHistogram(registry, row, children.all);
+  return children.of;
 }
 
-function named(names: readonly string[], values: readonly string[]): Record<string, string> {
+function named(names: readonly string[], values: readonly string[]): Labels {
   return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']));
 }
 
@@ -87,8 +93,9 @@ class Level extends Tally {
 }
 
 /** Goes up and down with what happens. */
-export function level(registry: Registry, { name, help, labels: labelNames }: MetricRow): (...labels: string[]) => Level {
-  const levels: [labels: Record<string, string>, level: Level][] = [];
+export function level(registry: Registry, row: MetricRow): (...labels: string[]) => Level {
+  const { name, help, labels: labelNames } = row;
+  const levels = childrenOf(row, () => new Level());
   const metric = new Gauge({
     name,
     help,
@@ -96,15 +103,11 @@ export function level(registry: Registry, { name, help, labels: labelNames }: Me
     registers: [],
     collect() {
       this.reset();
-      for (const [labels, { value }] of levels) this.set(labels, value);
+      for (const [labels, { value }] of levels.all) this.set(labels, value);
     },
   });
   registry.registerMetric(metric);
-  return bound((values) => {
-    const made = new Level();
-    levels.push([named(labelNames, values), made]);
-    return made;
-  });
+  return levels.of;
 }
 
 /** Asked for its value when somebody reads it. */

@@ -40,4 +40,8 @@ export const fields = (more: Token = {}): Token => ({
   ...more,
 });
 
+/** The same for the org and workload that everybody has, good whenever the test runs. */
+export const lasting = (more: Token = {}): Token =>
+  fields({ org_id: 'default', workload_id: 'default', issued_at: '2020-01-01T00:00:00Z', expires_at: '2099-01-01T00:00:00Z', ...more });
+
 export const ISSUED = Date.UTC(2026, 0, 1);
