@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
@@ -14,6 +13,7 @@ import {
   USAGE_HOUR,
   USAGE_MONTH,
 } from '../../src/storage/contract/counter-spaces.ts';
+import { fc } from '../support/properties.ts';
 
 const TEXT = fc.string({ unit: 'binary', maxLength: 20 });
 /** What the gateway itself writes: no quotes, no escapes. */

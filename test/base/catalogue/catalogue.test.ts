@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
@@ -8,6 +7,7 @@ import { canonicalConnectorId, GENERIC_HTTP } from '../../../src/base/catalogue/
 import type { Provider } from '../../../src/base/catalogue/types.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';
+import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
 const shippedProviders = readFileSync(join(packageRoot(), 'src/base/catalogue/data/providers.yaml'), 'utf8');

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Decimal } from 'decimal.js';
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
@@ -9,6 +8,7 @@ import type { Catalogue } from '../../../src/base/catalogue/types.ts';
 import { usdFromPico } from '../../../src/base/lib/money.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { meter } from '../../../src/decide/pricing/cost.ts';
+import { fc } from '../../support/properties.ts';
 import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 
 const shipped = readFileSync(join(packageRoot(), 'src/base/catalogue/data/prices.csv'), 'utf8').trim().split('\n').slice(1);

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import t from 'tap';
 import { CanonicalJsonError, canonicalJson, canonicalNumber, canonicalString } from '../../../src/base/json/jcs.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';
+import { fc } from '../../support/properties.ts';
 
 const VECTORS = join(packageRoot(), 'test/vectors/jcs');
 

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { isJson } from '../../../src/base/json/json-check.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
+import { fc } from '../../support/properties.ts';
 
 function parses(text: string): boolean {
   try {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import {
   MAX_JSON_DEPTH,
@@ -8,6 +7,7 @@ import {
   type SafeJsonOptions,
 } from '../../../src/base/json/safe-json.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { fc } from '../../support/properties.ts';
 
 const encoder = new TextEncoder();
 

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { readAmount, shareOf, tidyAmount } from '../../../src/base/lib/amounts.ts';
 import { parseUsd, usdFromPico } from '../../../src/base/lib/money.ts';
 import { NO_AMOUNTS } from '../../support/no-amounts.ts';
+import { fc } from '../../support/properties.ts';
 
 const digits = (minLength: number, maxLength: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), minLength, maxLength });
 /** Amounts with zeros on either end, those at both limits of length, and texts that nearly are some. */

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import fc from 'fast-check';
 import t from 'tap';
 import { ByteCollector } from '../../../src/base/lib/byte-collector.ts';
+import { fc } from '../../support/properties.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

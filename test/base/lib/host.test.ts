@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { bracketHost, canonicalHost, formatAuthority, parseAuthority } from '../../../src/base/lib/host.ts';
 import { HostPatterns } from '../../../src/base/lib/host-patterns.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('one host has one name, however it is spelled', async (t) => {
   const cases: readonly (readonly [string, string])[] = [

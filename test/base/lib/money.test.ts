@@ -1,8 +1,8 @@
 import { Decimal } from 'decimal.js';
-import fc from 'fast-check';
 import t from 'tap';
 import { costPico, parseUsd, picoFromUsd, usdFromPico } from '../../../src/base/lib/money.ts';
 import { NO_AMOUNTS } from '../../support/no-amounts.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('amounts are read exactly and written without exponent and padding', async (t) => {
   const cases: readonly (readonly [string, bigint, string])[] = [

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import fc from 'fast-check';
 import t from 'tap';
 import { keyId, SealError, SecretBox } from '../../../src/base/lib/secret-box.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('what was sealed opens, in its own place only', async (t) => {
   const box = new SecretBox([randomBytes(32)]);

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { MAX_YAML_DEPTH, MAX_YAML_NODES, parseYaml, toPlain, yamlEntry, yamlMember } from '../../../src/base/lib/yaml.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('scalars keep their source text and their place', async (t) => {
   const { root, errors } = parseYaml('version: 1.10\nbudget:\n  usd_max: "5.00"\n  hex: 0x10\nlist: [a, 2]\n', 'bundle.yaml');

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { type Bucket, bucketShape, tokensAt, waitForOne } from '../../../src/decide/limits/token-bucket.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('a bucket gives no more than its size and what flowed in, however it is asked', async (t) => {
   const calls = fc.array(fc.integer({ min: 0, max: 5_000 }), { minLength: 1, maxLength: 200 });

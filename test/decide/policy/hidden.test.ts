@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { PLAIN_READING, type Reading } from '../../../src/base/catalogue/reading.ts';
 import { permits, severityOf } from '../../../src/base/model/decision.ts';
@@ -6,6 +5,7 @@ import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { observe } from '../../../src/decide/policy/observe.ts';
 import { recheck } from '../../../src/decide/policy/recheck.ts';
+import { fc } from '../../support/properties.ts';
 import { bundleOf, policyOf, someFacts } from './policy-facts.ts';
 
 const HIDDEN: Reading = { ...PLAIN_READING, hidesModel: true, hidesBody: true };

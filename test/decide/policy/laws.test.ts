@@ -1,9 +1,9 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { permits } from '../../../src/base/model/decision.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { GATE_CODES } from '../../../src/decide/policy/layers.ts';
+import { fc } from '../../support/properties.ts';
 import { bundleOf, compileAll, policyOf, someFacts } from './policy-facts.ts';
 
 const LAYERS = ['identity', 'connectors', 'credentials', 'targets', 'budgets', 'risk', 'transforms', 'custom.x'];

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import { giveFacts, plainCall } from '../../../src/decide/policy/given-facts.ts';
 import { shownVerdict } from '../../../src/decide/policy/suite-case.ts';
+import { fc } from '../../support/properties.ts';
 import { compileAll } from './policy-facts.ts';
 import { holdsFor, type ModelLevel, type ModelRequest, type ModelRule, modelVerdict, type Value } from './reference-model.ts';
 
@@ -223,7 +223,10 @@ const KEYS = ['project_id', 'customer_id', 'labels.team', 'labels.env'];
 
 const effect = fc
   .record({
-    decision: fc.oneof({ weight: 3, arbitrary: oneOf('allow', 'downgrade', undefined) }, { weight: 2, arbitrary: oneOf(...DECISIONS) }),
+    decision: fc.oneof(
+      { weight: 3, arbitrary: oneOf('allow', 'downgrade', undefined) },
+      { weight: 2, arbitrary: oneOf(...DECISIONS, 'rate_limit', 'rate_limit') },
+    ),
     reason_codes: maybe(oneOf(['x'], ['y', 'x'])),
     budget: maybe(oneOf({ usd_max: '0.5' }, { usd_max: '10', monthly_usd_max: '9' }, { monthly_usd_max: '100' })),
     rate_limit: maybe(oneOf({ requests_per_minute: 5 }, { requests_per_minute: 60 })),

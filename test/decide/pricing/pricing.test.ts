@@ -1,5 +1,4 @@
 import { Decimal } from 'decimal.js';
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Price } from '../../../src/base/catalogue/types.ts';
@@ -8,6 +7,7 @@ import { usdFromPico } from '../../../src/base/lib/money.ts';
 import { meter } from '../../../src/decide/pricing/cost.ts';
 import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
 import { estimate } from '../../../src/decide/pricing/estimate.ts';
+import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
 const gpt4o = catalogue.price('openai', 'gpt-4o-2024-05-13');

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { encode as cl100k, encodeChat as encodeOlderChat } from 'gpt-tokenizer/encoding/cl100k_base';
 import { encodeChat, encode as o200k } from 'gpt-tokenizer/encoding/o200k_base';
 import { encode as p50k } from 'gpt-tokenizer/encoding/p50k_base';
@@ -9,6 +8,7 @@ import t from 'tap';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
 import { textTokens } from '../../../src/decide/pricing/text-tokens.ts';
+import { fc } from '../../support/properties.ts';
 import { HELD_OUT, HELD_OUT_CHATS, HELD_OUT_TOOLS } from './held-out.ts';
 
 /** Written for this test; the weights of the estimate are fitted to it. */

@@ -4,11 +4,11 @@ import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import fc from 'fast-check';
 import t from 'tap';
 import { ClientHelloReader } from '../../../src/inbound/listener/client-hello.ts';
 import { HelloGate } from '../../../src/inbound/listener/hello-gate.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
+import { fc } from '../../support/properties.ts';
 import { ECH, extension, GREASE, hello, helloMessage, PADDING, records, serverName, uint16, vector } from './client-hellos.ts';
 
 const HOST = 'api.openai.com';

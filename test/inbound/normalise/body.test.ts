@@ -1,10 +1,10 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { type AiBody, readAiBody } from '../../../src/inbound/normalise/body.ts';
 import { pathOnly } from '../../../src/inbound/normalise/path.ts';
 import { readPlace } from '../../../src/inbound/normalise/places.ts';
+import { fc } from '../../support/properties.ts';
 import { codeOr } from './heads.ts';
 
 const catalogue = loadCatalogue();

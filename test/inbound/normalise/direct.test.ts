@@ -1,9 +1,9 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '../../../src/inbound/normalise/direct.ts';
 import { directCall, directPath } from '../../../src/inbound/normalise/direct-call.ts';
+import { fc } from '../../support/properties.ts';
 import { codeOr } from './heads.ts';
 
 const catalogue = loadCatalogue();

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { jsonMember, removeJsonMember, setJsonMember } from '../../../src/base/json/json-edit.ts';
@@ -6,6 +5,7 @@ import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { applyMutations, type Mutated } from '../../../src/inbound/normalise/apply-mutations.ts';
 import { readAiBody } from '../../../src/inbound/normalise/body.ts';
 import { pathOnly } from '../../../src/inbound/normalise/path.ts';
+import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
 const isAiHost = (host: string) => catalogue.providerForHost(host) !== undefined;

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { canonicalPath, pathOnly, queryNames, recordedPath } from '../../../src/inbound/normalise/path.ts';
+import { fc } from '../../support/properties.ts';
 import { codeOr } from './heads.ts';
 
 t.test('a path without need of change is sent as it came', async (t) => {

@@ -1,6 +1,5 @@
 // One name, many spellings: whatever a parser takes for a governed name leads to the same facts and the same estimate, or the body is refused.
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { HTTP_REQUEST } from '../../../src/base/catalogue/operations.ts';
@@ -13,6 +12,7 @@ import { plainCall } from '../../../src/decide/policy/given-facts.ts';
 import { estimate } from '../../../src/decide/pricing/estimate.ts';
 import { type AiBody, readAiBody } from '../../../src/inbound/normalise/body.ts';
 import { governedPaths } from '../../../src/inbound/normalise/places.ts';
+import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
 const text = readFileSync('src/base/catalogue/data/providers.yaml', 'utf8');

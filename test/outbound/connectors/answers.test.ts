@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { JsonPicker } from '../../../src/base/json/json-picker.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
 import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage-reader.ts';
+import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
 

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../../src/base/catalogue/types.ts';
@@ -6,6 +5,7 @@ import { createStreamTap } from '../../../src/outbound/connectors/create-stream-
 import type { StreamTap } from '../../../src/outbound/connectors/stream-tap.ts';
 import { MOCK_USAGE, startAimock } from '../../support/aimock.ts';
 import { bytesInUse } from '../../support/bytes-in-use.ts';
+import { fc } from '../../support/properties.ts';
 import { SAMPLES, type StreamSample } from './samples.ts';
 
 const catalogue = loadCatalogue();

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import t from 'tap';
 import { filterRequestHeaders, filterResponseHeaders, seenVia, via } from '../../../src/outbound/net/header-filter.ts';
+import { fc } from '../../support/properties.ts';
 
 t.test('what belongs to one hop, to framing or to this gateway never goes upstream (decision 3.21)', async (t) => {
   const raw = [

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import t from 'tap';
 import type { Effect, Store } from '../../../src/storage/contract/store.ts';
 import { makeRecord } from '../../contract/store-under-test.ts';
+import { fc } from '../../support/properties.ts';
 import { StoreRig, turns } from './store-rig.ts';
 
 /** `npm run proof` asks for more. */
