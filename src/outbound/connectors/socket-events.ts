@@ -1,4 +1,5 @@
 import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Usage } from '../../base/model/usage.ts';
@@ -107,8 +108,8 @@ function parsed(payload: Buffer): Readonly<Record<string, unknown>> | undefined 
 
 const OBJECT = /^[\t\n\r ]*\{/;
 
-function record(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : undefined;
+function record(value: unknown): JsonObject | undefined {
+  return isJsonObject(value) ? value : undefined;
 }
 
 function text(value: unknown): string | undefined {

@@ -4,6 +4,7 @@ import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { percentDecoded } from '../../base/lib/percent-text.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
@@ -147,12 +148,9 @@ function matchSegments(pattern: readonly string[], given: readonly string[]): Re
       if (segment !== value) return undefined;
       continue;
     }
-    if (value === '') return undefined;
-    try {
-      params[segment.slice(1, -1)] = decodeURIComponent(value);
-    } catch {
-      return undefined;
-    }
+    const decoded = percentDecoded(value);
+    if (decoded === undefined || decoded === '') return undefined;
+    params[segment.slice(1, -1)] = decoded;
   }
   return params;
 }
