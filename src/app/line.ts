@@ -173,7 +173,7 @@ function moneyRoutes(
     },
     connectors: {
       catalogues,
-      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
+      actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -181,7 +181,8 @@ function moneyRoutes(
 }
 
 function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
-  const catalogue = catalogues.current();
+  // A setting holds for all orgs.
+  const catalogue = catalogues.shipped();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,
