@@ -88,7 +88,7 @@ function operationOf({ id, summary, scope, annotations, output, errors = [], ...
   ];
   return {
     operationId: id,
-    tags: [id.split('.')[0]],
+    tags: [id.replace('mgmt.', '').split('.')[0]],
     summary,
     security: SECURITY[scope],
     ...(parameters.length === 0 ? {} : { parameters }),

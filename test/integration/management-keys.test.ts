@@ -94,7 +94,7 @@ t.test('pages neither repeat nor skip while keys are made', async (t) => {
 t.test('what is changed is in the audit trail, without the key', async (t) => {
   const { gw, manage } = await startManaged(t);
   const made = (await manage('POST', 'keys', { name: 'Ops', kind: 'management', scopes: ['read'] })).body as Key;
-  const trail = (await gw.admin('GET', '/v1/admin/audit?operation=keys.create')).body as {
+  const trail = (await gw.admin('GET', '/v1/admin/audit?operation=mgmt.keys.create')).body as {
     items: readonly { principal: { kind: string }; object: string }[];
   };
   t.equal(trail.items[0]?.object, made.id);

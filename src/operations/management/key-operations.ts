@@ -55,7 +55,7 @@ type KeyBody = z.output<ReturnType<typeof keyBody>>;
 /** Keys of the management API and of MCP (specification, "Authentication" 4; decision 10.1). */
 export const KEY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
-    id: 'keys.list',
+    id: 'mgmt.keys.list',
     method: 'GET',
     path: '/mgmt/v1/keys',
     scope: 'read',
@@ -69,7 +69,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
   operation({
-    id: 'keys.create',
+    id: 'mgmt.keys.create',
     method: 'POST',
     path: '/mgmt/v1/keys',
     scope: 'write',
@@ -83,7 +83,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
   operation({
-    id: 'keys.revoke',
+    id: 'mgmt.keys.revoke',
     method: 'DELETE',
     path: '/mgmt/v1/keys/{id}',
     scope: 'write',
