@@ -61,6 +61,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    customConnectors: resources.customConnectors,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -159,10 +160,10 @@ function authenticatorOf(
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogues);
+  const context = credentialContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,

@@ -1,4 +1,4 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
@@ -13,6 +13,7 @@ import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
+import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
@@ -40,7 +41,7 @@ export interface Ground {
   readonly log: Logger;
   readonly events: EventBus;
   readonly store: Store;
-  readonly catalogues: CurrentCatalogue;
+  readonly catalogues: CatalogueInForce;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
@@ -59,6 +60,7 @@ export interface Services {
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
+  readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
   /** Also where none can be asked for: those that there are stay to be read. */
@@ -82,6 +84,14 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   await countAgain(store, log);
+  const customConnectors = await CustomConnectorService.open({
+    store,
+    clock,
+    log,
+    catalogues,
+    egressAllow: config.egressAllow,
+    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
+  });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
@@ -91,7 +101,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -123,6 +133,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     managementKeys,
     rateLimits,
     credentials,
+    customConnectors,
     monthlyRequests,
     budgets,
     outbox,

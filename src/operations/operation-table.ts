@@ -9,6 +9,7 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
@@ -39,6 +40,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...BUDGET_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
+  ...CUSTOM_CONNECTOR_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,
