@@ -5,6 +5,7 @@ import { callerIp } from '../inbound/normalise/identity.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
+import { AddonService } from '../services/addons.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -62,6 +63,13 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     customConnectors: resources.customConnectors,
+    addons: new AddonService({
+      clock,
+      catalogues,
+      policies,
+      presets: resources.presets,
+      oauthPassthrough: pipeline.settings.oauthPassthrough,
+    }),
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,

@@ -25,6 +25,7 @@ import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { PolicyPresets } from '../services/policy-presets.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { riskSettings } from '../services/risk-settings.ts';
@@ -53,6 +54,8 @@ export interface Ground {
 export interface Services {
   readonly audit: AuditTrail;
   readonly policies: PolicyService;
+  /** Rules that are ready to be switched on. */
+  readonly presets: PolicyPresets;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
   readonly apiKeys: ApiKeyService;
@@ -94,7 +97,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
+  const presets = new PolicyPresets();
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
+  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
@@ -126,6 +131,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
     policies,
+    presets,
     language,
     workloads,
     orgs,

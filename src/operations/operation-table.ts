@@ -11,6 +11,8 @@ import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
+import { OVERLAY_OPERATIONS } from './management/overlay-operations.ts';
+import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
@@ -35,12 +37,14 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...QUARANTINE_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
+  ...OVERLAY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
   ...CUSTOM_CONNECTOR_OPERATIONS,
+  ...PROVIDER_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,

@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AddonService } from '../services/addons.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
@@ -77,6 +78,8 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** What orgs can switch. */
+  readonly addons: AddonService;
   /** Connectors that orgs have made. */
   readonly customConnectors: CustomConnectorService;
   readonly reports: {
