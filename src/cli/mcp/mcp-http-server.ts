@@ -7,7 +7,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
 import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
-import type { Asker } from '../../surfaces/mcp/tool-set.ts';
+import type { Asker } from '../../operations/tools.ts';
 
 export interface McpHttpOptions {
   readonly endpoint: McpEndpoint;

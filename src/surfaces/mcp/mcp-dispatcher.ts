@@ -5,7 +5,7 @@ import { shorten } from '../../base/lib/shorten.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, REVISIONS } from './mcp-revision.ts';
 import { toolAnswer, toolFailure } from './tool-answer.ts';
-import type { Asker, Tool, ToolSet } from './tool-set.ts';
+import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 
 /** How this server presents itself. */
 export interface McpServerFacts {

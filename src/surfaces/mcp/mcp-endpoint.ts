@@ -6,7 +6,7 @@ import { judgeForms, judgeMirrors, type McpHeaders, mirrors, TransportError } fr
 import { type McpRevision, revisionOf } from './mcp-revision.ts';
 import { type McpSession, McpSessions } from './mcp-sessions.ts';
 import { claimOf, judgeClaim, unsupported } from './request-claim.ts';
-import type { Asker } from './tool-set.ts';
+import type { Asker } from '../../operations/tools.ts';
 
 /** What is posted to the endpoint, by somebody who was let in. */
 export interface McpPost {

@@ -1,6 +1,6 @@
 // A table of tools that stands for that of the operations: one of each kind that clients can tell apart, and an operation that fails in each way.
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
-import type { Asker, Tool, ToolSet } from '../../../src/surfaces/mcp/tool-set.ts';
+import type { Asker, Tool, ToolSet } from '../../../src/operations/tools.ts';
 
 const READS = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 const ADDS = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
