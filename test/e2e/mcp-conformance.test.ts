@@ -18,9 +18,10 @@ t.test('every scenario that applies passes, and none that is said not to apply d
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-  t.equal(code, 0, said.slice(-4_000));
+  if (code !== 0) t.comment(said);
+  t.equal(code, 0, 'the suite agrees with the baseline');
   for (const scenario of ['server-initialize', 'ping', 'tools-list', 'resources-list', 'prompts-list', 'server-sse-multiple-streams']) {
-    t.match(said, new RegExp(`✓ ${scenario}: [1-9]\\d* passed, 0 failed`));
+    t.ok(new RegExp(`✓ ${scenario}: [1-9]\\d* passed, 0 failed`).test(said), scenario);
   }
-  t.match(said, /✓ dns-rebinding-protection: 2 passed, 0 failed/);
+  t.ok(said.includes('✓ dns-rebinding-protection: 2 passed, 0 failed'), 'dns-rebinding-protection');
 });

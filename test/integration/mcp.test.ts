@@ -6,8 +6,8 @@ import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprot
 import t from 'tap';
 import { TOOLS } from '../../src/operations/tool-table.ts';
 import { fakeClock } from '../support/fake-clock.ts';
-import { managedOf, startManaged } from '../support/managed.ts';
 import { startTestGateway } from '../support/gateway.ts';
+import { managedOf, startManaged } from '../support/managed.ts';
 import { initializeOf, requestOf } from '../surfaces/mcp/mcp-place.ts';
 
 const FORMS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -106,7 +106,11 @@ t.test('a key that may only read is told so by each tool that writes', async (t)
     const called = await post(gw.url, key, requestOf('tools/call', { name }), { 'mcp-session-id': session });
     t.equal(called.status, 200);
     const { result } = JSON.parse(called.text) as { result: { content: { text: string }[]; isError: boolean } };
-    t.match({ ...result, text: JSON.parse(result.content[0]?.text ?? '') as unknown }, { isError: true, text: { error: { code: 'insufficient_scope' } } }, name);
+    t.match(
+      { ...result, text: JSON.parse(result.content[0]?.text ?? '') as unknown },
+      { isError: true, text: { error: { code: 'insufficient_scope' } } },
+      name,
+    );
   }
 });
 

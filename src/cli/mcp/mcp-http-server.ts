@@ -6,8 +6,8 @@ import { parseAuthority } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
-import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
 import type { Asker } from '../../operations/tools.ts';
+import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
 
 export interface McpHttpOptions {
   readonly endpoint: McpEndpoint;
@@ -83,13 +83,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
 /** @throws GatewayError for what is not let in, or not there */
 function judge(request: IncomingMessage, { host, token }: McpHttpOptions): void {
   const { headers, method = '', url = '' } = request;
-  const port = request.socket.localPort;
-  // As on the gateway's own port: no web page gets here by another name of this machine (decision 3.14).
-  const origin = headers.origin === undefined ? undefined : parseAuthority(headers.origin.replace(/^https?:\/\//, ''), 80);
-  const isOwn = origin !== undefined && isLoopbackHost(origin.host) && origin.port === port;
-  if (headers.origin !== undefined ? !isOwn : headers['sec-fetch-site'] === 'cross-site') {
-    throw new GatewayError('origin_not_allowed', 'A browser page of another origin sent this request.');
-  }
+  judgePage(request);
   const named = parseAuthority(headers.host ?? '', 80)?.host;
   if (isLoopbackHost(host) && (named === undefined || !isLoopbackHost(named))) {
     throw new GatewayError('misdirected_request', 'Host is not a name of this machine.');
@@ -99,6 +93,16 @@ function judge(request: IncomingMessage, { host, token }: McpHttpOptions): void 
   if (token === undefined) return;
   const shown = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
   if (shown === undefined || !sameSecret(shown, token)) throw new GatewayError('unauthorized', 'This needs the token of GW_MCP_TOKEN.');
+}
+
+/** As on the gateway's own port, no web page gets here but one of this machine's on this port (decision 3.14). @throws GatewayError */
+function judgePage({ headers, socket: { localPort } }: IncomingMessage): void {
+  const { origin } = headers;
+  const authority = parseAuthority(origin?.replace(/^https?:\/\//, '') ?? '', 80);
+  const isOwn = authority !== undefined && isLoopbackHost(authority.host) && authority.port === localPort;
+  if (origin === undefined ? headers['sec-fetch-site'] === 'cross-site' : !isOwn) {
+    throw new GatewayError('origin_not_allowed', 'A browser page of another origin sent this request.');
+  }
 }
 
 function flatHeaders({ headers }: IncomingMessage): Readonly<Record<string, string | undefined>> {
@@ -115,8 +119,7 @@ async function bodyOf(request: IncomingMessage): Promise<Uint8Array> {
       chunks.push(chunk);
     }
   } catch (error) {
-    if (error instanceof GatewayError) throw error;
-    throw new GatewayError('client_gone', 'The client left before the request was complete.', { cause: error });
+    throw error instanceof GatewayError ? error : cut(error);
   }
   return Buffer.concat(chunks);
 }
@@ -130,4 +133,8 @@ function send(response: ServerResponse, { status, text, session }: McpAnswer): v
     ...(status === 204 ? {} : { 'Content-Length': body.length }),
   });
   response.end(body);
+}
+
+function cut(cause: unknown): GatewayError {
+  return new GatewayError('client_gone', 'The client left before the request was complete.', { cause });
 }

@@ -16,7 +16,11 @@ export interface RpcNotification {
 }
 
 /** One message of a client. Answers are read and left: this server asks nothing. */
-export type RpcMessage = RpcRequest | RpcNotification | { readonly kind: 'response' } | { readonly kind: 'invalid'; readonly id?: RequestId };
+export type RpcMessage =
+  | RpcRequest
+  | RpcNotification
+  | { readonly kind: 'response' }
+  | { readonly kind: 'invalid'; readonly id?: RequestId };
 
 /** Codes of JSON-RPC 2.0, and those that MCP adds. */
 export const RPC = {

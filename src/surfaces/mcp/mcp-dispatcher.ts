@@ -2,10 +2,10 @@ import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
-import { type McpRevision, negotiated, REVISIONS } from './mcp-revision.ts';
-import { toolAnswer, toolFailure } from './tool-answer.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
+import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
+import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
+import { toolAnswer, toolFailure } from './tool-answer.ts';
 
 /** How this server presents itself. */
 export interface McpServerFacts {
@@ -56,11 +56,12 @@ export class McpDispatcher {
     'resources/list': (params, { revision }) => uncut(params, `"resources":${this.#listsOf(revision).resources}`, revision),
     'resources/templates/list': (params, { revision }) => uncut(params, '"resourceTemplates":[]', revision),
     'resources/read': (params, context) => this.#read(params, context),
-    // Not promised, but some clients ask without looking.
+  };
+  /** Of revisions with sessions alone, and of those without. Prompts are not promised, but older clients ask without looking. */
+  readonly #ofSessions: Readonly<Record<string, Method>> = {
+    ping: () => '',
     'prompts/list': (params, { revision }) => uncut(params, '"prompts":[]', revision),
   };
-  /** Of revisions with sessions alone, and of those without. */
-  readonly #ofSessions: Readonly<Record<string, Method>> = { ping: () => '' };
   readonly #stateless: Readonly<Record<string, Method>> = { 'server/discover': () => this.#discover() };
 
   constructor({ toolSet, server, log }: DispatcherOptions) {
@@ -120,7 +121,7 @@ export class McpDispatcher {
   }
 
   #discover(): string {
-    const supportedVersions = REVISIONS.filter(({ stateless }) => stateless).map(({ name }) => name);
+    const supportedVersions = STATELESS.map(({ name }) => name);
     const { instructions } = this.#server;
     return `${JSON.stringify({ supportedVersions, capabilities: CAPABILITIES, instructions }).slice(1, -1)},${LISTED}`;
   }

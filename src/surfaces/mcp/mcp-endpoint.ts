@@ -1,12 +1,12 @@
-import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RequestId, readMessage } from './json-rpc.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Asker } from '../../operations/tools.ts';
+import { errorText, invalidRequest, type RequestId, RPC, RpcError, type RpcMessage, readMessage } from './json-rpc.ts';
 import type { McpDispatcher } from './mcp-dispatcher.ts';
 import { judgeForms, judgeMirrors, type McpHeaders, mirrors, TransportError } from './mcp-headers.ts';
 import { type McpRevision, revisionOf } from './mcp-revision.ts';
 import { type McpSession, McpSessions } from './mcp-sessions.ts';
 import { claimOf, judgeClaim, unsupported } from './request-claim.ts';
-import type { Asker } from '../../operations/tools.ts';
 
 /** What is posted to the endpoint, by somebody who was let in. */
 export interface McpPost {
@@ -159,6 +159,10 @@ async function bodyOf({ json }: McpPost): Promise<unknown> {
     return await json();
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code === 'client_gone') throw error;
-    throw new TransportError(error.status, RPC.parseError, error.message, { code: error.code });
+    throw unreadable(error);
   }
+}
+
+function unreadable({ status, message, code }: GatewayError): TransportError {
+  return new TransportError(status, RPC.parseError, message, { code });
 }

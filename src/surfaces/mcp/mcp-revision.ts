@@ -22,6 +22,9 @@ export const REVISIONS: readonly McpRevision[] = [
   { name: '2025-03-26', stateless: false, batches: true, structured: false, resourceNotFound: NOT_FOUND },
 ];
 
+/** Those whose requests stand for themselves. */
+export const STATELESS: readonly McpRevision[] = REVISIONS.filter(({ stateless }) => stateless);
+
 const [NEWEST_WITH_SESSIONS] = REVISIONS.filter(({ stateless }) => !stateless);
 
 /** The revision with this name; undefined: not spoken. */

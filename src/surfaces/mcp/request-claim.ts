@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { RPC, RpcError, type RpcMessage } from './json-rpc.ts';
-import { type McpRevision, REVISIONS, revisionOf } from './mcp-revision.ts';
+import { type McpRevision, REVISIONS, revisionOf, STATELESS } from './mcp-revision.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
@@ -23,7 +23,7 @@ export function claimOf(message: RpcMessage): unknown {
 export function judgeClaim(message: RpcMessage, claim: unknown): McpRevision {
   if (typeof claim !== 'string') throw new RpcError(RPC.invalidParams, `_meta needs ${VERSION}, a text.`);
   const revision = revisionOf(claim);
-  if (revision === undefined) throw unsupported(claim);
+  if (revision === undefined) throw unsupported(claim, STATELESS);
   const meta = message.kind === 'request' || message.kind === 'notification' ? message.params['_meta'] : undefined;
   if (message.kind === 'request' && !(isJsonObject(meta) && isJsonObject(meta[CAPABILITIES]))) {
     throw new RpcError(RPC.invalidParams, `_meta needs ${CAPABILITIES}, an object.`);
@@ -31,8 +31,8 @@ export function judgeClaim(message: RpcMessage, claim: unknown): McpRevision {
   return revision;
 }
 
-/** Names what is spoken, so that a client can ask again. */
-export function unsupported(requested: string): RpcError {
-  const supported = REVISIONS.map(({ name }) => name);
+/** Names what is spoken, so that a client can ask again. @param among what it may choose from by asking in the same way */
+export function unsupported(requested: string, among: readonly McpRevision[] = REVISIONS): RpcError {
+  const supported = among.map(({ name }) => name);
   return new RpcError(RPC.unsupportedVersion, 'Unsupported protocol version', { supported, requested: shorten(requested, 64) });
 }

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { McpRevision } from './mcp-revision.ts';
 import type { Tool } from '../../operations/tools.ts';
+import type { McpRevision } from './mcp-revision.ts';
 
 /** Members of the result of `tools/call`, as text: the answer is written out once and stands in both places. */
 export function toolAnswer(answer: unknown, { structured }: McpRevision): string {

@@ -42,7 +42,9 @@ export function fixtureTools(): FixtureToolSet {
   const things: Readonly<Record<string, (args: Readonly<Record<string, unknown>>) => unknown>> = {
     list_things: ({ limit }) => {
       if (limit !== undefined && typeof limit !== 'number') {
-        throw new GatewayError('invalid_request', 'The query has 1 bad parameter.', { details: [{ path: 'limit', message: 'is a number' }] });
+        throw new GatewayError('invalid_request', 'The query has 1 bad parameter.', {
+          details: [{ path: 'limit', message: 'is a number' }],
+        });
       }
       return { data: [{ id: 'ä\n"1"' }] };
     },

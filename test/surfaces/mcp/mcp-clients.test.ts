@@ -3,8 +3,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import t, { type Test } from 'tap';
-import { openMcpServer } from '../../../src/cli/mcp/mcp-http-server.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
+import { openMcpServer } from '../../../src/cli/mcp/mcp-http-server.ts';
 import { mcpPlace, principalOf } from './mcp-place.ts';
 
 const INFO = { name: 'test', version: '1' };

@@ -29,7 +29,11 @@ export function mcpPlace(limits?: { readonly max: number; readonly maxOfOwner: n
   const endpoint = new McpEndpoint({ dispatcher, clock, idleMs: 3_600_000, ...(limits === undefined ? {} : { limits }) });
   const post: McpPlace['post'] = async (body, headers = {}, who = principalOf('k1')) => {
     const fields = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
-    const answer = await endpoint.post({ headers: fields, asker: { principal: who, from: '127.0.0.1' }, json: () => Promise.resolve(body) });
+    const answer = await endpoint.post({
+      headers: fields,
+      asker: { principal: who, from: '127.0.0.1' },
+      json: () => Promise.resolve(body),
+    });
     return { ...answer, json: answer.text === undefined ? undefined : (JSON.parse(answer.text) as unknown) };
   };
   const begin: McpPlace['begin'] = async (protocolVersion, who) => {

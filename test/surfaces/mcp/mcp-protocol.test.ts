@@ -11,7 +11,10 @@ t.test('initialize agrees on the revision that is asked for where it is spoken, 
     const { status, json, session } = await post(initializeOf(asked));
     t.equal(status, 200);
     t.match(session, /^[\x21-\x7e]{20,}$/);
-    t.match(json, { id: 1, result: { protocolVersion: asked, capabilities: { tools: {}, resources: {} }, serverInfo: { version: '1.2.3' } } });
+    t.match(json, {
+      id: 1,
+      result: { protocolVersion: asked, capabilities: { tools: {}, resources: {} }, serverInfo: { version: '1.2.3' } },
+    });
   }
   for (const asked of ['2024-11-05', '2026-07-28', '2099-01-01', '']) {
     t.match((await post(initializeOf(asked))).json, { result: { protocolVersion: '2025-11-25' } });
@@ -66,7 +69,11 @@ t.test('a call is answered as text, and as structured content where the revision
     t.strictSame(result.structuredContent, revision === '2025-03-26' ? undefined : { data: [{ id: 'ä\n"1"' }] });
     t.notOk('isError' in result);
   }
-  t.match(tools.calls[0], { name: 'list_things', args: { limit: 3 }, asker: { principal: { id: 'k1', orgId: 'acme' }, from: '127.0.0.1' } });
+  t.match(tools.calls[0], {
+    name: 'list_things',
+    args: { limit: 3 },
+    asker: { principal: { id: 'k1', orgId: 'acme' }, from: '127.0.0.1' },
+  });
 });
 
 t.test('what is no object is structured nowhere, and a tool that answers nothing has answered', async (t) => {
@@ -83,7 +90,11 @@ t.test('the failure of an operation is an answer of its tool, with code, message
   for (const revision of STRUCTURED) {
     const session = { 'mcp-session-id': await begin(revision, principalOf('reader', ['read'])) };
     const call = async (name: string, args: object) =>
-      ((await post(requestOf('tools/call', { name, arguments: args }), session, principalOf('reader', ['read']))).json as { result: object }).result;
+      (
+        (await post(requestOf('tools/call', { name, arguments: args }), session, principalOf('reader', ['read']))).json as {
+          result: object;
+        }
+      ).result;
     const refused = { error: { code: 'forbidden', message: 'This needs the scope write.' } };
     t.match(await call('create_thing', {}), { isError: true, content: [{ text: JSON.stringify(refused) }], structuredContent: refused });
     t.match(await call('list_things', { limit: 'x' }), { isError: true, content: [{ text: /"details":\[\{"path":"limit"/ }] });
@@ -172,7 +183,13 @@ t.test('notifications and answers are taken, and not answered', async (t) => {
 t.test('a batch is answered as one, in its order, where its revision has batches', async (t) => {
   const { post, begin } = mcpPlace();
   const session = { 'mcp-session-id': await begin('2025-03-26') };
-  const batch = [requestOf('ping', {}, 'a'), { jsonrpc: '2.0', method: 'notifications/initialized' }, 7, initializeOf('2025-03-26', 'i'), requestOf('ping', {}, 2)];
+  const batch = [
+    requestOf('ping', {}, 'a'),
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    7,
+    initializeOf('2025-03-26', 'i'),
+    requestOf('ping', {}, 2),
+  ];
   const { status, json } = await post(batch, session);
   t.equal(status, 200);
   t.match(json, [
@@ -201,11 +218,13 @@ t.test('from 2026-07-28 on a request stands for itself', async (t) => {
     status: 200,
     json: { result: { ...whole, supportedVersions: ['2026-07-28'], instructions: /real/, ttlMs: 300_000, cacheScope: 'public' } },
   });
-  t.match((await ask('tools/list')).json, { result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things', title: 'List things' }] } });
+  t.match((await ask('tools/list')).json, {
+    result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things', title: 'List things' }] },
+  });
   t.match((await ask('resources/read', { uri: 'things://all' })).json, { result: { ...whole, ttlMs: 0, cacheScope: 'private' } });
   t.match((await ask('tools/call', { name: 'list_things' })).json, { result: { ...whole, structuredContent: { data: [{}] } } });
   t.match((await ask('tools/call', { name: 'fail_here' })).json, { result: { ...whole, isError: true } });
-  for (const method of ['ping', 'initialize', 'logging/setLevel', 'subscriptions/listen', 'tasks/get']) {
+  for (const method of ['ping', 'initialize', 'logging/setLevel', 'subscriptions/listen', 'tasks/get', 'prompts/list']) {
     t.match(await ask(method), { status: 404, json: { error: { code: -32_601 } } }, method);
   }
   t.equal(endpoint.sessions.size, 0);
@@ -237,8 +256,11 @@ t.test('what a request says of itself agrees with its header fields, is whole, a
     const { error } = answer.json as { error?: { code: number } };
     t.strictSame([answer.status, error?.code ?? 0], [status, code], `${JSON.stringify(sent)} ${JSON.stringify(fields)}`);
   }
-  const { json } = await post(meta({ 'io.modelcontextprotocol/protocolVersion': '2099-01-01' }), { 'mcp-protocol-version': '2099-01-01' });
-  t.match(json, { error: { data: { requested: '2099-01-01', supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26'] } } });
+  const unknown = { 'mcp-protocol-version': '2099-01-01' };
+  const { json } = await post(meta({ 'io.modelcontextprotocol/protocolVersion': '2099-01-01' }), unknown);
+  t.strictSame((json as { error: { data: unknown } }).error.data, { requested: '2099-01-01', supported: ['2026-07-28'] });
+  const all = ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26'];
+  t.match((await post(requestOf('tools/list'), unknown)).json, { error: { data: { requested: '2099-01-01', supported: all } } });
   t.equal((await post({ jsonrpc: '2.0', method: 'notifications/x' }, { 'mcp-protocol-version': '2026-07-28' })).status, 202);
 });
 
