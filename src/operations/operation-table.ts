@@ -10,6 +10,7 @@ import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
+import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
@@ -38,6 +39,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
+  ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
