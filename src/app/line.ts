@@ -78,6 +78,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    mcp: { clock, log },
     discovery,
   });
   return {
