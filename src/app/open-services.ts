@@ -23,6 +23,7 @@ import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { riskSettings } from '../services/risk-settings.ts';
@@ -53,6 +54,7 @@ export interface Services {
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
@@ -85,6 +87,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const projects = await ProjectService.open(store, clock);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
@@ -116,6 +119,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     language,
     workloads,
     orgs,
+    projects,
     apiKeys,
     rateLimits,
     credentials,
