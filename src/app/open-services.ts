@@ -21,6 +21,7 @@ import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
@@ -52,6 +53,7 @@ export interface Ground {
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
@@ -118,6 +120,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
+    nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
     language,
     workloads,

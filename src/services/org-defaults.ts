@@ -41,6 +41,13 @@ export interface OrgDefaultsChange {
   readonly project_id?: string | null | undefined;
 }
 
+interface DefaultsChanging {
+  readonly clock: Clock;
+  /** Asked, with the defaults as they are, before they are changed; throws when they should not be. */
+  readonly expectShown?: (defaults: OrgDefaults) => void;
+  readonly commit?: Commit;
+}
+
 /** What an org gives to traffic that names none of it (decisions 4.4, 6.11, 6.13), in memory, also as other writers of the store change it. */
 export class OrgDefaultsService {
   readonly #store: Store;
@@ -71,11 +78,16 @@ export class OrgDefaultsService {
   }
 
   get(orgId: string): OrgDefaults {
+    return this.#shown(orgId, this.#defaults.get(orgId));
+  }
+
+  #shown(orgId: string, own: Known | undefined): OrgDefaults {
+    const others = this.#defaults.get(ANY_ORG);
     return {
       org_id: orgId,
-      workload_id: this.workloadId(orgId) ?? null,
-      project_id: this.attribution(orgId)?.project_id ?? null,
-      updated_at: this.#defaults.get(orgId)?.updated_at ?? null,
+      workload_id: own?.workload_id ?? others?.workload_id ?? null,
+      project_id: own?.project_id ?? others?.project_id ?? null,
+      updated_at: own?.updated_at ?? null,
     };
   }
 
@@ -86,11 +98,12 @@ export class OrgDefaultsService {
   async change(
     orgId: string,
     { workload_id: workloadId, project_id: projectId }: OrgDefaultsChange,
-    { clock, commit = commitAlone(this.#store) }: { readonly clock: Clock; readonly commit?: Commit },
+    { clock, expectShown, commit = commitAlone(this.#store) }: DefaultsChanging,
   ): Promise<OrgDefaults> {
     for (;;) {
       const found = await this.#store.entity(DEFAULTS, orgId);
       const before = found === undefined ? {} : stored(found.value);
+      expectShown?.(this.#shown(orgId, found === undefined ? undefined : known(found.value)));
       const expect: Expectation[] = [{ space: DEFAULTS, key: orgId, version: found?.version }];
       if (typeof workloadId === 'string') expect.push(await this.#usable(orgId, workloadId));
       if (typeof projectId === 'string') expect.push(await chargeable(this.#store, orgId, projectId));

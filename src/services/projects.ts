@@ -18,8 +18,14 @@ export interface ProjectChange extends ProjectTexts {
   readonly status?: ProjectState | undefined;
 }
 
-/** Whether a project may not be archived: what would be expected of the store for that. @returns undefined when it is in use */
-export type ArchiveGuard = (orgId: string, projectId: string) => Promise<Expectation | undefined>;
+/** How a project is changed. */
+export interface ProjectChanging {
+  /** Asked when it becomes archived: what is expected of the store then; undefined when it is in use and must not be. */
+  readonly mayArchive: (orgId: string, projectId: string) => Promise<Expectation | undefined>;
+  /** Asked, with the project as it is, before it is changed; throws when it should not be. */
+  readonly expectShown?: (project: Project) => void;
+  readonly commit?: Commit;
+}
 
 /**
  * The registered projects of every org (specification, "Projects"; decision 6.12), in memory, also as other writers of the store change them. The path of a request asks
@@ -86,7 +92,6 @@ export class ProjectService {
 
   /**
    * Changes what is given and leaves the rest, whoever changes something else at the same time.
-   * @param mayArchive asked when it becomes archived
    * @returns undefined when there is no such project
    * @throws GatewayError `conflict` when it is in use as the default of its org
    */
@@ -94,13 +99,13 @@ export class ProjectService {
     orgId: string,
     projectId: string,
     change: ProjectChange,
-    mayArchive: ArchiveGuard,
-    commit: Commit = commitAlone(this.#store),
+    { mayArchive, expectShown, commit = commitAlone(this.#store) }: ProjectChanging,
   ): Promise<Project | undefined> {
     const key = keyOf(orgId, projectId);
     for (;;) {
       const found = await this.#store.entity(PROJECTS, key);
       if (found === undefined) return undefined;
+      expectShown?.(found.value as Project);
       const project = changed(found.value as Project, change);
       const expect: Expectation[] = [{ space: PROJECTS, key, version: found.version }];
       if (change.status === 'archived') {

@@ -27,7 +27,7 @@ async function open(store: Store) {
     orgDefaults,
     ...workloads,
     update: (orgId: string, projectId: string, change: Parameters<ProjectService['update']>[2]) =>
-      projects.update(orgId, projectId, change, mayArchive),
+      projects.update(orgId, projectId, change, { mayArchive }),
     set: (orgId: string, change: Parameters<typeof orgDefaults.change>[1]) => orgDefaults.change(orgId, change, { clock }),
   };
 }
