@@ -2,6 +2,7 @@ import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } fro
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
@@ -20,6 +21,15 @@ import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type RouteParts } from './routes.ts';
+
+/** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
+const ALONE: OrgBudgetConfig = {
+  cp_down_policy: 'permissive',
+  redis_down_policy: 'allow',
+  grace_seconds: 300,
+  grace_seconds_override: null,
+  redis_status: 'unconfigured',
+};
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
@@ -56,9 +66,11 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     audit: resources.audit,
+    nodes: resources.nodes,
     policies,
     shadow,
     workloads,
+    projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     approvals: resources.approvals,
@@ -104,6 +116,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     policies: resources.policies,
     workloads: resources.workloads,
     orgs: resources.orgs,
+    projects: resources.projects,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
@@ -170,6 +183,7 @@ function moneyRoutes(
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
+      config: () => ALONE,
     },
     credentials: {
       ...context,

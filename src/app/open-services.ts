@@ -21,9 +21,11 @@ import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { riskSettings } from '../services/risk-settings.ts';
@@ -51,9 +53,11 @@ export interface Ground {
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
   readonly rateLimits: RateLimitService;
@@ -87,6 +91,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const projects = await ProjectService.open(store, clock);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
@@ -115,10 +120,12 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
+    nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
     language,
     workloads,
     orgs,
+    projects,
     apiKeys,
     managementKeys,
     rateLimits,
