@@ -56,15 +56,15 @@ export class BudgetService {
   readonly #delegations: DelegationBook;
   readonly #limits = new Map<string, Budget>();
   readonly #events: Events;
-  readonly #outbox: Pick<Outbox, 'active' | 'post'> | undefined;
+  readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
 
-  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events, outbox: Pick<Outbox, 'active' | 'post'> | undefined) {
+  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events, outbox: Pick<Outbox, 'wants' | 'post'> | undefined) {
     this.#store = store;
     this.#clock = clock;
     this.#book = book;
     this.#delegations = new DelegationBook(store);
     this.#events = events;
-    this.#outbox = outbox?.active === true ? outbox : undefined;
+    this.#outbox = outbox;
   }
 
   /** Reads limits and the spend of the open windows. */
@@ -73,7 +73,7 @@ export class BudgetService {
     clock: Clock;
     events: Events;
     /** Where alerts go that must not be lost. */
-    outbox?: Pick<Outbox, 'active' | 'post'>;
+    outbox?: Pick<Outbox, 'wants' | 'post'>;
     /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
     moments?: readonly number[];
   }): Promise<BudgetService> {
@@ -197,7 +197,7 @@ export class BudgetService {
       part.add(day, costPico);
       part.unstored += costPico;
     }
-    const posted = this.#outbox === undefined ? NONE : scopes.flatMap((scope) => this.#post(scope, day));
+    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, day)) : NONE;
     return { scopes, parts, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
@@ -222,9 +222,14 @@ export class BudgetService {
     const today = dayOf(this.#clock.now());
     for (const { limit } of this.#limits.values()) {
       const scope = this.#scopeOf(limit);
-      if (this.#outbox !== undefined) this.#postAlone(this.#post(scope, today));
+      if (this.#posts(limit.org_id)) this.#postAlone(this.#post(scope, today));
       this.#raise(scope, today);
     }
+  }
+
+  /** Whether anybody wants alerts of this org that are not lost. */
+  #posts(orgId: string): boolean {
+    return this.#outbox?.wants('budgetAlert', orgId) === true;
   }
 
   /** Those that no record can carry any more. */
@@ -277,6 +282,8 @@ export class BudgetService {
       if (level === undefined) continue;
       const { limit } = budget;
       budget.alerted = { periodStart, level };
+      // Who wants to know from later on is not told of what was reached before.
+      budget.posted = later(budget.posted, budget.alerted);
       this.#events.emit('budgetAlert', { limit, level, periodStart, spentUsd: usdFromPico(spent) });
       this.#store.commit(undefined, [{ op: 'put', space: ALERTED, key: limit.limit_id, value: budget.alerted }]).catch(() => undefined);
     }
