@@ -11,7 +11,7 @@ import { type CertificateAuthority, openCertificateAuthority } from '../inbound/
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
-import type { Upstream } from '../outbound/net/upstream.ts';
+import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
@@ -48,7 +48,7 @@ export interface Resources extends Services {
   /** Undefined when interception is off. */
   readonly ca: CertificateAuthority | undefined;
   readonly catalogues: CatalogueInForce;
-  readonly upstream: Upstream;
+  readonly upstream: Upstream & RawWays;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
 }
