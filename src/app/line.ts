@@ -11,6 +11,7 @@ import { LateRecords } from '../services/late-records.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
+import { WrongKeys } from '../services/wrong-keys.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
@@ -65,6 +66,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     delegations: resources.delegations,
     orgs: { service: resources.orgs, orgId: config.orgId },
     apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
+    managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
       clock,
@@ -136,13 +138,15 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
 
 function authenticatorOf(
   config: Config,
-  { adminToken, apiKeys, workloads, events }: Resources,
+  { adminToken, apiKeys, managementKeys, workloads, events, clock }: Resources,
   askedFrom: (head: ArrivalHead) => string,
 ): Authenticator {
   return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
     apiKeys,
+    managementKeys,
+    wrongKeys: new WrongKeys(clock),
     managed: config.managedMode,
     workloads,
     required: config.proxyAuth === 'required',

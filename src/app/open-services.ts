@@ -19,6 +19,7 @@ import { Discovery } from '../services/discovery.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
+import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
@@ -54,6 +55,7 @@ export interface Services {
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
   readonly apiKeys: ApiKeyService;
+  readonly managementKeys: ManagementKeyService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
@@ -86,6 +88,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
+  const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
@@ -117,6 +120,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     workloads,
     orgs,
     apiKeys,
+    managementKeys,
     rateLimits,
     credentials,
     monthlyRequests,

@@ -19,14 +19,20 @@ export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, 
 
 /** Every route of the gateway's own: a face of the operations table, and what answers by itself. */
 export function gatewayRoutes({ runDirect, metrics, ...parts }: RouteParts): readonly Route[] {
-  let bytes: Uint8Array | undefined;
+  const made = new Map<string, Uint8Array>();
   const services: OperationServices = {
     ...parts,
-    description: () => {
-      const served = DESCRIBED.filter((row) => row !== READ_METRICS || metrics.length > 0);
-      bytes ??= Buffer.from(JSON.stringify(openApi(served, services, packageVersion())));
+    description: (of) => {
+      const served = DESCRIBED.filter((row) => (row !== READ_METRICS || metrics.length > 0) && (of === 'all' || isManagement(row)));
+      const bytes = made.get(of) ?? Buffer.from(JSON.stringify(openApi(served, services, packageVersion())));
+      made.set(of, bytes);
       return bytes;
     },
   };
   return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services)];
+}
+
+/** Whether an operation is one of the management API, whose keys open nothing else. */
+function isManagement({ path }: DescribedOperation): boolean {
+  return path.startsWith('/mgmt/v1/');
 }

@@ -3,20 +3,15 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
 import { id, members, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
+import { servedOrg } from './served-org.ts';
 import type { OperationServices } from './services.ts';
-import { pathId, time } from './shapes.ts';
-
-const TIME_RULE = 'must be a time to come, as RFC 3339 writes it';
+import { pathId, time, timeToCome } from './shapes.ts';
 
 function keyBody({ apiKeys }: OperationServices) {
   return members({
     org_id: id.optional(),
     name: text.optional(),
-    expires_at: z
-      .string(TIME_RULE)
-      .refine((value) => (parseTime(value) ?? 0) > apiKeys.clock.now(), TIME_RULE)
-      .meta({ format: 'date-time' })
-      .optional(),
+    expires_at: timeToCome(() => apiKeys.clock.now()).optional(),
   });
 }
 
@@ -54,7 +49,7 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     input: { body: { schema: keyBody, what: 'The API key', optional: true } },
     output: { status: 201, schema: MADE },
     handle: async ({ body, commit }, { apiKeys }) => {
-      const orgId = orgOf(body.org_id, apiKeys.orgId);
+      const orgId = servedOrg(body.org_id, apiKeys.orgId, 'The API key');
       const expiry = body.expires_at === undefined ? undefined : parseTime(body.expires_at);
       const { plain, key } = await apiKeys.service.create({ orgId, name: body.name ?? '', expiresAtMs: expiry }, commit);
       return { json: { ...key, key: plain } };
@@ -77,11 +72,3 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
 ];
-
-/** A key for an org that this gateway does not serve would let nobody in. */
-function orgOf(given: string | undefined, own: string | undefined): string {
-  if (own === undefined || given === undefined || given === own) return given ?? own ?? 'default';
-  throw new GatewayError('invalid_request', 'The API key has 1 bad member(s).', {
-    details: [{ path: 'org_id', message: `must be ${own}, the org of this gateway` }],
-  });
-}

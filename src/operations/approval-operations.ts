@@ -143,7 +143,7 @@ async function decide(
   { principal, body, commit }: Deciding,
   { approvals }: OperationServices,
 ) {
-  const by = body.decided_by ?? principal.id;
+  const by = body.decided_by ?? principal.name ?? principal.id;
   const decided = await approvals.decide(name, { status, by, reason: body.reason, principal }, commit);
   if (decided === undefined) throw unknown(name);
   return decided;

@@ -45,6 +45,16 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'What can be asked of this gateway, as an OpenAPI 3.1 document.',
     annotations: READS,
     output: { status: 200, schema: z.looseObject({ openapi: z.literal('3.1.0') }) },
-    handle: (_call, { description }) => ({ bytes: description() }),
+    handle: (_call, { description }) => ({ bytes: description('all') }),
+  }),
+  operation({
+    id: 'management.describe',
+    method: 'GET',
+    path: '/mgmt/v1/openapi.json',
+    scope: 'none',
+    summary: 'What can be asked of the management API, as an OpenAPI 3.1 document.',
+    annotations: READS,
+    output: { status: 200, schema: z.looseObject({ openapi: z.literal('3.1.0') }) },
+    handle: (_call, { description }) => ({ bytes: description('management') }),
   }),
 ];

@@ -25,6 +25,13 @@ export function requiredId(missing = `is required: 1 to 128 visible ASCII charac
 /** Text without halves of characters, at most 256 code units. */
 export const text = textOf(MAX_TEXT);
 
+/** The same, not empty. */
+export const textThere = z
+  .string({ error: ({ input }) => (input === undefined ? 'is required' : `must be text of 1 to ${MAX_TEXT} characters`) })
+  .min(1, 'must not be empty')
+  .max(MAX_TEXT, `must be text of 1 to ${MAX_TEXT} characters`)
+  .refine((value) => value.isWellFormed(), `must be text of 1 to ${MAX_TEXT} characters`);
+
 function textOf(maxLength: number) {
   const rule = `must be text of at most ${maxLength} characters`;
   return z

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import type { Scope } from '../base/model/principal.ts';
+import { jsonSchema } from './json-schema.ts';
 import type { GatewayOperation, Inputs } from './operation.ts';
 import type { OperationServices } from './services.ts';
 
@@ -38,6 +39,18 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   org: [{ adminToken: [] }, { bearer: [] }],
   // Without GW_METRICS_TOKEN nothing is needed.
   metrics: [{ bearer: [] }, {}],
+  read: [{ bearer: [] }],
+  write: [{ bearer: [] }],
+  mcp: [{ bearer: [] }],
+};
+
+const ETAG: Json = { description: 'Names this state of it.', schema: { type: 'string' } };
+const IF_MATCH: Json = {
+  name: 'If-Match',
+  in: 'header',
+  required: false,
+  description: 'The `ETag` of what was read: when somebody has changed it since, nothing is changed (412).',
+  schema: { type: 'string' },
 };
 
 /** The document of these operations (OpenAPI 3.1.0): paths, inputs, answers, and every error that follows from a row. */
@@ -68,17 +81,28 @@ export function openApi(operations: readonly DescribedOperation[], services: Ope
 }
 
 function operationOf({ id, summary, scope, annotations, output, errors = [], ...rest }: DescribedOperation, inputs: Inputs): Json {
-  const parameters = [...parametersOf('path', inputs.params), ...parametersOf('query', inputs.query)];
+  const parameters = [
+    ...parametersOf('path', inputs.params),
+    ...parametersOf('query', inputs.query),
+    ...(rest.versioned === true && !annotations.readOnly ? [IF_MATCH] : []),
+  ];
   return {
     operationId: id,
-    tags: [id.split('.')[0]],
+    tags: [id.replace('mgmt.', '').split('.')[0]],
     summary,
     security: SECURITY[scope],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(inputs.body === undefined
       ? {}
       : { requestBody: { required: inputs.bodyOptional !== true, content: jsonContent(jsonSchema(inputs.body, 'input')) } }),
-    responses: { [output.status]: answerOf(output), ...errorsOf([...errors, ...ruledErrors(scope, inputs)]) },
+    responses: {
+      [output.status]: answerOf(output, rest.versioned),
+      ...errorsOf([
+        ...errors,
+        ...ruledErrors(scope, inputs),
+        ...(rest.versioned === true && !annotations.readOnly ? (['precondition_failed'] as const) : []),
+      ]),
+    },
     'x-annotations': annotations,
     ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),
   };
@@ -94,10 +118,10 @@ function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined):
   });
 }
 
-function answerOf({ status, schema, contentType = 'application/json' }: DescribedOperation['output']): Json {
+function answerOf({ status, schema, contentType = 'application/json' }: DescribedOperation['output'], versioned?: true): Json {
   if (status === 204) return { description: 'Done; there is nothing to say.' };
   const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output') };
-  return { description: 'Done.', content: { [contentType]: content } };
+  return { description: 'Done.', ...(versioned === true ? { headers: { ETag: ETAG } } : {}), content: { [contentType]: content } };
 }
 
 function ruledErrors(scope: Scope, { query, body }: Inputs): readonly ErrorCode[] {
@@ -105,6 +129,8 @@ function ruledErrors(scope: Scope, { query, body }: Inputs): readonly ErrorCode[
     ...(query === undefined && body === undefined ? [] : (['invalid_request'] as const)),
     ...(body === undefined ? [] : (['body_too_large', 'body_too_deep'] as const)),
     ...(scope === 'none' ? [] : (['unauthorized'] as const)),
+    ...(scope === 'read' || scope === 'write' ? (['too_many_attempts'] as const) : []),
+    ...(scope === 'write' ? (['insufficient_scope'] as const) : []),
     'internal',
   ];
 }
@@ -124,16 +150,4 @@ function errorsOf(codes: readonly ErrorCode[]): Json {
 
 function jsonContent(schema: Json): Json {
   return { 'application/json': { schema } };
-}
-
-/** `output`: members may come to it, so others than those that are told are not excluded. */
-function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
-  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
-    io: of,
-    unrepresentable: 'any',
-    override: ({ jsonSchema: part, zodSchema }) => {
-      if (of === 'output' && zodSchema._zod.def.type === 'object' && part.additionalProperties === false) delete part.additionalProperties;
-    },
-  });
-  return made;
 }

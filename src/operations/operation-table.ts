@@ -9,6 +9,7 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { KEY_OPERATIONS } from './management/key-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
@@ -21,6 +22,7 @@ import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
 
 /** Everything that can be asked of the gateway and that this room answers. Of two paths that fit the first one counts. */
 export const OPERATIONS: readonly GatewayOperation[] = [
+  ...KEY_OPERATIONS,
   ...RECORD_OPERATIONS,
   ...HEALTH_OPERATIONS,
   ...TRUST_OPERATIONS,

@@ -7,6 +7,7 @@ import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
+import { etagOf, preconditionOf } from './etag.ts';
 import { type Issue, readBody, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
@@ -34,7 +35,7 @@ export type Shown<T> = T extends readonly (infer U)[]
 
 /** Something made, before a face has put it into an answer. */
 export type OperationOutcome<T> =
-  | { readonly json: Shown<T> }
+  | { readonly json: Shown<T>; readonly headers?: readonly string[] }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
@@ -45,7 +46,7 @@ export type OperationOutcome<T> =
 export interface OperationFacts {
   /** `workloads.put`; stable, unique. */
   readonly id: string;
-  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   /** Segments; `{name}` takes one whole segment. */
   readonly path: string;
   /** One line for people. */
@@ -56,6 +57,26 @@ export interface OperationFacts {
   readonly annotations: Annotations;
   /** Beside those that follow from scope and input. */
   readonly errors?: readonly ErrorCode[];
+  /** The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that as `If-Match` (RFC 9110 §13.1.1). */
+  readonly versioned?: true;
+  /** How it is offered to assistants (specification, "MCP server"); absent: it is not. */
+  readonly tools?: readonly ToolFacts[];
+}
+
+/** What a tool has that its operation does not say. Its arguments are the operation's parameters and members, by the same names. */
+export interface ToolFacts {
+  /** `list_workloads`; unique. */
+  readonly name: string;
+  /** For people: `List workloads`. */
+  readonly title: string;
+  /** Default: the summary. */
+  readonly description?: string;
+  /** What the names in the path are called as arguments: `{ id: 'workload_id' }`. */
+  readonly ids?: Readonly<Record<string, string>>;
+  /** It reaches somebody outside of the gateway. */
+  readonly openWorld?: true;
+  /** Of two tools of one operation: whether it only makes what is not there, or only changes what is. */
+  readonly only?: 'create' | 'update';
 }
 
 export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
@@ -93,6 +114,11 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Stores what is changed, with its entry in the audit trail; of operations that are not read-only. */
   readonly commit: Commit;
+  /**
+   * Asked, before a thing is changed, with what is shown of it as it is; with undefined when there is none.
+   * @throws GatewayError `precondition_failed` when that is not what the caller has said that it is (`If-Match`, `If-None-Match: *`)
+   */
+  readonly expectShown: (shown: unknown) => void;
 }
 
 export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>
@@ -138,6 +164,22 @@ export interface GatewayOperation extends OperationFacts {
 
 const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation that is read-only changes nothing'));
 
+/** The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as the first. */
+export function alike(
+  entry: GatewayOperation,
+  facts: Pick<OperationFacts, 'id' | 'path' | 'scope'> &
+    Partial<Pick<OperationFacts, 'method' | 'summary' | 'errors' | 'versioned' | 'tools'>>,
+): GatewayOperation {
+  return { ...entry, ...facts };
+}
+
+/** The entry with this id. @throws TypeError when there is none: a mistake in a table */
+export function entryOf(entries: readonly GatewayOperation[], id: string): GatewayOperation {
+  const found = entries.find((entry) => entry.id === id);
+  if (found === undefined) throw new TypeError(`no operation is called ${id}`);
+  return found;
+}
+
 /** Makes an entry; the types of its schemas reach its handler. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
@@ -155,7 +197,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
       const body = input.body && { ...input.body, schema: input.body.schema(services) };
       return async ({ principal, params, query: parameters, headers, from, json }) => {
         available?.(services);
-        return handle(
+        const outcome = await handle(
           {
             principal,
             // What has no schema is read by nobody.
@@ -163,10 +205,14 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
             query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
             body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
             headers,
+            expectShown: preconditionOf(headers),
             commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor({ principal, operation: facts.id, from }),
           },
           services,
         );
+        if (facts.versioned !== true || !('json' in outcome)) return outcome;
+        const { json: answered, headers: others = [] } = outcome as { readonly json: unknown; readonly headers?: readonly string[] };
+        return { json: answered, headers: [...others, 'ETag', etagOf(answered)] };
       };
     },
   };

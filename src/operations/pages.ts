@@ -11,16 +11,21 @@ interface PageParameters {
   readonly page_token: z.ZodOptional<z.ZodString>;
 }
 
+/** How many items a page has at most. @param usual what it is when it is left out */
+export function pageLimit(usual: number): z.ZodType<number, string | undefined> {
+  return z
+    .string()
+    .regex(/^\d{1,3}$/, LIMIT_RULE)
+    .transform(Number)
+    .refine((limit) => limit >= 1 && limit <= MAX, LIMIT_RULE)
+    .default(usual)
+    .meta({ type: 'integer', minimum: 1, maximum: MAX, default: usual });
+}
+
 /** The parameters of a page. @param usual what `limit` is when it is left out */
 export function pageParameters(usual: number): PageParameters {
   return {
-    limit: z
-      .string()
-      .regex(/^\d{1,3}$/, LIMIT_RULE)
-      .transform(Number)
-      .refine((limit) => limit >= 1 && limit <= MAX, LIMIT_RULE)
-      .default(usual)
-      .meta({ type: 'integer', minimum: 1, maximum: MAX, default: usual }),
+    limit: pageLimit(usual),
     page_token: z
       .string()
       .regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, TOKEN_RULE)

@@ -67,7 +67,7 @@ export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
     input: { params: pathId('Quarantine id'), body: { schema: () => BODY, what: 'The release', optional: true } },
     output: { status: 200, schema: ENTRY },
     handle: async ({ principal, params: { id: name }, body, commit }, { quarantines }) => {
-      const released = await quarantines.release(name, body.released_by ?? principal.id, principal.orgId, commit);
+      const released = await quarantines.release(name, body.released_by ?? principal.name ?? principal.id, principal.orgId, commit);
       if (released === undefined) throw new GatewayError('not_found', `There is no quarantine entry ${name}.`);
       return { json: released };
     },

@@ -8,6 +8,7 @@ import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
@@ -35,6 +36,12 @@ export interface OperationServices {
   readonly workloads: WorkloadService;
   readonly apiKeys: {
     readonly service: ApiKeyService;
+    readonly clock: Clock;
+    /** Of this gateway; undefined when it serves every org. */
+    readonly orgId: string | undefined;
+  };
+  readonly managementKeys: {
+    readonly service: ManagementKeyService;
     readonly clock: Clock;
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
@@ -92,6 +99,6 @@ export interface OperationServices {
   };
   /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its operations are 404. */
   readonly discovery: Discovery | undefined;
-  /** The OpenAPI document of all operations, made once. */
-  readonly description: () => Uint8Array;
+  /** The OpenAPI document of all operations, or of those of the management API; made once. */
+  readonly description: (of: 'all' | 'management') => Uint8Array;
 }

@@ -1,10 +1,21 @@
 /* What several answers are made of. */
 import { z } from 'zod';
+import { parseTime } from '../base/lib/rfc3339.ts';
+
+const TO_COME_RULE = 'must be a time to come, as RFC 3339 writes it';
 
 /** Dollars as all amounts are told (decision 8.8). */
 export const usd = z.string().meta({ description: 'US dollars, decimal text', examples: ['0.0000117'] });
 /** As `timestamp` writes it. */
 export const time = z.string().meta({ description: 'RFC 3339, UTC, milliseconds', examples: ['2026-11-21T12:00:00.000Z'] });
+/** A time of a body that is not over. @param now asked when one comes, epoch milliseconds */
+export function timeToCome(now: () => number): z.ZodString {
+  return z
+    .string(TO_COME_RULE)
+    .refine((value) => (parseTime(value) ?? 0) > now(), TO_COME_RULE)
+    .meta({ format: 'date-time' });
+}
+
 export const count = z.int().min(0);
 export const month = z.string().meta({ description: 'A month in UTC', examples: ['2026-11'] });
 

@@ -2,14 +2,17 @@ import type { Events } from '../base/events/bus.ts';
 import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { when } from '../base/lib/maybe.ts';
+import { type Maybe, when } from '../base/lib/maybe.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
+import type { ManagementKeyKind } from '../base/model/management-key.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
+import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
 import type { WorkloadService } from './workloads.ts';
+import type { WrongKeys } from './wrong-keys.ts';
 
 /** One thing that someone can show for one of the gateway's own routes, and who he is then. Another kind of key is another row, not another branch. */
 interface Key {
@@ -24,6 +27,8 @@ export interface AuthenticatorOptions {
   readonly adminToken: string;
   readonly metricsToken: string | undefined;
   readonly apiKeys: Pick<ApiKeyService, 'judge'>;
+  readonly managementKeys: Pick<ManagementKeyService, 'judge'>;
+  readonly wrongKeys: Pick<WrongKeys, 'answerable'>;
   readonly workloads: Pick<WorkloadService, 'hasToken' | 'tokenMatches' | 'holderOf'>;
   /** `GW_PROXY_AUTH=required`: every caller must show the token of a workload, or an API key. */
   readonly required: boolean;
@@ -79,9 +84,11 @@ export class Authenticator {
     ];
   }
 
-  /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
-  principal(scope: Scope, head: ArrivalHead): Principal | Promise<Principal> {
+  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts` */
+  principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
     if (scope === 'none') return ANYONE;
+    if (scope === 'mcp') return this.#byManagementKey('mcp', scope, head);
+    if (scope === 'read' || scope === 'write') return this.#byManagementKey('management', scope, head);
     const key = scope === 'org' ? apiKeyOf(head) : undefined;
     if (key !== undefined) return this.#byApiKey(key, head);
     let presented: string | undefined;
@@ -104,6 +111,38 @@ export class Authenticator {
     if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
     this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
     throw new GatewayError('unauthorized', keyRefusal(verdict));
+  }
+
+  #byManagementKey(kind: ManagementKeyKind, scope: Scope, head: ArrivalHead): Maybe<Principal> {
+    const presented = bearerOf(head);
+    const judged: Maybe<ManagementKeyVerdict> =
+      presented === undefined ? { result: 'invalid_key' } : this.#options.managementKeys.judge(kind, presented);
+    return when(judged, (verdict) => {
+      if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
+      const { id, name, org_id: orgId, scopes: held } = verdict.key;
+      const scopes: readonly Scope[] = [
+        'none',
+        ...(kind === 'mcp' ? (['mcp'] as const) : []),
+        'read',
+        ...held.filter((one) => one === 'write'),
+      ];
+      if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', 'This key may read; this needs the scope `write`.');
+      return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...(name === '' ? {} : { name }), orgId, scopes };
+    });
+  }
+
+  async #refuseKey(
+    kind: ManagementKeyKind,
+    {
+      head,
+      presented,
+      verdict,
+    }: { head: ArrivalHead; presented: string | undefined; verdict: Exclude<ManagementKeyVerdict, { result: 'valid' }> },
+  ): Promise<never> {
+    const reason = presented === undefined ? 'missing_header' : verdict.result;
+    this.failed({ surface: kind, head, presented, reason, orgId: verdict.result === 'invalid_key' ? undefined : verdict.key.org_id });
+    if (presented !== undefined) await this.#options.wrongKeys.answerable(this.#options.callerIp(head));
+    throw new GatewayError('unauthorized', managementRefusal(kind, presented, verdict));
   }
 
   /**
@@ -193,6 +232,14 @@ export function keyRefusal({ result }: ApiKeyVerdict): string {
     default:
       return 'This API key is not known.';
   }
+}
+
+/** Names the key that this surface takes, since there are several kinds. */
+function managementRefusal(kind: ManagementKeyKind, presented: string | undefined, { result }: ManagementKeyVerdict): string {
+  const needed = kind === 'mcp' ? 'an MCP key (Authorization: Bearer mcpk_…)' : 'a management key (Authorization: Bearer mgk_…)';
+  if (presented === undefined) return `This needs ${needed}.`;
+  if (result === 'invalid_key') return `This needs ${needed}; what was sent is none that is known here.`;
+  return result === 'revoked' ? 'This key was revoked.' : 'This key has expired.';
 }
 
 /** Whose key it is or was; undefined for one that nobody knows. */

@@ -88,11 +88,17 @@ t.test('every entry of the table is in it once, under an id of its own', (t) => 
   t.end();
 });
 
+t.test('reading takes the scope read on the management API, changing takes write', (t) => {
+  for (const { id, path, annotations, scope } of DESCRIBED.filter((row) => row.path.startsWith('/mgmt/v1/')))
+    t.equal(scope, id === 'management.describe' ? 'none' : annotations.readOnly ? 'read' : 'write', `${id} ${path}`);
+  t.end();
+});
+
 t.test('what changes something or is kept from strangers says so', (t) => {
   for (const { id, method, scope, annotations } of DESCRIBED) {
     if (method === 'GET') t.ok(annotations.readOnly && annotations.idempotent && !annotations.destructive, id);
     else t.notOk(annotations.readOnly, id);
-    if (method !== 'GET') t.ok(scope === 'admin' || id === 'actions.execute', id);
+    if (method !== 'GET') t.ok(scope === 'admin' || scope === 'write' || id === 'actions.execute', id);
   }
   t.end();
 });

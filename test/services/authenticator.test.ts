@@ -7,6 +7,9 @@ import type { ArrivalHead } from '../../src/base/model/arrival.ts';
 import type { Scope } from '../../src/base/model/principal.ts';
 import type { ApiKeyVerdict } from '../../src/services/api-keys.ts';
 import { Authenticator, type AuthenticatorOptions } from '../../src/services/authenticator.ts';
+import type { ManagementKeyVerdict } from '../../src/services/management-keys.ts';
+import { WrongKeys } from '../../src/services/wrong-keys.ts';
+import { fakeClock } from '../support/fake-clock.ts';
 
 /** A bus whose failures are written down. */
 function noting(failures: string[]): EventBus {
@@ -16,12 +19,15 @@ function noting(failures: string[]): EventBus {
 }
 
 const NO_KEYS = { judge: () => ({ result: 'invalid_key' as const }) };
+const wrongKeys = new WrongKeys(fakeClock());
 const NOBODY = { hasToken: () => false, tokenMatches: () => false, holderOf: () => undefined };
 
 async function judge(scope: Scope, headers: Readonly<Record<string, string>>, metricsToken?: string) {
   const failures: string[] = [];
   const authenticator = new Authenticator({
     apiKeys: NO_KEYS,
+    managementKeys: NO_KEYS,
+    wrongKeys,
     managed: false,
     workloads: NOBODY,
     required: false,
@@ -69,6 +75,8 @@ function callers(required: boolean, other: Partial<Pick<AuthenticatorOptions, 'a
     adminToken: 'admin-token',
     metricsToken: undefined,
     apiKeys: NO_KEYS,
+    managementKeys: NO_KEYS,
+    wrongKeys,
     managed: false,
     workloads: WORKLOADS,
     required,
@@ -161,3 +169,87 @@ async function asked<T>(ask: () => T | Promise<T>): Promise<T | Error> {
     return error as Error;
   }
 }
+
+const KEPT = { id: 'k', org_id: 'acme', name: 'Ops', key_prefix: 'mgk_', created_at: '2026-11-21T12:00:00.000Z' } as const;
+
+/** Keys of the management API and of MCP, as their service judges them. */
+function managers(verdicts: Readonly<Record<string, ManagementKeyVerdict>>, clock = fakeClock()) {
+  const failures: string[] = [];
+  const authenticator = new Authenticator({
+    adminToken: 'admin-token',
+    metricsToken: undefined,
+    apiKeys: NO_KEYS,
+    managementKeys: {
+      judge: (kind, shown) => (shown.startsWith(kind === 'mcp' ? 'mcpk_' : 'mgk_') && verdicts[shown]) || { result: 'invalid_key' },
+    },
+    wrongKeys: new WrongKeys(clock),
+    managed: false,
+    workloads: NOBODY,
+    required: false,
+    orgId: 'o',
+    events: noting(failures),
+    callerIp: () => '127.0.0.1',
+  });
+  const ask = async (scope: Scope, shown?: string) => {
+    const headers = shown === undefined ? {} : { authorization: `Bearer ${shown}` };
+    const head = { method: 'GET', rawTarget: '/x', headers, rawHeaders: [], remoteAddress: '127.0.0.1' } as unknown as ArrivalHead;
+    try {
+      const { kind, id, orgId, scopes } = await authenticator.principal(scope, head);
+      return `${kind} ${id} ${orgId} ${scopes.join()}`;
+    } catch (error) {
+      return (error as GatewayError).code;
+    }
+  };
+  return { ask, failures, clock };
+}
+
+t.test('a management key opens its own surface, in its org, as far as its scopes go; write implies read', async (t) => {
+  const key = (kind: 'management' | 'mcp', scopes: readonly ('read' | 'write')[]): ManagementKeyVerdict => ({
+    result: 'valid',
+    key: { ...KEPT, kind, scopes },
+  });
+  const { ask, failures } = managers({
+    mgk_r: key('management', ['read']),
+    mgk_rw: key('management', ['read', 'write']),
+    mgk_w: key('management', ['write']),
+    mcpk_r: key('mcp', ['read']),
+    mgk_gone: { result: 'revoked', key: { ...KEPT, kind: 'management', scopes: ['read'] } },
+    mgk_old: { result: 'expired', key: { ...KEPT, kind: 'management', scopes: ['read'] } },
+  });
+  const cases = [
+    ['read', 'mgk_r', 'management_key k acme none,read'],
+    ['write', 'mgk_r', 'insufficient_scope'],
+    ['read', 'mgk_w', 'management_key k acme none,read,write'],
+    ['write', 'mgk_rw', 'management_key k acme none,read,write'],
+    ['mcp', 'mcpk_r', 'mcp_key k acme none,mcp,read'],
+    ['mcp', 'mgk_rw', 'unauthorized'],
+    ['read', 'mcpk_r', 'unauthorized'],
+    ['read', 'mgk_gone', 'unauthorized'],
+    ['write', 'mgk_old', 'unauthorized'],
+    ['read', 'admin-token', 'unauthorized'],
+    ['read', undefined, 'unauthorized'],
+  ] as const;
+  for (const [scope, shown, who] of cases) t.equal(await ask(scope, shown), who, `${scope} ${shown}`);
+  t.strictSame(failures, [
+    'mcp invalid_key',
+    'management invalid_key',
+    'management revoked',
+    'management expired',
+    'management invalid_key',
+    'management missing_header',
+  ]);
+});
+
+t.test('whoever tries keys waits longer for each answer, and a right key is never held up', async (t) => {
+  const { ask, clock } = managers({ mgk_r: { result: 'valid', key: { ...KEPT, kind: 'management', scopes: ['read'] } } });
+  for (let tries = 0; tries < 5; tries += 1) t.equal(await ask('read', 'mgk_x'), 'unauthorized', 'the first ones are answered at once');
+  let answered = 0;
+  const slow = Array.from({ length: 8 }, () => ask('read', 'mgk_x').then((code) => ((answered += 1), code)));
+  t.equal(await ask('read', 'mgk_x'), 'too_many_attempts', 'no more than eight wait at a time');
+  t.equal(await ask('read', 'mgk_r'), 'management_key k acme none,read');
+  t.equal(answered, 0);
+  clock.advance(5_000);
+  t.strictSame([...new Set(await Promise.all(slow))], ['unauthorized']);
+  clock.advance(61_000);
+  t.equal(await ask('read', 'mgk_x'), 'unauthorized', 'and is forgotten after a minute');
+});

@@ -33,7 +33,7 @@ export interface AuthFailureEvent {
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
   /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
-  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api';
+  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api' | 'management' | 'mcp';
   /** Address of the caller, without port. */
   readonly callerIp: string;
   /** As {@link requestLine} gives it. */

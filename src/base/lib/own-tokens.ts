@@ -3,7 +3,9 @@ import { GatewayError } from './gateway-error.ts';
 /* What this gateway's own keys and tokens begin with; none of them is ever sent on (decision 3.21). */
 export const API_KEY_PREFIX = 'gwk_';
 export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
-const OWN_PREFIXES: readonly string[] = [API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX, 'mgk_', 'mcpk_'];
+export const MANAGEMENT_KEY_PREFIX = 'mgk_';
+export const MCP_KEY_PREFIX = 'mcpk_';
+const OWN_PREFIXES: readonly string[] = [API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX, MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX];
 const G = 0x67;
 const M = 0x6d;
 const SPACE = 0x20;

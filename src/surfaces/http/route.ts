@@ -35,10 +35,10 @@ export interface RouteRequest {
 }
 
 interface RouteBase {
-  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   /** Segments; `{name}` takes one whole segment. */
   readonly path: string;
-  /** `admin`: the admin token. `metrics`: `GW_METRICS_TOKEN` when that is set. `none`: anyone who reaches the port. */
+  /** What whoever asks must be allowed. */
   readonly auth: Scope;
   /** One line for the reference page. */
   readonly summary: string;

@@ -1,0 +1,13 @@
+import { z } from 'zod';
+
+/** `output`: members may come to it, so others than those that are told are not excluded. */
+export function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
+    io: of,
+    unrepresentable: 'any',
+    override: ({ jsonSchema: part, zodSchema }) => {
+      if (of === 'output' && zodSchema._zod.def.type === 'object' && part.additionalProperties === false) delete part.additionalProperties;
+    },
+  });
+  return made;
+}

@@ -1,0 +1,152 @@
+import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseTime } from '../../base/lib/rfc3339.ts';
+import type { ManagementKey } from '../../base/model/management-key.ts';
+import { KEY_SCOPES, MANAGEMENT_KEY_KINDS } from '../../base/model/management-key.ts';
+import type { NewManagementKey } from '../../services/management-keys.ts';
+import { choice, id, members, ruled, textThere } from '../members.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES } from '../operation.ts';
+import { servedOrg } from '../served-org.ts';
+import type { OperationServices } from '../services.ts';
+import { pathId, time, timeToCome } from '../shapes.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
+import { orgOf } from './org-of.ts';
+
+const SCOPES_RULE = 'must be ["read"] or ["read", "write"]';
+
+/** Exactly these two (specification, "Management API"). */
+const scopes = ruled<readonly (typeof KEY_SCOPES)[number][]>(
+  (value) => Array.isArray(value) && (value.join() === 'read' || value.join() === 'read,write'),
+  SCOPES_RULE,
+).meta({ type: 'array', items: { enum: KEY_SCOPES }, minItems: 1, maxItems: 2, description: '`[read]` or `[read, write]`' });
+
+function keyMembers({ managementKeys }: OperationServices) {
+  return {
+    name: textThere,
+    kind: choice(MANAGEMENT_KEY_KINDS).meta({ description: '`management` for /mgmt/v1, `mcp` for /mcp' }),
+    scopes,
+    expires_at: timeToCome(() => managementKeys.clock.now()).optional(),
+  };
+}
+
+function keyBody(services: OperationServices) {
+  return members(keyMembers(services));
+}
+
+function anyOrgBody(services: OperationServices) {
+  return members({ org_id: id.optional(), ...keyMembers(services) });
+}
+
+const KEY = z.object({
+  id: z.string(),
+  org_id: z.string(),
+  kind: z.enum(MANAGEMENT_KEY_KINDS),
+  name: z.string(),
+  key_prefix: z.string().meta({ description: 'The first 16 characters of the key' }),
+  scopes: z.array(z.enum(KEY_SCOPES)),
+  created_at: time,
+  expires_at: time.nullable().meta({ description: 'null: never' }),
+});
+const MADE = KEY.extend({ key: z.string().meta({ description: 'The key itself; shown this once' }) });
+const REVOKED = z.object({ id: z.string(), status: z.literal('revoked') });
+
+type KeyBody = z.output<ReturnType<typeof keyBody>>;
+
+/** Keys of the management API and of MCP (specification, "Authentication" 4; decision 10.1). */
+export const KEY_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.keys.list',
+    method: 'GET',
+    path: '/mgmt/v1/keys',
+    scope: 'read',
+    summary: 'Management and MCP keys of the org, those that were revoked left out; never the keys themselves.',
+    annotations: READS,
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(KEY) },
+    handle: async ({ principal, query }, { managementKeys }) => {
+      const keys = await managementKeys.service.list(orgOf(principal));
+      return { json: pageInMemory(keys.map(shown), (key) => key.id, cursorPage('keys', query)) };
+    },
+  }),
+  operation({
+    id: 'mgmt.keys.create',
+    method: 'POST',
+    path: '/mgmt/v1/keys',
+    scope: 'write',
+    summary: 'Makes a key for the management API or for MCP; the answer shows it this once.',
+    annotations: ADDS,
+    input: { body: { schema: keyBody, what: 'The key' } },
+    output: { status: 201, schema: MADE },
+    handle: async ({ principal, body, commit }, { managementKeys }) => {
+      const { plain, key } = await managementKeys.service.create(newKey(orgOf(principal), body), commit);
+      return { json: { ...shown(key), key: plain } };
+    },
+  }),
+  operation({
+    id: 'mgmt.keys.revoke',
+    method: 'DELETE',
+    path: '/mgmt/v1/keys/{id}',
+    scope: 'write',
+    summary: 'Revokes a key: from the next request on it lets nobody in.',
+    annotations: REMOVES,
+    errors: ['key_not_found'],
+    input: { params: pathId('Key id') },
+    output: { status: 200, schema: REVOKED },
+    handle: async ({ principal, params, commit }, { managementKeys }) => {
+      if (!(await managementKeys.service.revoke(params.id, orgOf(principal), commit))) throw unknown(params.id);
+      return { json: { id: params.id, status: 'revoked' as const } };
+    },
+  }),
+  operation({
+    id: 'mgmt_keys.list',
+    method: 'GET',
+    path: '/v1/admin/mgmt-keys',
+    scope: 'admin',
+    summary: 'Management and MCP keys of every org, those that were revoked left out; `org_id` narrows them.',
+    annotations: READS,
+    input: { query: { schema: () => z.strictObject({ org_id: id.optional() }) } },
+    output: { status: 200, schema: z.object({ keys: z.array(KEY) }) },
+    handle: async ({ query }, { managementKeys }) => ({ json: { keys: (await managementKeys.service.list(query.org_id)).map(shown) } }),
+  }),
+  operation({
+    id: 'mgmt_keys.create',
+    method: 'POST',
+    path: '/v1/admin/mgmt-keys',
+    scope: 'admin',
+    summary: 'Makes a management or MCP key for an org, such as the first one; the answer shows it this once.',
+    annotations: ADDS,
+    input: { body: { schema: anyOrgBody, what: 'The key' } },
+    output: { status: 201, schema: MADE },
+    handle: async ({ body: { org_id: named, ...body }, commit }, { managementKeys }) => {
+      const { plain, key } = await managementKeys.service.create(newKey(servedOrg(named, managementKeys.orgId, 'The key'), body), commit);
+      return { json: { ...shown(key), key: plain } };
+    },
+  }),
+  operation({
+    id: 'mgmt_keys.revoke',
+    method: 'DELETE',
+    path: '/v1/admin/mgmt-keys/{id}',
+    scope: 'admin',
+    summary: 'Revokes a management or MCP key of any org.',
+    annotations: REMOVES,
+    errors: ['key_not_found'],
+    input: { params: pathId('Key id') },
+    output: { status: 200, schema: REVOKED },
+    handle: async ({ params, commit }, { managementKeys }) => {
+      if (!(await managementKeys.service.revoke(params.id, undefined, commit))) throw unknown(params.id);
+      return { json: { id: params.id, status: 'revoked' as const } };
+    },
+  }),
+];
+
+function newKey(orgId: string, { name, kind, scopes: held, expires_at: expiry }: KeyBody): NewManagementKey {
+  return { orgId, name, kind, scopes: held, expiresAtMs: expiry === undefined ? undefined : parseTime(expiry) };
+}
+
+function shown({ revoked_at: _revoked, expires_at: expiry, ...key }: ManagementKey) {
+  return { ...key, expires_at: expiry ?? null };
+}
+
+function unknown(id: string): GatewayError {
+  return new GatewayError('key_not_found', `There is no key ${id}.`);
+}

@@ -1,0 +1,50 @@
+import type { Maybe } from '../base/lib/maybe.ts';
+import { MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX } from '../base/lib/own-tokens.ts';
+import type { KeyScope, ManagementKey, ManagementKeyKind } from '../base/model/management-key.ts';
+import type { Commit } from './commit.ts';
+import { HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
+
+const SPACE = 'management_key';
+const SHOWN_CHARS = 16;
+const PREFIXES: Readonly<Record<ManagementKeyKind, string>> = { management: MANAGEMENT_KEY_PREFIX, mcp: MCP_KEY_PREFIX };
+
+export type ManagementKeyVerdict = HashedKeyVerdict<ManagementKey>;
+
+export interface NewManagementKey extends NewIssuedKey {
+  readonly kind: ManagementKeyKind;
+  readonly scopes: readonly KeyScope[];
+}
+
+/** Keys of people and assistants that manage an org (specification, "Authentication" 4). */
+export class ManagementKeyService {
+  readonly #keys: HashedKeys<ManagementKey>;
+
+  private constructor(keys: HashedKeys<ManagementKey>) {
+    this.#keys = keys;
+  }
+
+  static async open(options: Pick<HashedKeysOptions, 'store' | 'clock'>): Promise<ManagementKeyService> {
+    return new ManagementKeyService(await HashedKeys.open<ManagementKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS }));
+  }
+
+  /** Judges a key of this kind; one of the other kind is as unknown. At once when it is one in use. */
+  judge(kind: ManagementKeyKind, presented: string): Maybe<ManagementKeyVerdict> {
+    return presented.startsWith(PREFIXES[kind]) ? this.#keys.judge(presented) : { result: 'invalid_key' };
+  }
+
+  /** Makes a key; its plain text is returned this once. */
+  create({ kind, scopes, ...asked }: NewManagementKey, commit?: Commit): Promise<{ plain: string; key: ManagementKey }> {
+    return this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, kind, scopes }), commit);
+  }
+
+  /** Keys of an org, of every org without one, that were not revoked; the oldest first. */
+  async list(orgId?: string): Promise<readonly ManagementKey[]> {
+    return (await this.#keys.list(orgId)).filter(({ revoked_at: at }) => at === undefined);
+  }
+
+  /** From the next request on the key lets nobody in. False when the org has no such key, or it was revoked before. */
+  async revoke(id: string, orgId: string | undefined, commit?: Commit): Promise<boolean> {
+    const isThere = (await this.list(orgId)).some((key) => key.id === id);
+    return isThere && (await this.#keys.revoke(id, orgId, commit)) !== undefined;
+  }
+}
