@@ -61,6 +61,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     workloads,
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    alerts: resources.alerts,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,

@@ -10,6 +10,9 @@ import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
+import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
+import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
+import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
@@ -42,4 +45,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,
+  ...ALERT_CHANNEL_OPERATIONS,
+  ...ALERT_SUBSCRIPTION_OPERATIONS,
+  ...ALERT_HISTORY_OPERATIONS,
 ];

@@ -10,6 +10,8 @@ const CURSORS = 'outbox_cursor';
 const MAX_WAITING = 10_000;
 const MAX_AGE_MS = 7 * 86_400_000;
 const DIGITS = 16;
+/** Orgs and kinds of events of which it is remembered whether somebody wants them; orgs may be named by callers. */
+const MAX_REMEMBERED = 10_000;
 /** Among the cursors: the last number that was removed, so that no number is ever given out twice. No destination has this id. */
 const REMOVED = '';
 
@@ -65,6 +67,8 @@ export class Outbox {
   readonly #places = new Map<string, Place>();
   /** Cursors of an earlier run whose destinations have not come yet. */
   readonly #kept = new Map<string, string>();
+  /** By kind and org. */
+  readonly #wanted = new Map<string, boolean>();
   #started = false;
   #closed = false;
   #next = 1;
@@ -100,10 +104,17 @@ export class Outbox {
     return this.#dropped;
   }
 
-  /** Whether some destination wants events of this kind, of this org; without one, of any org. */
+  /** Whether some destination wants events of this kind, of this org; without one, of any org. Asked by calls, so it is looked up once. */
   wants(name: DurableName, orgId?: string): boolean {
-    for (const { destination } of this.#places.values()) if (isFor(destination, name, orgId)) return true;
-    return false;
+    if (this.#places.size === 0) return false;
+    const key = orgId === undefined ? name : `${name} ${orgId}`;
+    const known = this.#wanted.get(key);
+    if (known !== undefined) return known;
+    let wanted = false;
+    for (const { destination } of this.#places.values()) wanted ||= isFor(destination, name, orgId);
+    if (this.#wanted.size >= MAX_REMEMBERED) this.#wanted.clear();
+    this.#wanted.set(key, wanted);
+    return wanted;
   }
 
   /** A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before; none where one of its id is there. */
@@ -113,6 +124,7 @@ export class Outbox {
     const place: Place = { destination, cursor: this.#kept.get(id) ?? this.#prefix, courier: undefined };
     this.#kept.delete(id);
     this.#places.set(id, place);
+    this.#wanted.clear();
     if (this.#started) this.#begin(place);
   }
 
@@ -121,6 +133,7 @@ export class Outbox {
     const place = this.#places.get(id);
     if (place === undefined) return;
     this.#places.delete(id);
+    this.#wanted.clear();
     await place.courier?.close();
     // Somebody may have brought it back meanwhile.
     if (this.#closed || this.#places.has(id)) return;
@@ -128,9 +141,10 @@ export class Outbox {
     await this.#removePassed();
   }
 
-  /** There may be something for a destination that has changed what it wants. */
-  wake(id: string): void {
-    this.#places.get(id)?.courier?.wake();
+  /** Destinations may have changed their minds about what they want. */
+  reconsider(): void {
+    this.#wanted.clear();
+    this.#wakeAll();
   }
 
   /** Begins to deliver; cursors of destinations that have not come by now are forgotten. */
@@ -153,7 +167,7 @@ export class Outbox {
   /** Makes ready an event that is to be committed with what it tells of; nothing where no destination wants it. */
   post<N extends DurableName>(name: N, event: DurablePayloads[N]): Posted {
     const orgId = orgOfEvent({ name, event } as DurableEvent);
-    if (this.#places.size === 0 || !this.wants(name, orgId)) return NOTHING;
+    if (!this.wants(name, orgId)) return NOTHING;
     const { clock, maxWaiting = MAX_WAITING } = this.#options;
     const at = clock.now();
     const entry: Entry = { key: `${this.#prefix}${String(this.#next++).padStart(DIGITS, '0')}`, name, orgId, at, stored: false };

@@ -47,7 +47,7 @@ export interface Destination {
   readonly id: string;
   /** What happened earlier is not for it, milliseconds since the epoch. Default: it takes all that waits. */
   readonly since?: number;
-  /** Whether events of this name, of this org (without one: of any org) are for it. It may change its mind. Default: all of them are. */
+  /** Whether events of this name, of this org (without one: of any org) are for it. It may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are. */
   wants?(name: DurableName, orgId: string | undefined): boolean;
   /** Events that it takes at once. Default 100. */
   readonly batch?: number;

@@ -1,3 +1,6 @@
+import type { BudgetLevel } from './budget-limit.ts';
+import type { FailureReason } from './delivery.ts';
+
 /** Chats that alerts go to by webhook; also named `chat_1` to `chat_4`, in this order. */
 export const CHAT_KINDS = ['slack', 'teams', 'discord', 'google_chat'] as const;
 export type ChatKind = (typeof CHAT_KINDS)[number];
@@ -48,13 +51,13 @@ export interface AlertHistoryEntry {
   readonly channel_name: string;
   readonly channel_kind: ChannelKind;
   readonly limit_id?: string;
-  readonly event: AlertEventName | 'budget_alert';
+  readonly event: AlertEventName | 'budget_alert' | 'test';
   /** `warning`, `critical` or `exceeded`; of other events none. */
-  readonly level?: string;
+  readonly level?: BudgetLevel;
   readonly title: string;
   readonly outcome: 'delivered' | 'failed';
   /** Of a failure. */
-  readonly reason?: string;
+  readonly reason?: FailureReason;
   /** What came back, or why nothing did. */
   readonly detail?: string;
   readonly attempts: number;

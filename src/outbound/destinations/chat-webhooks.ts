@@ -8,7 +8,7 @@ import { googleChatMessage } from './google-chat-message.ts';
 import { refusedPost, whatCameBack } from './post-answer.ts';
 import { slackMessage } from './slack-message.ts';
 import { teamsMessage } from './teams-message.ts';
-import { type WebAddress, withParameter } from './web-address.ts';
+import { type WebAddress, withParameter } from '../../base/lib/web-address.ts';
 
 interface ChatWebhook {
   readonly message: (card: AlertCard) => unknown;

@@ -1,18 +1,12 @@
 import type { Socket } from 'node:net';
-import { parseAuthority } from '../../base/lib/host.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import type { Authority } from '../../base/model/arrival.ts';
+import type { SyslogAddress } from '../../base/lib/syslog-address.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { Door } from './door.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { type SyslogFormat, syslogMessage } from './syslog-message.ts';
 
-/** How messages get there. */
-export const SYSLOG_TRANSPORTS = ['udp', 'tcp', 'tls'] as const;
-
-export interface SyslogTarget {
-  readonly transport: (typeof SYSLOG_TRANSPORTS)[number];
-  readonly authority: Authority;
+export interface SyslogTarget extends SyslogAddress {
   readonly format: SyslogFormat;
   /** The operator named it in a setting. */
   readonly operatorOwn: boolean;
@@ -23,14 +17,6 @@ const MOST_BYTES = { udp: 1_400, tcp: 8_000, tls: 8_000 } as const;
 const WRITE_MS = 15_000;
 /** How long a receiver has to end its side once it has everything. */
 const END_MS = 5_000;
-
-/** Reads `udp://host:port`, `tcp://…` or `tls://…`. */
-export function readSyslogAddress(text: string): Pick<SyslogTarget, 'transport' | 'authority'> | undefined {
-  const [, transport, rest] = /^(udp|tcp|tls):\/\/([^/?#@\s]{1,300})\/?$/.exec(text) ?? [];
-  const found = SYSLOG_TRANSPORTS.find((one) => one === transport);
-  const authority = parseAuthority(rest ?? '', found === 'tls' ? 6_514 : undefined);
-  return found === undefined || authority === undefined ? undefined : { transport: found, authority };
-}
 
 /**
  * Sends events to a syslog server. TCP tells nobody what was taken, so each batch has a connection of its own that both sides end: what a receiver has reset is
