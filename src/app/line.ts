@@ -73,6 +73,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    alerts: resources.alerts,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,

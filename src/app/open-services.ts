@@ -7,6 +7,7 @@ import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
+import { AlertService } from '../services/alerts/alert-service.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { ApprovalService } from '../services/approvals.ts';
 import { AuditTrail } from '../services/audit-trail.ts';
@@ -35,6 +36,7 @@ import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import type { WaysOut } from './ways-out.ts';
 
 /** What services stand on. */
 export interface Ground {
@@ -46,8 +48,9 @@ export interface Ground {
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
-  /** Where durable events go. */
+  /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
+  readonly waysOut: WaysOut;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
@@ -65,6 +68,7 @@ export interface Services {
   readonly credentials: CredentialService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
+  readonly alerts: AlertService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -105,6 +109,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
+  const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
+  closers.push(() => Promise.resolve(alerts.close()));
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -133,6 +139,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     outbox,
+    alerts,
     approvals,
     quarantines,
     delegations,

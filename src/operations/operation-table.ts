@@ -9,6 +9,9 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
+import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
+import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
@@ -56,4 +59,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,
+  ...ALERT_CHANNEL_OPERATIONS,
+  ...ALERT_SUBSCRIPTION_OPERATIONS,
+  ...ALERT_HISTORY_OPERATIONS,
 ];

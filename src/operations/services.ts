@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
@@ -60,6 +61,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly alerts: AlertService;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
