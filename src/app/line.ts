@@ -74,6 +74,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
+    customConnectors: resources.customConnectors,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -174,10 +175,10 @@ function authenticatorOf(
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogues);
+  const context = credentialContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
@@ -193,7 +194,7 @@ function moneyRoutes(
     },
     connectors: {
       catalogues,
-      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
+      actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -201,7 +202,8 @@ function moneyRoutes(
 }
 
 function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
-  const catalogue = catalogues.current();
+  // A setting holds for all orgs.
+  const catalogue = catalogues.shipped();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,

@@ -1,4 +1,4 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
@@ -14,6 +14,7 @@ import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
+import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
@@ -44,7 +45,7 @@ export interface Ground {
   readonly log: Logger;
   readonly events: EventBus;
   readonly store: Store;
-  readonly catalogues: CurrentCatalogue;
+  readonly catalogues: CatalogueInForce;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
@@ -66,6 +67,7 @@ export interface Services {
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
+  readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
@@ -90,6 +92,14 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   await countAgain(store, log);
+  const customConnectors = await CustomConnectorService.open({
+    store,
+    clock,
+    log,
+    catalogues,
+    egressAllow: config.egressAllow,
+    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
+  });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
@@ -100,7 +110,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -136,6 +146,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     managementKeys,
     rateLimits,
     credentials,
+    customConnectors,
     monthlyRequests,
     budgets,
     outbox,

@@ -12,6 +12,7 @@ import { HEALTH_OPERATIONS } from './health-operations.ts';
 import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
 import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
 import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
+import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
@@ -56,6 +57,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...CREDENTIAL_OPERATIONS,
   ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
+  ...CUSTOM_CONNECTOR_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,

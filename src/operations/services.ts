@@ -7,6 +7,7 @@ import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
+import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
@@ -93,6 +94,8 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** Connectors that orgs have made. */
+  readonly customConnectors: CustomConnectorService;
   readonly reports: {
     readonly reports: UsageReports;
     readonly clock: Clock;
