@@ -2,6 +2,7 @@ import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } fro
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
@@ -16,11 +17,20 @@ import { WrongKeys } from '../services/wrong-keys.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type RouteParts } from './routes.ts';
+
+/** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
+const ALONE: OrgBudgetConfig = {
+  cp_down_policy: 'permissive',
+  redis_down_policy: 'allow',
+  grace_seconds: 300,
+  grace_seconds_override: null,
+  redis_status: 'unconfigured',
+};
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
@@ -57,11 +67,14 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     audit: resources.audit,
+    nodes: resources.nodes,
     policies,
     shadow,
     workloads,
+    projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    alerts: resources.alerts,
     customConnectors: resources.customConnectors,
     addons: new AddonService({
       clock,
@@ -87,6 +100,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    mcp: { clock, log },
     discovery,
   });
   return {
@@ -112,6 +126,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     policies: resources.policies,
     workloads: resources.workloads,
     orgs: resources.orgs,
+    projects: resources.projects,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
@@ -178,11 +193,12 @@ function moneyRoutes(
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
+      config: () => ALONE,
     },
     credentials: {
       ...context,
       service: credentials,
-      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, context, log, commit),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log, commit),
     },
     connectors: {
       catalogues,

@@ -7,6 +7,7 @@ import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
+import { AlertService } from '../services/alerts/alert-service.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { ApprovalService } from '../services/approvals.ts';
 import { AuditTrail } from '../services/audit-trail.ts';
@@ -22,10 +23,12 @@ import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
 import { PolicyPresets } from '../services/policy-presets.ts';
+import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { riskSettings } from '../services/risk-settings.ts';
@@ -34,7 +37,8 @@ import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { fileContext, loadCredentialFiles } from './credential-files.ts';
+import type { WaysOut } from './ways-out.ts';
 
 /** What services stand on. */
 export interface Ground {
@@ -46,18 +50,21 @@ export interface Ground {
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
-  /** Where durable events go. */
+  /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
+  readonly waysOut: WaysOut;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** Rules that are ready to be switched on. */
   readonly presets: PolicyPresets;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
   readonly rateLimits: RateLimitService;
@@ -66,6 +73,7 @@ export interface Services {
   readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
+  readonly alerts: AlertService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -102,11 +110,12 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const projects = await ProjectService.open(store, clock);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -115,6 +124,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
+  const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
+  closers.push(() => Promise.resolve(alerts.close()));
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -130,11 +141,13 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
+    nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
     presets,
     language,
     workloads,
     orgs,
+    projects,
     apiKeys,
     managementKeys,
     rateLimits,
@@ -143,6 +156,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     outbox,
+    alerts,
     approvals,
     quarantines,
     delegations,

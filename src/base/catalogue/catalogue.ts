@@ -18,7 +18,7 @@ import { PriceTable } from './prices.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
 import { Row, RowProblems } from './row-reader.ts';
-import type { AiDomain, Catalogue, Dialect, Operation, Price, Provider } from './types.ts';
+import type { AiDomain, Catalogue, Dialect, ListedPrice, Operation, Price, Provider } from './types.ts';
 
 const SCHEMA = 'gw.provider_catalogue.v1';
 const DATA_FOLDER = 'src/base/catalogue/data';
@@ -187,6 +187,10 @@ class Snapshot implements ShippedCatalogue {
 
   domain(host: string): AiDomain | undefined {
     return this.#domains.find(host);
+  }
+
+  prices(at: number): readonly ListedPrice[] {
+    return this.#prices.list(at);
   }
 
   price(providerId: string, model: string | undefined, at = Number.POSITIVE_INFINITY): Price {

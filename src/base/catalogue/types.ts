@@ -272,6 +272,13 @@ export interface Price extends Readonly<Partial<Record<PartRate, string | undefi
   readonly maxOutputTokens: number | undefined;
 }
 
+/** A row of the rates: those of a model, or of all that fit a pattern with one `*`; the provider `*` is any. */
+export interface ListedPrice {
+  readonly provider: string;
+  readonly model: string;
+  readonly price: Price;
+}
+
 export interface AiDomain {
   readonly domain: string;
   readonly vendor: string;
@@ -302,4 +309,6 @@ export interface Catalogue {
    * @param at epoch milliseconds of the call; without it the newest rates that are listed, in force or not yet
    */
   price(providerId: string, model: string | undefined, at?: number): Price;
+  /** All rates in force at a moment (epoch milliseconds). */
+  prices(at: number): readonly ListedPrice[];
 }

@@ -57,6 +57,7 @@ export const REASON_CODES = {
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
+  project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.' },
   org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
   org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.' },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },

@@ -38,7 +38,7 @@ export interface CredentialQuestion {
   readonly moved: boolean;
   /** The passthrough toggle of the connector is on, and the caller has an `Authorization` (specification, "Authentication" 5). */
   readonly passthrough: boolean;
-  /** The org takes its callers' own keys for the connector (decision 10.22). */
+  /** The org takes its callers' own keys for the connector (decision 10.8). */
   readonly byok: boolean;
 }
 

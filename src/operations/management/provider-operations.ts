@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { ADDON_KINDS } from '../../base/model/addon.ts';
 import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
-import { choice } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { orgOf } from './org-of.ts';
 
@@ -23,10 +23,10 @@ const params = z.object({
   provider: z.string().meta({ description: 'Id, neutral name or alias of a provider, or the addon_id of a preset' }),
   // Any other word is told as a mode that is not supported.
   mode: z.string().meta({ description: `One of ${PROVIDER_MODES.join(', ')}; of a preset: routing`, examples: PROVIDER_MODES.slice() }),
-  state: choice(STATES),
+  state: z.string().meta({ enum: STATES }),
 });
 
-/** What an org can switch (specification, "Addon catalog entry"; decision 10.22). */
+/** What an org can switch (specification, "Addon catalog entry"; decision 10.8). */
 export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.providers.list',
@@ -50,8 +50,9 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider' }],
     input: { params },
     output: { status: 200, schema: ADDON },
-    handle: async ({ principal, params: { provider, mode, state }, commit }, { addons }) => ({
-      json: await addons.set(orgOf(principal), provider, mode, state === ENABLE, commit),
-    }),
+    handle: async ({ principal, params: { provider, mode, state }, commit }, { addons }) => {
+      if (!STATES.some((known) => known === state)) throw new GatewayError('not_found', `A mode is switched by ${STATES.join(' or ')}.`);
+      return { json: await addons.set(orgOf(principal), provider, mode, state === ENABLE, commit) };
+    },
   }),
 ];
