@@ -58,11 +58,12 @@ t.test('what one node lays over the bundle counts at every other one, and over a
 t.test('of switches that two nodes change at the same moment none is lost', async (t) => {
   const place = await somePlace(t);
   place.write('bundle.yaml', BASE);
-  const nodes = [await node(place, 'one'), await node(place, 'two')];
+  const one = await node(place, 'one');
+  const two = await node(place, 'two');
   const ids = ['openai', 'mistral', 'cohere', 'groq'];
   await Promise.all(
     ids.map((id, i) =>
-      nodes[i % 2]?.policies.switchAddons('acme', id, (addons) => ({
+      (i % 2 === 0 ? one : two).policies.switchAddons('acme', id, (addons) => ({
         ...addons,
         providers: { ...addons.providers, [id]: { routing: { enabled: false, at: '2026-11-24T00:00:00.000Z' } } },
       })),
