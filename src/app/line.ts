@@ -13,6 +13,7 @@ import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
+import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
@@ -20,7 +21,7 @@ import { credentialContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes, type RouteParts } from './routes.ts';
+import { gatewayRoutes, type RouteParts, routesByPort } from './routes.ts';
 
 /** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
 const ALONE: OrgBudgetConfig = {
@@ -35,6 +36,8 @@ const ALONE: OrgBudgetConfig = {
 export interface Line {
   readonly pipeline: LineGround;
   readonly router: Router;
+  /** Of the management port; undefined where the one router serves everything. */
+  readonly managementRouter: Router | undefined;
   /** The second bundle; undefined when there is none. */
   readonly shadow: ShadowPolicy | undefined;
 }
@@ -95,11 +98,9 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  return {
-    pipeline,
-    shadow,
-    router: new Router({ routes, authenticator, log, events, callerIp: askedFrom }),
-  };
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
+  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
+  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */
