@@ -75,6 +75,10 @@ class CustomCatalogue implements Catalogue {
     return this.#shipped.domain(host);
   }
 
+  prices(at: number): ReturnType<Catalogue['prices']> {
+    return this.#shipped.prices(at);
+  }
+
   price(providerId: string, model: string | undefined, at?: number): Price {
     return this.#shipped.price(providerId, model, at);
   }
