@@ -301,8 +301,16 @@ A mutation writes one of ${list(MUTABLE)}.`;
 
 function toolsPage({ TOOLS }) {
   const effect = ({ readOnlyHint, destructiveHint, openWorldHint }) =>
-    [readOnlyHint ? 'reads' : 'changes', ...(destructiveHint ? ['can take away'] : []), ...(openWorldHint ? ['reaches others'] : [])].join(', ');
-  const tools = TOOLS.tools.map(({ name, title, description, scope, annotations }) => [code(name), title, scope, effect(annotations), description]);
+    [readOnlyHint ? 'reads' : 'changes', ...(destructiveHint ? ['can take away'] : []), ...(openWorldHint ? ['reaches others'] : [])].join(
+      ', ',
+    );
+  const tools = TOOLS.tools.map(({ name, title, description, scope, annotations }) => [
+    code(name),
+    title,
+    scope,
+    effect(annotations),
+    description,
+  ]);
   const resources = TOOLS.resources.map(({ uri, title, description, tool }) => [code(uri), title, code(tool), description]);
   return `# Tools
 

@@ -52,7 +52,9 @@ t.test('nothing else is there: no admin API, no actions, no proxy of any kind', 
   t.equal(await absolute, 403);
   const tunnel = new Promise<string>((resolve, reject) => {
     let said = '';
-    const socket = connect(port, '127.0.0.1', () => socket.write('CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n'));
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n'),
+    );
     socket.on('data', (chunk) => (said += chunk.toString()));
     socket.on('close', () => resolve(said));
     socket.on('error', reject);
