@@ -9,10 +9,13 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
+import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
+import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
 import { PROJECT_OPERATIONS } from './management/project-operations.ts';
 import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
@@ -32,6 +35,9 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...PROJECT_OPERATIONS,
   ...ORG_DEFAULTS_OPERATIONS,
   ...RECORD_LIST_OPERATIONS,
+  ...OVERVIEW_OPERATIONS,
+  ...BILLING_SUMMARY_OPERATIONS,
+  ...ATTRIBUTION_OPERATIONS,
   ...LIMIT_OPERATIONS,
   ...NODE_OPERATIONS,
   ...PRICING_OPERATIONS,
