@@ -73,6 +73,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    alerts: resources.alerts,
+    customConnectors: resources.customConnectors,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -90,6 +92,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    mcp: { clock, log },
     discovery,
   });
   return {
@@ -173,10 +176,10 @@ function authenticatorOf(
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogues);
+  const context = credentialContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
@@ -192,7 +195,7 @@ function moneyRoutes(
     },
     connectors: {
       catalogues,
-      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
+      actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -200,7 +203,8 @@ function moneyRoutes(
 }
 
 function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
-  const catalogue = catalogues.current();
+  // A setting holds for all orgs.
+  const catalogue = catalogues.shipped();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,

@@ -178,7 +178,8 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: anyOrgBody, what: 'The budget limit' } },
     output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
-    handle: ({ body: { org_id: named, ...body }, commit }, { budgets }) => createLimit(named ?? budgets.defaultOrg, body, { budgets }, commit),
+    handle: ({ body: { org_id: named, ...body }, commit }, { budgets }) =>
+      createLimit(named ?? budgets.defaultOrg, body, { budgets }, commit),
   }),
   operation({
     id: 'budgets.remove',

@@ -11,9 +11,14 @@ import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
 import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
 import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
+import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
+import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
+import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
+import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
+import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
 import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
@@ -56,8 +61,13 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
+  ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
+  ...CUSTOM_CONNECTOR_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,
+  ...ALERT_CHANNEL_OPERATIONS,
+  ...ALERT_SUBSCRIPTION_OPERATIONS,
+  ...ALERT_HISTORY_OPERATIONS,
 ];

@@ -3,6 +3,7 @@
  * tools over MCP, in this process or in another one, is not known here.
  */
 
+import type { z } from 'zod';
 import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
@@ -198,13 +199,14 @@ function inputSchemaOf(operation: GatewayOperation, { ids = {} }: ToolFacts): Js
   const { params, query, body } = operation.inputs(ANY_SERVICES);
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
-  for (const name of Object.keys(params?.shape ?? {})) required.push(ids[name] ?? name);
-  for (const [at, schema] of [params, query, body].entries()) {
-    if (schema === undefined) continue;
+  const take = (schema: z.ZodObject | undefined, nameOf: (name: string) => string): void => {
+    if (schema === undefined) return;
     const made = jsonSchema(schema, 'input');
-    for (const [name, member] of Object.entries(made.properties ?? {})) properties[at === 0 ? (ids[name] ?? name) : name] = member;
-    if (at > 0) required.push(...(made.required ?? []));
-  }
+    for (const [name, member] of Object.entries(made.properties ?? {})) properties[nameOf(name)] = member;
+    required.push(...(made.required ?? []).map(nameOf));
+  };
+  take(params, (name) => ids[name] ?? name);
+  for (const schema of [query, body]) take(schema, (name) => name);
   return {
     type: 'object',
     properties,
@@ -238,6 +240,20 @@ function planOf(
   args: Readonly<Record<string, unknown>>,
 ): Plan {
   const rest = new Map(Object.entries(args));
+  const params = pathOf(names, ids, rest);
+  const query = new URLSearchParams();
+  for (const name of names.query) {
+    const value = rest.get(name);
+    if (value !== undefined) query.set(name, typeof value === 'string' ? value : JSON.stringify(value));
+    rest.delete(name);
+  }
+  if (names.body === undefined && rest.size > 0) throw badArguments([...rest.keys()], 'is no argument of this tool');
+  const body = names.body === undefined ? undefined : Object.fromEntries(rest);
+  return { operation, params, query, headers: only === undefined ? {} : ONLY[only], body };
+}
+
+/** Takes the names of the path out of the arguments. */
+function pathOf(names: Names, ids: NonNullable<ToolFacts['ids']>, rest: Map<string, unknown>): Record<string, string> {
   const params: Record<string, string> = {};
   const missing: string[] = [];
   for (const name of names.path) {
@@ -249,15 +265,7 @@ function planOf(
     if (names.body?.has(argument) !== true) rest.delete(argument);
   }
   if (missing.length > 0) throw badArguments(missing, 'is required: text that is not empty');
-  const query = new URLSearchParams();
-  for (const name of names.query) {
-    const value = rest.get(name);
-    if (value !== undefined) query.set(name, typeof value === 'string' ? value : JSON.stringify(value));
-    rest.delete(name);
-  }
-  if (names.body === undefined && rest.size > 0) throw badArguments([...rest.keys()], 'is no argument of this tool');
-  const body = names.body === undefined ? undefined : Object.fromEntries(rest);
-  return { operation, params, query, headers: only === undefined ? {} : ONLY[only], body };
+  return params;
 }
 
 function argumentsIn(args: unknown): Readonly<Record<string, unknown>> {

@@ -6,8 +6,8 @@ import type { BudgetLimit, BudgetOverride } from '../base/model/budget-limit.ts'
 import { dayOf, dayText, windowStart } from '../decide/limits/windows.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import { type GivenOverride, HeldLimits } from './held-limits.ts';
 import { DelegationBook } from './delegation-spend.ts';
+import { type GivenOverride, HeldLimits } from './held-limits.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
@@ -52,7 +52,7 @@ interface BudgetGround {
   readonly clock: Clock;
   readonly events: Events;
   /** Where alerts go that must not be lost. */
-  readonly outbox?: Pick<Outbox, 'active' | 'post'>;
+  readonly outbox?: Pick<Outbox, 'wants' | 'post'>;
 }
 
 export interface BudgetOptions extends BudgetGround {
@@ -71,7 +71,7 @@ export class BudgetService {
   readonly #delegations: DelegationBook;
   readonly #limits: HeldLimits;
   readonly #events: Events;
-  readonly #outbox: Pick<Outbox, 'active' | 'post'> | undefined;
+  readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
 
   private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits) {
     const { store, clock, events, outbox } = ground;
@@ -81,7 +81,7 @@ export class BudgetService {
     this.#book = book;
     this.#delegations = new DelegationBook(store);
     this.#events = events;
-    this.#outbox = outbox?.active === true ? outbox : undefined;
+    this.#outbox = outbox;
   }
 
   /** Reads limits and the spend of the open windows. */
@@ -229,7 +229,7 @@ export class BudgetService {
       part.add(day, costPico);
       part.unstored += costPico;
     }
-    const posted = this.#outbox === undefined ? NONE : scopes.flatMap((scope) => this.#post(scope, day));
+    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, day)) : NONE;
     return { scopes, parts, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
@@ -254,9 +254,14 @@ export class BudgetService {
     const today = this.#today();
     for (const { limit } of this.#limits.all()) {
       const scope = this.#scopeOf(limit);
-      if (this.#outbox !== undefined) this.#postAlone(this.#post(scope, today));
+      if (this.#posts(limit.org_id)) this.#postAlone(this.#post(scope, today));
       this.#raise(scope, today);
     }
+  }
+
+  /** Whether anybody wants alerts of this org that are not lost. */
+  #posts(orgId: string): boolean {
+    return this.#outbox?.wants('budgetAlert', orgId) === true;
   }
 
   /** Those that no record can carry any more. */
@@ -309,6 +314,8 @@ export class BudgetService {
       if (level === undefined) continue;
       const limit = limitInForce(budget);
       budget.alerted = alertedOf(budget, periodStart, level);
+      // Who wants to know from later on is not told of what was reached before.
+      budget.posted = later(budget.posted, budget.alerted);
       this.#events.emit('budgetAlert', { limit, level, periodStart, spentUsd: usdFromPico(spent) });
       this.#store.commit(undefined, [{ op: 'put', space: ALERTED, key: limit.limit_id, value: budget.alerted }]).catch(() => undefined);
     }

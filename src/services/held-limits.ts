@@ -131,11 +131,7 @@ export class HeldLimits {
   }
 
   async remove(limitId: string, commit: Commit, also: readonly Effect[]): Promise<void> {
-    await commit(limitId, [
-      { op: 'delete', space: LIMITS, key: limitId },
-      { op: 'delete', space: OVERRIDES, key: limitId },
-      ...also,
-    ]);
+    await commit(limitId, [{ op: 'delete', space: LIMITS, key: limitId }, { op: 'delete', space: OVERRIDES, key: limitId }, ...also]);
     await Promise.all([this.#limits.refresh(limitId), this.#overrides.refresh(limitId)]);
   }
 

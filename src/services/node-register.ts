@@ -22,9 +22,11 @@ export class NodeRegister {
 
   static async open(store: Store, clock: Clock, nodeId: string): Promise<NodeRegister> {
     const node: GatewayNode = { node_id: nodeId, registered_at: timestamp(clock.now()), mode: 'embedded' };
-    const first = store.commit(undefined, [{ op: 'put', space: NODES, key: nodeId, value: node }], [
-      { space: NODES, key: nodeId, version: undefined },
-    ]);
+    const first = store.commit(
+      undefined,
+      [{ op: 'put', space: NODES, key: nodeId, value: node }],
+      [{ space: NODES, key: nodeId, version: undefined }],
+    );
     if (await unlessConflict(first)) return new NodeRegister(node);
     return new NodeRegister({ ...node, ...((await store.get(NODES, nodeId)) as GatewayNode) });
   }

@@ -153,5 +153,9 @@ function stored(value: unknown): StoredDefaults {
     const text = typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
     return typeof text === 'string' && text !== '' ? text : undefined;
   };
-  return { ...said('workload_id', textOf('workload_id')), ...said('project_id', textOf('project_id')), ...said('updated_at', textOf('updated_at')) };
+  return {
+    ...said('workload_id', textOf('workload_id')),
+    ...said('project_id', textOf('project_id')),
+    ...said('updated_at', textOf('updated_at')),
+  };
 }

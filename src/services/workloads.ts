@@ -10,6 +10,7 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { changeEntity } from './change-entity.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
 import { WatchedSpace } from './watched-space.ts';
@@ -71,6 +72,22 @@ export class WorkloadService {
   /** In the order of their ids. */
   list(): readonly Workload[] {
     return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));
+  }
+
+  /**
+   * Creates or replaces one, from the state that `next` has seen.
+   * @param next gives the workload, from the one of this id that is there, of whichever org
+   * @throws GatewayError what `next` throws
+   */
+  async change(workloadId: string, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+    const changed = await changeEntity<Workload>(this.#store, { space: WORKLOADS, key: workloadId, object: workloadId, commit, next });
+    await this.#workloads.refresh(workloadId);
+    return changed;
+  }
+
+  /** Whichever org it is of. */
+  find(workloadId: string): Workload | undefined {
+    return this.#workloads.get(workloadId);
   }
 
   /** Creates or replaces. */

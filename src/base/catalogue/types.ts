@@ -242,6 +242,21 @@ export interface Provider {
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;
+  /** Of a connector that an org has made itself (specification, "Custom connector"); undefined for a row of the registry. */
+  readonly custom?: CustomPlace;
+}
+
+/** Where a custom connector is, and what its own words for it are. */
+export interface CustomPlace {
+  readonly orgId: string;
+  readonly port: number;
+  readonly tls: boolean;
+  /** Path of its base URL, without a slash at its end; empty for a dialect whose own paths begin at the root. */
+  readonly basePath: string;
+  /** Parameter of the query that carries its key; undefined: a header does, or there is none. */
+  readonly authQuery: string | undefined;
+  /** Of a structured call that names no model. */
+  readonly defaultModel: string | undefined;
 }
 
 /** Rates are USD per million tokens, exact decimal text; those of parts are undefined where nobody states one. */
@@ -268,6 +283,8 @@ export interface AiDomain {
 
 /** All data about the outside world as one immutable snapshot. Every look-up is O(1) or a short scan and allocates nothing it need not. */
 export interface Catalogue {
+  /** What one org sees: the registry and its own connectors, no other org's. The catalogue itself where nobody has any. */
+  forOrg(orgId: string): Catalogue;
   readonly providers: readonly Provider[];
   /** Canonical id, neutral name or alias, case-insensitive (decision 1). */
   provider(idOrAlias: string): Provider | undefined;

@@ -114,6 +114,16 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',
   },
+  connector_not_available: {
+    decision: 'deny',
+    meaning: 'Policy selected a custom connector that the org does not have, or has switched off.',
+  },
+  provider_disabled: { decision: 'deny', meaning: 'The org has switched off the routing of its calls to this provider.' },
+  byok_disabled: { decision: 'deny', meaning: "The org does not take its callers' own keys for this provider, and none is stored." },
+  overlay_not_loaded: {
+    decision: 'deny',
+    meaning: 'What the org has laid over the policy bundle no longer loads: all of its requests are denied until that is put right.',
+  },
   connector_without_host: {
     decision: 'deny',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',

@@ -51,7 +51,11 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'delete_budget_limit', title: 'Delete budget limit', ids }],
   }),
   alike(entryOf(BUDGET_OPERATIONS, 'budgets.override'), { id: 'mgmt.budgets.override', path: `${PATH}/{id}/override`, scope: 'write' }),
-  alike(entryOf(BUDGET_OPERATIONS, 'budgets.end_override'), { id: 'mgmt.budgets.end_override', path: `${PATH}/{id}/override`, scope: 'write' }),
+  alike(entryOf(BUDGET_OPERATIONS, 'budgets.end_override'), {
+    id: 'mgmt.budgets.end_override',
+    path: `${PATH}/{id}/override`,
+    scope: 'write',
+  }),
   operation({
     id: 'mgmt.budgets.config',
     method: 'GET',

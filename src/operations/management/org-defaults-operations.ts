@@ -36,7 +36,10 @@ export const ORG_DEFAULTS_OPERATIONS: readonly GatewayOperation[] = [
     versioned: true,
     tools: [{ name: 'set_org_defaults', title: 'Set org defaults' }],
     input: {
-      body: { schema: () => members({ workload_id: id.nullable().optional(), project_id: id.nullable().optional() }), what: 'The org defaults' },
+      body: {
+        schema: () => members({ workload_id: id.nullable().optional(), project_id: id.nullable().optional() }),
+        what: 'The org defaults',
+      },
     },
     output: { status: 200, schema: DEFAULTS },
     handle: async ({ principal, body, commit, expectShown }, { workloads, projects: { clock } }) => {

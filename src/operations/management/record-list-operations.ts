@@ -80,7 +80,8 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/records',
     scope: 'read',
-    summary: 'Execution records of the org, the newest first, by default those of the last 24 hours; all filters that are given must be true.',
+    summary:
+      'Execution records of the org, the newest first, by default those of the last 24 hours; all filters that are given must be true.',
     annotations: READS,
     tools: [{ name: 'list_records', title: 'List records' }],
     input: { query: { schema: listQuery } },
