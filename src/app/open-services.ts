@@ -27,6 +27,7 @@ import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { PolicyPresets } from '../services/policy-presets.ts';
 import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -37,7 +38,7 @@ import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { fileContext, loadCredentialFiles } from './credential-files.ts';
 import type { WaysOut } from './ways-out.ts';
 
 /** What services stand on. */
@@ -60,6 +61,8 @@ export interface Services {
   readonly audit: AuditTrail;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
+  /** Rules that are ready to be switched on. */
+  readonly presets: PolicyPresets;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
   readonly projects: ProjectService;
@@ -105,7 +108,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
+  const presets = new PolicyPresets();
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
+  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const projects = await ProjectService.open(store, clock);
@@ -113,7 +118,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -150,6 +155,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     audit: new AuditTrail({ store, clock, events, outbox }),
     nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
+    presets,
     language,
     workloads,
     orgs,

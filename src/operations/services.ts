@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
@@ -24,8 +25,8 @@ import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
-  /** Canonical connector id that can have a key, undefined for any other text. */
-  readonly keyedConnector: (text: string) => string | undefined;
+  /** Canonical connector id that can have a key, undefined for any other text; with an org also for a connector that another org has made. */
+  readonly keyedConnector: (text: string, orgId?: string) => string | undefined;
   /** True when a canonical host is one of the connector's. */
   readonly coversHost: (connectorId: string, host: string) => boolean;
 }
@@ -94,6 +95,8 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** What orgs can switch. */
+  readonly addons: AddonService;
   /** Connectors that orgs have made. */
   readonly customConnectors: CustomConnectorService;
   readonly reports: {
