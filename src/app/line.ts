@@ -62,6 +62,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
+    exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -120,7 +121,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -132,6 +133,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    exportCounts: () => exports.counts.rows(),
     approvals,
     quarantines,
   });

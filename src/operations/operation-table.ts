@@ -6,9 +6,11 @@ import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
+import { DEAD_LETTER_OPERATIONS } from './dead-letter-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { EXPORT_OPERATIONS } from './management/export-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
 import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
@@ -48,4 +50,6 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ALERT_CHANNEL_OPERATIONS,
   ...ALERT_SUBSCRIPTION_OPERATIONS,
   ...ALERT_HISTORY_OPERATIONS,
+  ...EXPORT_OPERATIONS,
+  ...DEAD_LETTER_OPERATIONS,
 ];

@@ -9,6 +9,7 @@ import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -48,6 +49,7 @@ export interface OperationServices {
     readonly orgId: string | undefined;
   };
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
