@@ -86,6 +86,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       presets: resources.presets,
       oauthPassthrough: pipeline.settings.oauthPassthrough,
     }),
+    exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -145,7 +146,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -157,6 +158,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    exportCounts: () => exports.counts.rows(),
     approvals,
     quarantines,
   });

@@ -18,6 +18,7 @@ import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
+import { ExportService } from '../services/exports/export-service.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
@@ -40,6 +41,9 @@ import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
 import { fileContext, loadCredentialFiles } from './credential-files.ts';
 import type { WaysOut } from './ways-out.ts';
+
+/** Nothing but a control plane says otherwise of a node (decision 11.3). */
+const INHERITS = true;
 
 /** What services stand on. */
 export interface Ground {
@@ -76,6 +80,7 @@ export interface Services {
   readonly counters: RecordCounters;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -129,6 +134,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => outbox.close());
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
+  const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits: INHERITS, ...ground.waysOut };
+  const exports = await ExportService.open(exported);
+  closers.push(() => exports.close());
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -170,6 +178,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     counters,
     outbox,
     alerts,
+    exports,
     approvals,
     quarantines,
     delegations,

@@ -6,6 +6,7 @@ import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
+import { DEAD_LETTER_OPERATIONS } from './dead-letter-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
@@ -15,7 +16,8 @@ import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-o
 import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
 import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
-import { KEY_OPERATIONS } from './management/key-operations.ts';
+import { EXPORT_OPERATIONS } from './management/export-operations.ts';
+import { KEY_OPERATIONS, KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
 import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
@@ -74,4 +76,6 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ALERT_CHANNEL_OPERATIONS,
   ...ALERT_SUBSCRIPTION_OPERATIONS,
   ...ALERT_HISTORY_OPERATIONS,
+  ...EXPORT_OPERATIONS,
+  ...DEAD_LETTER_OPERATIONS,
 ];
