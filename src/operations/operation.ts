@@ -180,10 +180,17 @@ export function entryOf(entries: readonly GatewayOperation[], id: string): Gatew
   return found;
 }
 
-/** Makes an entry; the types of its schemas reach its handler. */
+/** An entry whose own schemas are known where it is used: who asks it by name is held to them. */
+export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation {
+  readonly output: OperationAnswer<O>;
+  /** Never there; it carries the type of the arguments. */
+  readonly takes?: A;
+}
+
+/** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
-): GatewayOperation {
+): TypedOperation<z.input<P> & z.input<Q> & z.input<B>, O> {
   const { input = {}, available, handle, ...facts } = entry;
   return {
     ...facts,
