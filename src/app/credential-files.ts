@@ -12,6 +12,7 @@ import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
+import type { CustomConnectorService } from '../services/custom-connectors.ts';
 
 /** A credential of a file, and where it stands there. */
 interface FileCredential {
@@ -131,10 +132,12 @@ function plain(node: YamlNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key.source, plain(value)]));
 }
 
-/** What a credential is checked against: a connector of the registry, and its hosts. */
-export function credentialContext(catalogues: CurrentCatalogue): CredentialBodyContext {
+/** What a credential is checked against: a connector of the registry or one that an org has made, whether that is switched on or not, and its hosts. */
+export function credentialContext(catalogues: CurrentCatalogue, custom: CustomConnectorService): CredentialBodyContext {
+  const isHostOf = (connectorId: string, host: string): boolean =>
+    custom.coversHost(connectorId, host) || catalogues.current().providerForHost(host)?.id === connectorId;
   return {
-    keyedConnector: (text) => catalogues.current().provider(text)?.id,
-    coversHost: (connectorId, host) => canonicalHost(host) === host && catalogues.current().providerForHost(host)?.id === connectorId,
+    keyedConnector: (text) => catalogues.current().provider(text)?.id ?? custom.connectorId(text),
+    coversHost: (connectorId, host) => canonicalHost(host) === host && isHostOf(connectorId, host),
   };
 }

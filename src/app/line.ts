@@ -2,6 +2,7 @@ import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } fro
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
@@ -20,6 +21,15 @@ import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type RouteParts } from './routes.ts';
+
+/** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
+const ALONE: OrgBudgetConfig = {
+  cp_down_policy: 'permissive',
+  redis_down_policy: 'allow',
+  grace_seconds: 300,
+  grace_seconds_override: null,
+  redis_status: 'unconfigured',
+};
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
@@ -56,11 +66,15 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     audit: resources.audit,
+    nodes: resources.nodes,
     policies,
     shadow,
     workloads,
+    projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
+    alerts: resources.alerts,
+    customConnectors: resources.customConnectors,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -78,6 +92,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    mcp: { clock, log },
     discovery,
   });
   return {
@@ -103,6 +118,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     policies: resources.policies,
     workloads: resources.workloads,
     orgs: resources.orgs,
+    projects: resources.projects,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
@@ -159,16 +175,17 @@ function authenticatorOf(
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogues);
+  const context = credentialContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
+      config: () => ALONE,
     },
     credentials: {
       ...context,
@@ -177,7 +194,7 @@ function moneyRoutes(
     },
     connectors: {
       catalogues,
-      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
+      actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -185,7 +202,8 @@ function moneyRoutes(
 }
 
 function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
-  const catalogue = catalogues.current();
+  // A setting holds for all orgs.
+  const catalogue = catalogues.shipped();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,

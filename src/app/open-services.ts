@@ -1,4 +1,4 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
@@ -7,12 +7,14 @@ import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
+import { AlertService } from '../services/alerts/alert-service.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { ApprovalService } from '../services/approvals.ts';
 import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
+import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
@@ -21,9 +23,11 @@ import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
 import { riskSettings } from '../services/risk-settings.ts';
@@ -33,6 +37,7 @@ import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
 import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import type { WaysOut } from './ways-out.ts';
 
 /** What services stand on. */
 export interface Ground {
@@ -40,27 +45,32 @@ export interface Ground {
   readonly log: Logger;
   readonly events: EventBus;
   readonly store: Store;
-  readonly catalogues: CurrentCatalogue;
+  readonly catalogues: CatalogueInForce;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
-  /** Where durable events go. */
+  /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
+  readonly waysOut: WaysOut;
 }
 
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
+  readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
   readonly outbox: Outbox;
+  readonly alerts: AlertService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -82,16 +92,25 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   await countAgain(store, log);
+  const customConnectors = await CustomConnectorService.open({
+    store,
+    clock,
+    log,
+    catalogues,
+    egressAllow: config.egressAllow,
+    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
+  });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
   const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const projects = await ProjectService.open(store, clock);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -100,6 +119,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
+  const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
+  closers.push(() => Promise.resolve(alerts.close()));
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -115,17 +136,21 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
+    nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
     language,
     workloads,
     orgs,
+    projects,
     apiKeys,
     managementKeys,
     rateLimits,
     credentials,
+    customConnectors,
     monthlyRequests,
     budgets,
     outbox,
+    alerts,
     approvals,
     quarantines,
     delegations,

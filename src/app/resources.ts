@@ -11,14 +11,14 @@ import { type CertificateAuthority, openCertificateAuthority } from '../inbound/
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
-import type { Upstream } from '../outbound/net/upstream.ts';
+import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
-import { destinationsOf } from './destinations.ts';
 import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
+import { waysOut } from './ways-out.ts';
 
 /** What tests put in the place of the real thing. */
 export interface Replacements {
@@ -48,7 +48,7 @@ export interface Resources extends Services {
   /** Undefined when interception is off. */
   readonly ca: CertificateAuthority | undefined;
   readonly catalogues: CatalogueInForce;
-  readonly upstream: Upstream;
+  readonly upstream: Upstream & RawWays;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
 }
@@ -82,15 +82,14 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
-  const destinations = [...destinationsOf(config), ...(replacements.destinations ?? [])];
-  const services = await openServices(config, { clock, log, events, store, catalogues, box, clockWatch, destinations }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
+  const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
   const upstream = createUpstream({
     clock,
     log,
     openLane: replacements.openLane,
     connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
-    ...(config.upstreamCaFile === undefined ? {} : { caFile: await readFile(config.upstreamCaFile, 'utf8') }),
+    ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
     ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
     egressAllow: config.egressAllow,
     headersTimeoutMs: config.upstreamHeadersTimeout,
@@ -99,5 +98,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
+  const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: waysOut(config, upstream, clock, extraRoots) };
+  const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
   return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses };
 }

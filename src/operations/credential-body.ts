@@ -18,8 +18,14 @@ interface Registry {
   readonly credentials: CredentialBodyContext;
 }
 
+interface CredentialParts {
+  readonly connector: z.ZodString;
+  readonly hosts: z.ZodOptional<z.ZodCustom<readonly unknown[], readonly unknown[]>>;
+  readonly secret: z.ZodOptional<z.ZodString>;
+}
+
 /** What a credential is made of, whatever its members are called. No message repeats a secret. */
-export function credentialParts({ credentials }: Registry) {
+export function credentialParts({ credentials }: Registry): CredentialParts {
   return {
     connector: requiredId().refine(
       (name) => !isId(name) || credentials.keyedConnector(name) !== undefined,

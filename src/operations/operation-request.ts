@@ -58,6 +58,19 @@ export function planOf(
   { ids = {}, headers = {} }: PlanOptions = {},
 ): OperationPlan {
   const rest = new Map(Object.entries(args));
+  const params = pathOf(names, ids, rest);
+  const query = new URLSearchParams();
+  for (const name of names.query) {
+    const value = rest.get(name);
+    if (value !== undefined) query.set(name, typeof value === 'string' ? value : JSON.stringify(value));
+    rest.delete(name);
+  }
+  if (names.body === undefined && rest.size > 0) throw badArguments([...rest.keys()], 'is no argument of this tool');
+  return { operation, params, query, headers, body: names.body === undefined ? undefined : Object.fromEntries(rest) };
+}
+
+/** Takes the names of the path out of the arguments. */
+function pathOf(names: TakenNames, ids: NonNullable<PlanOptions['ids']>, rest: Map<string, unknown>): Record<string, string> {
   const params: Record<string, string> = {};
   const missing: string[] = [];
   for (const name of names.path) {
@@ -69,14 +82,7 @@ export function planOf(
     if (names.body?.has(argument) !== true) rest.delete(argument);
   }
   if (missing.length > 0) throw badArguments(missing, 'is required: text that is not empty');
-  const query = new URLSearchParams();
-  for (const name of names.query) {
-    const value = rest.get(name);
-    if (value !== undefined) query.set(name, typeof value === 'string' ? value : JSON.stringify(value));
-    rest.delete(name);
-  }
-  if (names.body === undefined && rest.size > 0) throw badArguments([...rest.keys()], 'is no argument of this tool');
-  return { operation, params, query, headers, body: names.body === undefined ? undefined : Object.fromEntries(rest) };
+  return params;
 }
 
 export function requestOf({ operation, params, query, headers, body }: OperationPlan): OperationRequest {

@@ -7,7 +7,7 @@ import { HOUR_MS } from '../services/usage-sums.ts';
 import { ALSO_WHEN_WRONG, id } from './members.ts';
 import type { OperationServices } from './services.ts';
 
-const DAY_MS = 24 * HOUR_MS;
+export const DAY_MS: number = 24 * HOUR_MS;
 /** Bounds the work of one answer: it reads one stretch of rows for each month. */
 const LONGEST_MS = 3_660 * DAY_MS;
 /** What lies behind has no RFC 3339 text. */
@@ -23,6 +23,12 @@ export interface ReportRange {
 /** A parameter that is wrong, and how. */
 type Mistake = readonly [name: 'from' | 'to', message: string];
 
+/** A time of a query. */
+export const moment: z.ZodOptional<z.ZodString> = z
+  .string()
+  .optional()
+  .meta({ description: 'An RFC 3339 time, or a UTC day', examples: ['2026-11-22T05:00:00Z', '2026-11-22'] });
+
 const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
 /**
@@ -30,10 +36,6 @@ const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a d
  * 24 hours before its end.
  */
 function rangeQuery({ reports }: Pick<OperationServices, 'reports'>) {
-  const moment = z
-    .string()
-    .optional()
-    .meta({ description: 'An RFC 3339 time, or a UTC day', examples: ['2026-11-22T05:00:00Z', '2026-11-22'] });
   return z.strictObject({ org_id: id.optional(), from: moment, to: moment }).superRefine((query, { addIssue }) => {
     for (const [name, message] of readRange(query, reports.clock.now()).mistakes) addIssue({ code: 'custom', path: [name], message });
   }, ALSO_WHEN_WRONG);
@@ -65,8 +67,8 @@ function readRange(
   return { range: { from, to }, mistakes };
 }
 
-/** @param dayLength what is added to a plain day: `to` includes it */
-function timeOf(text: string, dayLength: number): number | undefined {
+/** Milliseconds since the epoch of a time of a query; undefined for what is none. @param dayLength what is added to a plain day: `to` includes it */
+export function timeOf(text: string, dayLength: number): number | undefined {
   const day = parseDate(text);
   // In a query an unescaped plus sign stands for a space.
   return day === undefined ? parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+')) : day + dayLength;

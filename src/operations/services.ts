@@ -1,16 +1,20 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
+import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
+import type { NodeRegister } from '../services/node-register.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { ProjectService } from '../services/projects.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
@@ -26,14 +30,26 @@ export interface CredentialBodyContext {
   readonly coversHost: (connectorId: string, host: string) => boolean;
 }
 
+/** What holds of an org's budgets when something that counts them cannot be reached (specification, "Org budget config"). */
+export interface OrgBudgetConfig {
+  readonly cp_down_policy: 'permissive' | 'strict';
+  readonly redis_down_policy: 'allow' | 'deny';
+  readonly grace_seconds: number;
+  readonly grace_seconds_override: number | null;
+  /** `unconfigured`: this gateway counts by itself. */
+  readonly redis_status: 'unconfigured' | 'connected' | 'offline';
+}
+
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
-  readonly store: Pick<Store, 'recordById' | 'recordByHash'>;
+  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records'>;
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
+  readonly projects: { readonly service: ProjectService; readonly clock: Clock };
   readonly apiKeys: {
     readonly service: ApiKeyService;
     readonly clock: Clock;
@@ -46,6 +62,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly alerts: AlertService;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
@@ -61,6 +78,7 @@ export interface OperationServices {
     readonly defaultOrg: string;
     /** The canonical connector id of a provider's name; undefined when there is none (decision 1). */
     readonly canonicalProvider: (text: string) => string | undefined;
+    readonly config: () => OrgBudgetConfig;
   };
   readonly credentials: CredentialBodyContext & {
     readonly service: CredentialService;
@@ -76,6 +94,8 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** Connectors that orgs have made. */
+  readonly customConnectors: CustomConnectorService;
   readonly reports: {
     readonly reports: UsageReports;
     readonly clock: Clock;

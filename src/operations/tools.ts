@@ -3,6 +3,7 @@
  * tools over MCP, in this process or in another one, is not known here.
  */
 
+import type { z } from 'zod';
 import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
@@ -188,13 +189,14 @@ function inputSchemaOf(operation: GatewayOperation, { ids = {} }: ToolFacts): Js
   const { params, query, body } = operation.inputs(ANY_SERVICES);
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
-  for (const name of Object.keys(params?.shape ?? {})) required.push(ids[name] ?? name);
-  for (const [at, schema] of [params, query, body].entries()) {
-    if (schema === undefined) continue;
+  const take = (schema: z.ZodObject | undefined, nameOf: (name: string) => string): void => {
+    if (schema === undefined) return;
     const made = jsonSchema(schema, 'input');
-    for (const [name, member] of Object.entries(made.properties ?? {})) properties[at === 0 ? (ids[name] ?? name) : name] = member;
-    if (at > 0) required.push(...(made.required ?? []));
-  }
+    for (const [name, member] of Object.entries(made.properties ?? {})) properties[nameOf(name)] = member;
+    required.push(...(made.required ?? []).map(nameOf));
+  };
+  take(params, (name) => ids[name] ?? name);
+  for (const schema of [query, body]) take(schema, (name) => name);
   return {
     type: 'object',
     properties,

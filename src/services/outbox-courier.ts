@@ -1,10 +1,11 @@
 import type { Destination, DurableEvent } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { retryDelay } from '../base/lib/retry-delay.ts';
 
 const BATCH = 100;
-const FIRST_RETRY_MS = 1_000;
-const LAST_RETRY_MS = 5 * 60_000;
+/** Who says when to come back is believed up to an hour. */
+const LONGEST_WAIT_MS = 3_600_000;
 
 interface Errand {
   readonly clock: Clock;
@@ -25,6 +26,8 @@ export interface Courier {
 
 /** Brings one destination what waits for it, batch after batch, and waits longer after each failure in a row, up to five minutes. */
 export function startCourier({ clock, log, destination, take, taken }: Errand): Courier {
+  const { batch: size = BATCH } = destination;
+  const ending = new AbortController();
   let closed = false;
   let awake = false;
   let again = false;
@@ -35,8 +38,8 @@ export function startCourier({ clock, log, destination, take, taken }: Errand): 
   const run = async (): Promise<void> => {
     do {
       again = false;
-      for (let batch = await take(BATCH); batch.length > 0 && !closed; batch = await take(BATCH)) {
-        await destination.deliver(batch);
+      for (let batch = await take(size); batch.length > 0 && !closed; batch = await take(size)) {
+        await destination.deliver(batch, ending.signal);
         await taken(batch.at(-1)?.id ?? '');
         failures = 0;
       }
@@ -44,7 +47,7 @@ export function startCourier({ clock, log, destination, take, taken }: Errand): 
   };
   const retryLater = (error: unknown): void => {
     if (closed) return;
-    const ms = Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS);
+    const ms = Math.max(retryDelay(failures), waitOf(error));
     failures += 1;
     log.warn({ err: error, destination: destination.id, retry_ms: ms }, 'events could not be delivered; it is tried again');
     cancelRetry = clock.after(ms, () => {
@@ -69,8 +72,15 @@ export function startCourier({ clock, log, destination, take, taken }: Errand): 
     wake,
     close: async () => {
       closed = true;
+      ending.abort();
       cancelRetry?.();
       await running;
     },
   };
+}
+
+/** How long a destination wants to be left alone, milliseconds. */
+function waitOf(error: unknown): number {
+  const ms = typeof error === 'object' && error !== null && 'retryAfterMs' in error ? error.retryAfterMs : 0;
+  return typeof ms === 'number' && ms > 0 ? Math.min(ms, LONGEST_WAIT_MS) : 0;
 }

@@ -1,4 +1,4 @@
-import type { Destination, DurableEvent, DurableName, DurablePayloads } from '../base/events/destination.ts';
+import { type Destination, type DurableEvent, type DurableName, type DurablePayloads, orgOfEvent } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
@@ -10,6 +10,10 @@ const CURSORS = 'outbox_cursor';
 const MAX_WAITING = 10_000;
 const MAX_AGE_MS = 7 * 86_400_000;
 const DIGITS = 16;
+/** Orgs and kinds of events of which it is remembered whether somebody wants them; orgs may be named by callers. */
+const MAX_REMEMBERED = 10_000;
+/** Among the cursors: the last number that was removed, so that no number is ever given out twice. No destination has this id. */
+const REMOVED = '';
 
 export interface OutboxOptions {
   readonly store: Store;
@@ -17,7 +21,8 @@ export interface OutboxOptions {
   readonly log: Logger;
   /** Who writes here: numbers are its own, and never compared with those of another. */
   readonly writer: string;
-  readonly destinations: readonly Destination[];
+  /** Those that are there from the start; others come and go by {@link Outbox.add} and {@link Outbox.remove}. */
+  readonly destinations?: readonly Destination[];
   /** False while the clock is in doubt: then nothing is dropped for its age. */
   readonly mayExpire?: () => boolean;
   readonly maxWaiting?: number;
@@ -25,8 +30,19 @@ export interface OutboxOptions {
 
 interface Entry {
   readonly key: string;
+  readonly name: DurableName;
+  readonly orgId: string | undefined;
   readonly at: number;
   stored: boolean;
+}
+
+/** A destination with how far it is. */
+interface Place {
+  readonly destination: Destination;
+  /** The last event that it has taken or does not want. */
+  cursor: string;
+  /** Undefined until the outbox is started. */
+  courier: Courier | undefined;
 }
 
 /** An event that is handed over to be committed. Exactly one of its verbs is called afterwards. */
@@ -39,17 +55,22 @@ export interface Posted {
 const NOTHING: Posted = { effects: [], stored() {}, failed() {} };
 
 /**
- * Events that must not be lost: each is committed with what it tells of, and stays until every destination has taken it or it is dropped for number or age. Each
- * destination has a cursor, which is moved on in a commit after it has taken a batch. Nothing passes an event that is handed over and not stored yet, so that
- * commits may become visible in any order. Without a destination nothing is read or written.
+ * Events that must not be lost: each is committed with what it tells of, and stays until every destination that wants it has taken it or it is dropped for number or age.
+ * Each destination has a cursor, which is moved on in a commit after it has taken a batch. Nothing passes an event that is handed over and not stored yet, so that
+ * commits may become visible in any order. Destinations come and go; what nobody wants is not written, and without a destination nothing is read or written.
  */
 export class Outbox {
   readonly #options: OutboxOptions;
   readonly #prefix: string;
   /** In the order of their numbers. */
   #waiting: Entry[] = [];
-  readonly #cursors = new Map<string, string>();
-  #couriers: readonly Courier[] = [];
+  readonly #places = new Map<string, Place>();
+  /** Cursors of an earlier run whose destinations have not come yet. */
+  readonly #kept = new Map<string, string>();
+  /** By kind and org. */
+  readonly #wanted = new Map<string, boolean>();
+  #started = false;
+  #closed = false;
   #next = 1;
   /** The last removal of what was dropped. */
   #removing: Promise<void> = Promise.resolve();
@@ -63,13 +84,14 @@ export class Outbox {
   /** Reads what waits; {@link start} begins to deliver it. @throws Error when the store cannot be read */
   static async open(options: OutboxOptions): Promise<Outbox> {
     const outbox = new Outbox(options);
-    if (outbox.active) await outbox.#read();
+    await outbox.#read();
+    for (const destination of options.destinations ?? []) outbox.add(destination);
     return outbox;
   }
 
   /** Whether there is a destination. */
   get active(): boolean {
-    return this.#options.destinations.length > 0;
+    return this.#places.size > 0;
   }
 
   /** Events that some destination has not taken. */
@@ -82,28 +104,73 @@ export class Outbox {
     return this.#dropped;
   }
 
+  /** Whether some destination wants events of this kind, of this org; without one, of any org. Asked by calls, so it is looked up once. */
+  wants(name: DurableName, orgId?: string): boolean {
+    if (this.#places.size === 0) return false;
+    const key = orgId === undefined ? name : `${name} ${orgId}`;
+    const known = this.#wanted.get(key);
+    if (known !== undefined) return known;
+    let wanted = false;
+    for (const { destination } of this.#places.values()) wanted ||= isFor(destination, name, orgId);
+    if (this.#wanted.size >= MAX_REMEMBERED) this.#wanted.clear();
+    this.#wanted.set(key, wanted);
+    return wanted;
+  }
+
+  /** A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before; none where one of its id is there. */
+  add(destination: Destination): void {
+    const { id } = destination;
+    if (this.#places.has(id)) return;
+    const place: Place = { destination, cursor: this.#kept.get(id) ?? this.#prefix, courier: undefined };
+    this.#kept.delete(id);
+    this.#places.set(id, place);
+    this.#wanted.clear();
+    if (this.#started) this.#begin(place);
+  }
+
+  /** A destination that is there no more: it holds nothing back, and what waits for it alone is gone. Resolves when nothing is under way. */
+  async remove(id: string): Promise<void> {
+    const place = this.#places.get(id);
+    if (place === undefined) return;
+    this.#places.delete(id);
+    this.#wanted.clear();
+    await place.courier?.close();
+    // Somebody may have brought it back meanwhile.
+    if (this.#closed || this.#places.has(id)) return;
+    await this.#forget([id]);
+    await this.#removePassed();
+  }
+
+  /** Destinations may have changed their minds about what they want. */
+  reconsider(): void {
+    this.#wanted.clear();
+    this.#wakeAll();
+  }
+
+  /** Begins to deliver; cursors of destinations that have not come by now are forgotten. */
   start(): void {
-    this.#couriers = this.#options.destinations.map((destination) =>
-      startCourier({
-        ...this.#options,
-        destination,
-        take: (limit) => this.#take(destination.id, limit),
-        taken: (last) => this.#taken(destination.id, last),
-      }),
+    this.#started = true;
+    const gone = [...this.#kept.keys()];
+    this.#kept.clear();
+    this.#removing = this.#tidy(gone).catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, 'what destinations have left behind could not be removed; the next start tries again'),
     );
+    for (const place of this.#places.values()) this.#begin(place);
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#couriers.map((courier) => courier.close()));
+    this.#closed = true;
+    await Promise.all([...this.#places.values()].map(({ courier }) => courier?.close()));
     await this.#removing;
   }
 
-  /** Makes ready an event that is to be committed with what it tells of; nothing without a destination. */
+  /** Makes ready an event that is to be committed with what it tells of; nothing where no destination wants it. */
   post<N extends DurableName>(name: N, event: DurablePayloads[N]): Posted {
-    if (!this.active) return NOTHING;
+    const orgId = orgOfEvent({ name, event } as DurableEvent);
+    if (!this.wants(name, orgId)) return NOTHING;
     const { clock, maxWaiting = MAX_WAITING } = this.#options;
     const at = clock.now();
-    const entry: Entry = { key: `${this.#prefix}${String(this.#next++).padStart(DIGITS, '0')}`, at, stored: false };
+    const entry: Entry = { key: `${this.#prefix}${String(this.#next++).padStart(DIGITS, '0')}`, name, orgId, at, stored: false };
     this.#waiting.push(entry);
     const effects: Effect[] = [{ op: 'put', space: EVENTS, key: entry.key, value: { id: entry.key, name, at, event } }];
     return {
@@ -111,71 +178,100 @@ export class Outbox {
       stored: () => {
         entry.stored = true;
         if (this.#waiting.length > maxWaiting) this.#drop(this.#waiting.length - maxWaiting, 'number');
-        for (const courier of this.#couriers) courier.wake();
+        this.#wakeAll();
       },
       failed: () => {
         this.#waiting = this.#waiting.filter((one) => one !== entry);
-        for (const courier of this.#couriers) courier.wake();
+        this.#wakeAll();
       },
     };
   }
 
+  #wakeAll(): void {
+    for (const { courier } of this.#places.values()) courier?.wake();
+  }
+
+  #begin(place: Place): void {
+    const { clock, log } = this.#options;
+    place.courier = startCourier({
+      clock,
+      log,
+      destination: place.destination,
+      take: (limit) => this.#take(place, limit),
+      taken: (last) => this.#taken(place, last),
+    });
+  }
+
   async #read(): Promise<void> {
-    const { store, destinations, log } = this.#options;
+    const { store, log } = this.#options;
+    let last = this.#prefix;
     for (const { key, value } of await store.list(CURSORS)) {
       const at = key.indexOf('|');
-      if (`${key.slice(at + 1)}|` === this.#prefix) this.#cursors.set(key.slice(0, at), value as string);
+      if (`${key.slice(at + 1)}|` !== this.#prefix) continue;
+      const cursor = value as string;
+      if (key.slice(0, at) !== REMOVED) this.#kept.set(key.slice(0, at), cursor);
+      if (cursor > last) last = cursor;
     }
-    // A destination that is configured no more keeps nothing back.
-    const gone = [...this.#cursors.keys()].filter((id) => !destinations.some((one) => one.id === id));
-    for (const id of gone) this.#cursors.delete(id);
-    if (gone.length > 0)
-      await store.commit(
-        undefined,
-        gone.map((id) => ({ op: 'delete', space: CURSORS, key: this.#cursorKey(id) })),
-      );
-    const passed = this.#passed();
-    const found = (await store.list(EVENTS, { prefix: this.#prefix })).map(({ key, value }) => ({
-      key,
-      at: (value as DurableEvent).at,
-      stored: true,
-    }));
-    this.#waiting = found.filter(({ key }) => key > passed);
-    const done = found.filter(({ key }) => key <= passed);
-    if (done.length > 0) await store.commit(undefined, done.map(removal));
-    const last = [...this.#cursors.values(), this.#waiting.at(-1)?.key ?? this.#prefix].reduce((a, b) => (a > b ? a : b));
-    this.#next = Number(last.slice(this.#prefix.length)) + 1;
+    this.#waiting = (await store.list(EVENTS, { prefix: this.#prefix })).map(({ key, value }) => {
+      const event = value as DurableEvent;
+      return { key, name: event.name, orgId: orgOfEvent(event), at: event.at, stored: true };
+    });
+    const newest = this.#waiting.at(-1)?.key ?? this.#prefix;
+    this.#next = Number((newest > last ? newest : last).slice(this.#prefix.length)) + 1;
     if (this.#waiting.length > 0) log.info({ events: this.#waiting.length }, 'events wait to be delivered');
   }
 
-  /** The next events for a destination, as far as all before them are stored. */
-  async #take(id: string, limit: number): Promise<readonly DurableEvent[]> {
+  /** A destination that is configured no more keeps nothing back. */
+  async #tidy(gone: readonly string[]): Promise<void> {
+    if (gone.length > 0) await this.#forget(gone);
+    if (this.#waiting.length > 0) await this.#removePassed();
+  }
+
+  /** The next events for a destination, as far as all before them are stored; it is moved past those that are not for it. */
+  async #take(place: Place, limit: number): Promise<readonly DurableEvent[]> {
     this.#dropAged();
-    const after = this.#cursors.get(id) ?? this.#prefix;
+    const { destination } = place;
     const taken: string[] = [];
-    for (const { key, stored } of this.#waiting) {
+    let passed: string | undefined;
+    for (const { key, name, orgId, at, stored } of this.#waiting) {
       if (!stored || taken.length === limit) break;
-      if (key > after) taken.push(key);
+      if (key <= place.cursor) continue;
+      if (at >= (destination.since ?? 0) && isFor(destination, name, orgId)) taken.push(key);
+      else if (taken.length === 0) passed = key;
+    }
+    if (passed !== undefined) {
+      place.cursor = passed;
+      if (taken.length === 0) await this.#removePassed();
     }
     const values = await Promise.all(taken.map((key) => this.#options.store.get(EVENTS, key)));
     return values.filter((value) => value !== undefined) as DurableEvent[];
   }
 
   /** Moves a cursor on; what all have passed is removed afterwards. */
-  async #taken(id: string, last: string): Promise<void> {
-    const { store } = this.#options;
-    await store.commit(undefined, [{ op: 'put', space: CURSORS, key: this.#cursorKey(id), value: last }]);
-    this.#cursors.set(id, last);
-    const passed = this.#passed();
-    const done = this.#waiting.filter(({ key }) => key <= passed);
-    if (done.length === 0) return;
-    this.#waiting = this.#waiting.filter(({ key }) => key > passed);
-    await store.commit(undefined, done.map(removal));
+  async #taken(place: Place, last: string): Promise<void> {
+    const { id } = place.destination;
+    if (this.#places.get(id) !== place) return;
+    await this.#options.store.commit(undefined, [this.#cursor(id, last)]);
+    place.cursor = last;
+    await this.#removePassed();
   }
 
-  /** The last event that every destination has taken. */
-  #passed(): string {
-    return this.#options.destinations.map(({ id }) => this.#cursors.get(id) ?? this.#prefix).reduce((a, b) => (a < b ? a : b));
+  async #removePassed(): Promise<void> {
+    let passed = this.#waiting.at(-1)?.key ?? this.#prefix;
+    for (const { cursor } of this.#places.values()) if (cursor < passed) passed = cursor;
+    const unstored = this.#waiting.find(({ stored }) => !stored)?.key;
+    const isDone = ({ key }: Entry): boolean => key <= passed && (unstored === undefined || key < unstored);
+    const done = this.#waiting.filter(isDone);
+    if (done.length === 0) return;
+    this.#waiting = this.#waiting.filter((entry) => !isDone(entry));
+    await this.#options.store.commit(undefined, this.#removal(done));
+  }
+
+  async #forget(ids: readonly string[]): Promise<void> {
+    // A number that only a forgotten cursor has named must not be given out again.
+    const last = `${this.#prefix}${String(this.#next - 1).padStart(DIGITS, '0')}`;
+    const cursors = ids.map((id): Effect => ({ op: 'delete', space: CURSORS, key: this.#cursorKey(id) }));
+    await this.#options.store.commit(undefined, [...cursors, this.#cursor(REMOVED, last)]);
   }
 
   #dropAged(): void {
@@ -196,7 +292,16 @@ export class Outbox {
     this.#dropped[reason] += dropped.length;
     this.#options.log.warn({ events: dropped.length, reason }, 'events are dropped that could not be delivered');
     // Left over by a failure, they are read again by the next start.
-    this.#removing = this.#options.store.commit(undefined, dropped.map(removal)).catch(() => undefined);
+    this.#removing = this.#options.store.commit(undefined, this.#removal(dropped)).catch(() => undefined);
+  }
+
+  #removal(entries: readonly Entry[]): readonly Effect[] {
+    const last = `${this.#prefix}${String(this.#next - 1).padStart(DIGITS, '0')}`;
+    return [...entries.map(({ key }): Effect => ({ op: 'delete', space: EVENTS, key })), this.#cursor(REMOVED, last)];
+  }
+
+  #cursor(id: string, value: string): Effect {
+    return { op: 'put', space: CURSORS, key: this.#cursorKey(id), value };
   }
 
   #cursorKey(id: string): string {
@@ -204,6 +309,6 @@ export class Outbox {
   }
 }
 
-function removal({ key }: Entry): Effect {
-  return { op: 'delete', space: EVENTS, key };
+function isFor(destination: Destination, name: DurableName, orgId: string | undefined): boolean {
+  return destination.wants === undefined || destination.wants(name, orgId);
 }

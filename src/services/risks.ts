@@ -18,7 +18,7 @@ const MINUTES = RECENT_MS / 60_000;
 
 export interface RiskOptions extends RiskProfilesOptions {
   readonly events: Events;
-  readonly outbox: Pick<Outbox, 'active' | 'post'>;
+  readonly outbox: Pick<Outbox, 'wants' | 'post'>;
   readonly settings: RiskSettings;
   /** Score from which an alert is raised (`GW_RISK_ALERT_THRESHOLD`). */
   readonly alertAt: number;
@@ -51,7 +51,7 @@ export class RiskService {
   /** Whether requests are scored: always, never, or where the policy asks for it. */
   get scores(): boolean | 'where asked' {
     const { enabled, outbox } = this.#options;
-    if (enabled === 'auto') return outbox.active || 'where asked';
+    if (enabled === 'auto') return outbox.wants('riskAlert') || 'where asked';
     return enabled === 'true';
   }
 

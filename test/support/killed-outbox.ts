@@ -34,7 +34,7 @@ const outbox = await Outbox.open({
   ],
 });
 for (let at = Number(from); at <= Number(to); at++) {
-  const posted = outbox.post('budgetAlert', { spentUsd: String(at) } as BudgetAlert);
+  const posted = outbox.post('budgetAlert', { limit: { org_id: 'o' }, spentUsd: String(at) } as BudgetAlert);
   await store.commit(undefined, posted.effects);
   posted.stored();
 }

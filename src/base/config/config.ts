@@ -74,9 +74,18 @@ function isSound(values: object, reader: SettingsReader): values is SettingValue
   return reader.problems.length === 0 && Object.keys(SETTINGS).every((member) => member in values);
 }
 
+/** Settings that mean nothing without another. */
+const NEEDS = [
+  ['GW_SMTP_URL', 'GW_SMTP_FROM'],
+  ['GW_EXPORT_WEBHOOK_TOKEN', 'GW_EXPORT_WEBHOOK_URL'],
+] as const;
+
 /** Rules that need more than one setting; a member that is itself bad has been reported already. */
 function checkTogether(values: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
   const { host, port, ambientPort, maxBodyBytes, maxBufferedBytes } = values;
+  for (const [variable, needs] of NEEDS) {
+    if (reader.isSet(variable) && !reader.isSet(needs)) reader.problem(needs, `${needs} is not set, and ${variable} needs it`);
+  }
   if (typeof host === 'string' && !isLoopbackHost(host) && !reader.isSet('GW_PROXY_AUTH')) {
     const choices = 'set it to `required`, or to `optional` if anyone there may use this proxy';
     reader.problem('GW_PROXY_AUTH', `GW_PROXY_AUTH is not set, but other machines can reach GW_HOST "${host}"; ${choices}`);
@@ -103,7 +112,7 @@ function unwise(values: SettingValues): string[] {
 }
 
 /** What commands read from the shell that they run in; it may be there when the gateway starts. */
-const SHELL_VARIABLES = ['GW_MGMT_KEY'];
+const SHELL_VARIABLES = ['GW_MCP_TOKEN', 'GW_MGMT_KEY'];
 
 function unknownVariables(env: Environment): string[] {
   const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS]

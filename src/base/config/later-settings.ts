@@ -25,11 +25,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
-  { variable: 'GW_EXPORT_WEBHOOK_URL', fallback: undefined, help: 'Webhook that events are sent to.' },
-  { variable: 'GW_EXPORT_WEBHOOK_TOKEN', fallback: undefined, help: 'Bearer token of that webhook.', secret: true },
-  { variable: 'GW_EXPORT_SYSLOG_ADDR', fallback: undefined, help: 'Syslog server that events are sent to.' },
   { variable: 'GW_TELEMETRY_URL', fallback: undefined, help: 'Where usage reports go; nothing is sent while it is unset.' },
   { variable: 'GW_TELEMETRY_ENABLED', fallback: 'true', help: 'Usage reports.', harmless: ['false'] },
-  { variable: 'GW_SMTP_URL', fallback: undefined, help: 'Where alert e-mail goes.', secret: true },
-  { variable: 'GW_SMTP_FROM', fallback: undefined, help: 'Sender of alert e-mail.' },
 ];

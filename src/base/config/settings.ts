@@ -1,4 +1,5 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
+import * as delivery from './delivery-types.ts';
 import type { SettingType } from './setting-types.ts';
 import * as type from './setting-types.ts';
 
@@ -321,6 +322,12 @@ export const SETTINGS = {
   riskPromptSizeAnomalyThreshold: threshold('PROMPT_SIZE_ANOMALY', '4', DEVIATIONS),
 
   auditRetention: required('GW_AUDIT_RETENTION', type.duration('1d', '36500d'), '400d', 'Age at which audit entries are removed.'),
+
+  smtpUrl: secret('GW_SMTP_URL', delivery.smtpUrl, 'Mail server that alerts go by.'),
+  smtpFrom: optional('GW_SMTP_FROM', delivery.mailAddress, 'Sender of alert mails; needed with `GW_SMTP_URL`.'),
+  exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
+  exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
+  exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
 
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 

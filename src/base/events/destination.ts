@@ -36,13 +36,25 @@ export type DurableEvent = {
   };
 }[DurableName];
 
+/** The org that an event is of; undefined for one that is of none. */
+export function orgOfEvent({ name, event }: DurableEvent): string | undefined {
+  return name === 'budgetAlert' ? event.limit.org_id : event.org_id;
+}
+
 /** Where durable events go. */
 export interface Destination {
   /** What its place in the outbox is kept by; letters, digits and dashes, the same after every start. */
   readonly id: string;
+  /** What happened earlier is not for it, milliseconds since the epoch. Default: it takes all that waits. */
+  readonly since?: number;
+  /** Whether events of this name, of this org (without one: of any org) are for it. It may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are. */
+  wants?(name: DurableName, orgId: string | undefined): boolean;
+  /** Events that it takes at once. Default 100. */
+  readonly batch?: number;
   /**
    * Takes events in the order in which they happened. Every one comes at least once: those of the last batch come again when the process ended before it was noted that
-   * they were taken. Resolves when they need not come again, and rejects when they must.
+   * they were taken. Resolves when they need not come again, and rejects when they must; a member `retryAfterMs` of the error says how long it is to be left alone. Once
+   * `signal` is aborted it should end soon.
    */
-  deliver(batch: readonly DurableEvent[]): Promise<void>;
+  deliver(batch: readonly DurableEvent[], signal: AbortSignal): Promise<void>;
 }

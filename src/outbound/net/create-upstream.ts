@@ -22,7 +22,7 @@ import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
 import { UpgradeCall } from './upgrade-call.ts';
-import type { UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+import type { RawWays, UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 
 export interface UpstreamOptions {
   readonly clock: Clock;
@@ -58,11 +58,11 @@ export interface UpstreamOptions {
 const WAIT_MS = 30_000;
 
 /** @throws Error when `caFile` is not PEM */
-export function createUpstream(options: UpstreamOptions): Upstream {
+export function createUpstream(options: UpstreamOptions): Upstream & RawWays {
   return new UpstreamDoor(options);
 }
 
-class UpstreamDoor implements Upstream, SlowCounter {
+class UpstreamDoor implements Upstream, RawWays, SlowCounter {
   tick = 0;
 
   readonly #clock: Clock;
@@ -164,8 +164,12 @@ class UpstreamDoor implements Upstream, SlowCounter {
     return guard.guards(upgrade);
   }
 
-  connect(authority: Authority): Promise<Socket> {
-    return this.#dialer.dial(authority, false);
+  connect(authority: Authority, how: Parameters<RawWays['connect']>[1] = {}): Promise<Socket> {
+    return this.#connectRaw(authority, how.tls === true, how.operatorOwn === true);
+  }
+
+  addresses(authority: Authority, operatorOwn: boolean): Promise<readonly string[]> {
+    return this.#dialer.addresses(authority, operatorOwn);
   }
 
   async dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled> {

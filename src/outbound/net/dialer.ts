@@ -93,10 +93,15 @@ export class Dialer {
     }
   }
 
+  /** The addresses of `authority` that the guard admits, for what makes no connection. @throws GatewayError as `dial` */
+  async addresses({ host, port }: Authority, operatorOwn: boolean): Promise<readonly string[]> {
+    const addresses = isIP(host) === 0 ? await this.#resolver.resolve(host) : [host];
+    return this.#guard.admit({ host, port }, addresses, operatorOwn);
+  }
+
   async #dialTarget(authority: Authority, target: Authority, exempt: boolean): Promise<Socket> {
     const isLiteral = isIP(target.host) !== 0;
-    const addresses = isLiteral ? [target.host] : await this.#resolver.resolve(target.host);
-    const admitted = this.#guard.admit(target, addresses, exempt);
+    const admitted = await this.addresses(target, exempt);
     try {
       return await dialFirst(authority, interleave(admitted), target.port, this.#clock);
     } catch (error) {

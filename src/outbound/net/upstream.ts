@@ -67,3 +67,14 @@ export interface Upstream {
   /** Nothing more goes out: what is under way, but for WebSockets and raw sockets, fails with `shutting_down`. Idempotent. */
   close(): Promise<void>;
 }
+
+/** Ways out for what is no HTTP call, through the same guard and resolver. */
+export interface RawWays {
+  /**
+   * A TCP connection, over TLS where it is asked for.
+   * @throws GatewayError as `onError`
+   */
+  connect(authority: Authority, how?: { readonly tls?: boolean; readonly operatorOwn?: boolean }): Promise<import('node:net').Socket>;
+  /** Where a datagram may go, at least one address. @throws GatewayError `egress_denied`, `upstream_unreachable`, `upstream_timeout` */
+  addresses(authority: Authority, operatorOwn: boolean): Promise<readonly string[]>;
+}

@@ -81,6 +81,11 @@ export interface Workloads {
   get(orgId: string, workloadId: string): Workload | undefined;
 }
 
+export interface Projects {
+  /** True when nothing may be charged to it. */
+  isArchived(orgId: string, projectId: string | undefined): boolean;
+}
+
 export interface Orgs {
   /** False when nobody of this org is served. */
   isActive(orgId: string): boolean;
@@ -224,6 +229,7 @@ export interface CallServices {
   readonly policies: Policies;
   readonly workloads: Workloads;
   readonly orgs: Orgs;
+  readonly projects: Projects;
   readonly rateLimits: RateLimits;
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;

@@ -4,14 +4,13 @@ import type { Credential } from '../../base/model/credential.ts';
 import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
 import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import type { Arrived, CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
+import type { CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
 import type { Connected } from './call-connector.ts';
 import { byName } from './flat-headers.ts';
 
 const NONE: readonly Credential[] = [];
 
 export interface CallCredentialQuestion {
-  readonly arrival: Arrived;
   readonly claims: Claims;
   readonly action: ReceivedAction;
   readonly call: Connected;
@@ -29,7 +28,7 @@ export function chooseFor(
   question: CallCredentialQuestion,
   { credentials, settings }: Pipeline,
 ): Pick<CallRoute, 'credentialCandidates' | 'credential' | 'credentialId'> {
-  const { arrival, claims, action, call, headers, select } = question;
+  const { claims, action, call, headers, select } = question;
   const { connectorId, provider } = call;
   const moved = call.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(claims.orgId, connectorId), call);
@@ -46,7 +45,7 @@ export function chooseFor(
     hint,
     hintIsStored: hint !== undefined && credentials.isStored(claims.orgId, hint),
     select,
-    callerKey: carriesKey(arrival, call, headers),
+    callerKey: carriesKey(claims, call, headers),
     moved,
     passthrough,
   });
@@ -55,21 +54,24 @@ export function chooseFor(
 }
 
 /** The provider whose key a caller may bring: that which its own words lead to. */
-export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catalogue }: Arrived): Provider | undefined {
+export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catalogue }: Claims): Provider | undefined {
   return catalogue.provider(meantFor);
 }
 
-/** Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. */
-function forHost(candidates: readonly Credential[], { host, tls }: Connected): readonly Credential[] {
-  if (!tls) return NONE;
+/**
+ * Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. On another port of the
+ * host of a custom connector another service may listen.
+ */
+function forHost(candidates: readonly Credential[], { host, port, tls, provider }: Connected): readonly Credential[] {
+  if (!tls || (provider?.custom !== undefined && provider.custom.port !== port)) return NONE;
   const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
   return candidates.every(fits) ? candidates : candidates.filter(fits);
 }
 
 /** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
-function carriesKey(arrival: Arrived, call: Connected, flat: readonly string[]): boolean {
+function carriesKey(claims: Claims, call: Connected, flat: readonly string[]): boolean {
   const { provider, path } = call;
   const headers = byName(flat);
-  const meant = meantProvider(call, arrival);
+  const meant = meantProvider(call, claims);
   return clientKey(provider, headers, path) || (meant !== provider && clientKey(meant, headers, path));
 }

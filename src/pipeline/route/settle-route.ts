@@ -22,10 +22,10 @@ export interface RoutedCall {
  */
 export function settleRoute({ arrival, claims, target, action, call, content, select }: RoutedCall, pipeline: Pipeline): CallRoute {
   const { credentialCandidates, credential, credentialId } = chooseFor(
-    { arrival, claims, action, call, headers: content.headers, select },
+    { claims, action, call, headers: content.headers, select },
     pipeline,
   );
-  const { price, estimate } = worthOf({ arrival, action, call, content, opensSocket: target.opensSocket }, pipeline.settings);
+  const { price, estimate } = worthOf({ arrival, claims, action, call, content, opensSocket: target.opensSocket }, pipeline.settings);
   return {
     method: call.method,
     host: call.host,

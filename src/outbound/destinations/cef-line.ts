@@ -1,0 +1,69 @@
+import type { EventEnvelope } from './event-envelope.ts';
+
+/** CEF's severities go from 0 to 10, those of syslog from 7 to 0. */
+const SEVERITIES: readonly number[] = [10, 10, 9, 8, 6, 4, 2, 0];
+const TEXT = 1_023;
+
+/** Extension keys of CEF by what our payloads call them. */
+const KEYS: readonly (readonly [key: string, member: string])[] = [
+  ['act', 'decision'],
+  ['src', 'caller_ip'],
+  ['suser', 'caller_id'],
+  ['dhost', 'target_host'],
+  ['request', 'target_path'],
+  ['requestMethod', 'method'],
+  ['reason', 'reason'],
+  ['externalId', 'record_id'],
+  ['fileHash', 'record_hash'],
+];
+/** Custom strings with their labels. */
+const LABELLED: readonly (readonly [label: string, member: string])[] = [
+  ['model', 'model'],
+  ['provider', 'provider'],
+  ['approvalId', 'approval_id'],
+  ['quarantineId', 'quarantine_id'],
+];
+
+/** An event as a line of the Common Event Format. @param severity of syslog */
+export function cefLine(envelope: EventEnvelope, severity: number): string {
+  const { event_type: type, event_time: time, org_id: org, workload_id: workload, payload } = envelope;
+  const head = ['CEF:0', 'AI Request Gateway', 'ai-request-gateway', '1', type, nameOf(envelope)].map((text) => inHead(text));
+  const fields: string[] = [`rt=${Date.parse(time)}`];
+  for (const [key, member] of KEYS) add(key, payload[member]);
+  let n = 0;
+  const custom: readonly (readonly [string, unknown])[] = [
+    ['org', org],
+    ['workload', workload],
+    ...LABELLED.map(([label, member]) => [label, payload[member]] as const),
+  ];
+  for (const [label, value] of custom) {
+    if (typeof value !== 'string' || value === '' || n === 6) continue;
+    n += 1;
+    fields.push(`cs${n}Label=${label}`);
+    add(`cs${n}`, value);
+  }
+  return `${head.join('|')}|${SEVERITIES[severity] ?? 0}|${fields.join(' ')}`;
+
+  function add(key: string, value: unknown): void {
+    const text = typeof value === 'number' ? String(value) : value;
+    if (typeof text === 'string' && text !== '') fields.push(`${key}=${inExtension(text)}`);
+  }
+}
+
+function nameOf({ event_type: type, payload }: EventEnvelope): string {
+  const decision = payload['decision'];
+  return typeof decision === 'string' ? `${type} ${decision}` : type;
+}
+
+function inHead(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, ' ').replaceAll(/[\\|]/g, '\\$&');
+}
+
+function inExtension(text: string): string {
+  return text
+    .slice(0, TEXT)
+    .toWellFormed()
+    .replaceAll(/[\\=]/g, '\\$&')
+    .replaceAll(/\r\n|\n|\r/g, '\\n')
+    .replaceAll(/\p{Cc}/gu, ' ');
+}

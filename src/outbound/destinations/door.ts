@@ -1,0 +1,36 @@
+import type { Socket } from 'node:net';
+import type { WebAddress } from '../../base/lib/web-address.ts';
+import type { Authority } from '../../base/model/arrival.ts';
+
+/** What came back for a POST. */
+export interface PostAnswer {
+  readonly status: number;
+  /** Lower-case names; of several of one name the last. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** The beginning of it. */
+  readonly body: string;
+}
+
+export interface PostRequest {
+  readonly to: WebAddress;
+  /** Flat name, value list; Host and framing are added. */
+  readonly headers: readonly string[];
+  readonly body: string;
+  readonly signal: AbortSignal;
+}
+
+/** How a connection is made. */
+export interface ConnectOptions {
+  readonly tls: boolean;
+  /** The operator named the address himself: the egress guard refuses nothing but the gateway's own ports. */
+  readonly operatorOwn: boolean;
+}
+
+/** The ways out that senders have: each address passes the egress guard behind it. Rejects with GatewayError, whose messages name hosts and ports alone. */
+export interface Door {
+  /** Redirects are not followed; the whole answer is taken. */
+  post(request: PostRequest): Promise<PostAnswer>;
+  connect(authority: Authority, options: ConnectOptions): Promise<Socket>;
+  /** Resolves when all are handed over to the system. */
+  datagrams(authority: Authority, messages: readonly Uint8Array[], operatorOwn: boolean): Promise<void>;
+}

@@ -1,0 +1,116 @@
+import type { Socket } from 'node:net';
+import { rootCertificates } from 'node:tls';
+import { createTransport } from 'nodemailer';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/shorten.ts';
+import type { FailureReason } from '../../base/model/delivery.ts';
+import type { SmtpServer } from '../../base/model/smtp-server.ts';
+import type { AlertCard } from './alert-card.ts';
+import { alertMail } from './alert-mail.ts';
+import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
+import type { Door } from './door.ts';
+
+/** Of the greeting, and of each answer. */
+const SILENCE_MS = 15_000;
+const SHOWN = 200;
+
+export interface SmtpSenderOptions {
+  readonly door: Door;
+  readonly server: SmtpServer;
+  /** The address that mails come from. */
+  readonly from: string;
+  /** PEM text, trusted beside the runtime's roots. */
+  readonly extraRoots?: string | undefined;
+}
+
+/** Sends alerts by the operator's mail server (`GW_SMTP_URL`), one connection for each. */
+export class SmtpSender {
+  readonly #options: SmtpSenderOptions;
+
+  constructor(options: SmtpSenderOptions) {
+    this.#options = options;
+  }
+
+  /** @returns what came back @throws DeliveryError */
+  async send(card: AlertCard, to: readonly string[], signal: AbortSignal): Promise<string> {
+    if (signal.aborted) throw stoppedDelivery();
+    const { from, door, server } = this.#options;
+    let socket: Socket;
+    try {
+      // By our own door, also where the library would open a connection itself.
+      socket = await door.connect(server.authority, { tls: false, operatorOwn: true });
+    } catch (error) {
+      throw deliveryError(error);
+    }
+    const cut = (): void => void socket.destroy();
+    signal.addEventListener('abort', cut, { once: true });
+    try {
+      const { subject, text } = alertMail(card);
+      const { response, rejected } = await this.#transport(socket).sendMail({
+        from,
+        to: [...to],
+        subject,
+        text,
+        messageId: `<${card.alertId}@${domainOf(from)}>`,
+        date: card.at,
+        headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
+        disableFileAccess: true,
+        disableUrlAccess: true,
+      });
+      const some = rejected.length === 0 ? '' : `; ${rejected.length} of ${to.length} recipients were refused`;
+      return `${shorten(response, SHOWN)}${some}`;
+    } catch (error) {
+      throw signal.aborted ? stoppedDelivery() : smtpFault(error);
+    } finally {
+      signal.removeEventListener('abort', cut);
+      socket.destroy();
+    }
+  }
+
+  #transport(connection: Socket) {
+    const { server, extraRoots } = this.#options;
+    const { host, port } = server.authority;
+    return createTransport({
+      host,
+      port,
+      secure: server.tls === 'implicit',
+      requireTLS: server.tls === 'starttls',
+      ignoreTLS: server.tls === 'none',
+      ...(server.user === undefined ? {} : { auth: { user: server.user, pass: server.password ?? '' } }),
+      tls: {
+        minVersion: 'TLSv1.2',
+        rejectUnauthorized: true,
+        ...(extraRoots === undefined ? {} : { ca: [...rootCertificates, extraRoots] }),
+      },
+      greetingTimeout: SILENCE_MS,
+      socketTimeout: SILENCE_MS,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+      getSocket: (_options, callback) => callback(null, { connection }),
+    });
+  }
+}
+
+function domainOf(from: string): string {
+  return from.slice(from.lastIndexOf('@') + 1).replaceAll(/[^\w.-]/g, '');
+}
+
+const BY_CODE: Readonly<Record<string, FailureReason>> = {
+  ETIMEDOUT: 'timeout',
+  EAUTH: 'auth_error',
+  ENOAUTH: 'auth_error',
+  ETLS: 'tls_error',
+};
+
+/** A server that says 5xx means it; who could not be spoken to is tried again. */
+function smtpFault(error: unknown): DeliveryError {
+  if (error instanceof GatewayError) return deliveryError(error);
+  const { code, responseCode, response } = (error ?? {}) as { code?: unknown; responseCode?: unknown; response?: unknown };
+  const status = typeof responseCode === 'number' ? responseCode : 0;
+  const known = typeof code === 'string' ? BY_CODE[code] : undefined;
+  const refused = status >= 500;
+  const reason: FailureReason = known ?? (refused ? 'client_error' : status >= 400 ? 'server_error' : 'unreachable');
+  const said =
+    typeof response === 'string' ? `: ${shorten(response.replaceAll(/\p{Cc}+/gu, ' '), SHOWN)}` : ` (${String(code ?? 'unknown fault')})`;
+  return new DeliveryError(reason, `The mail server did not take it${said}`, { retryable: !refused && reason !== 'auth_error' });
+}
