@@ -17,7 +17,7 @@ import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
 import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { EXPORT_OPERATIONS } from './management/export-operations.ts';
-import { KEY_OPERATIONS, KEY_OPERATIONS } from './management/key-operations.ts';
+import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
 import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
