@@ -14,6 +14,7 @@ import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
+import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
@@ -21,7 +22,7 @@ import { credentialContext, fileContext, loadCredentialFiles } from './credentia
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes, type RouteParts } from './routes.ts';
+import { gatewayRoutes, type RouteParts, routesByPort } from './routes.ts';
 
 /** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
 const ALONE: OrgBudgetConfig = {
@@ -36,6 +37,8 @@ const ALONE: OrgBudgetConfig = {
 export interface Line {
   readonly pipeline: LineGround;
   readonly router: Router;
+  /** Of the management port; undefined where the one router serves everything. */
+  readonly managementRouter: Router | undefined;
   /** The second bundle; undefined when there is none. */
   readonly shadow: ShadowPolicy | undefined;
 }
@@ -76,13 +79,8 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
-    addons: new AddonService({
-      clock,
-      catalogues,
-      policies,
-      presets: resources.presets,
-      oauthPassthrough: pipeline.settings.oauthPassthrough,
-    }),
+    addons: addonsOf(resources, pipeline.settings),
+    exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -103,16 +101,14 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  return {
-    pipeline,
-    shadow,
-    router: new Router({ routes, authenticator, log, events, callerIp: askedFrom }),
-  };
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
+  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
+  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */
 function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
-  const { clock, log, events, store, budgets, intents } = resources;
+  const { clock, log, events, store, budgets, counters, intents } = resources;
   return {
     ...made,
     settings: settingsOf(config, resources),
@@ -121,6 +117,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     events,
     store,
     budgets,
+    counters,
     intents,
     catalogues: resources.catalogues,
     policies: resources.policies,
@@ -136,14 +133,14 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     quarantines: resources.quarantines,
     risks: resources.risks,
     running: resources.running,
-    lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
+    lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
   };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -155,6 +152,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    exportCounts: () => exports.counts.rows(),
     approvals,
     quarantines,
   });
@@ -178,6 +176,10 @@ function authenticatorOf(
     events,
     callerIp: askedFrom,
   });
+}
+
+function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPassthrough }: PipelineSettings): AddonService {
+  return new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
 }
 
 /** What the routes of budgets, credentials and connectors stand on. */

@@ -18,6 +18,7 @@ import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
+import { ExportService } from '../services/exports/export-service.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
@@ -31,6 +32,7 @@ import { PolicyPresets } from '../services/policy-presets.ts';
 import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
@@ -39,6 +41,9 @@ import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
 import { fileContext, loadCredentialFiles } from './credential-files.ts';
 import type { WaysOut } from './ways-out.ts';
+
+/** Nothing but a control plane says otherwise of a node (decision 11.3). */
+const INHERITS = true;
 
 /** What services stand on. */
 export interface Ground {
@@ -72,8 +77,10 @@ export interface Services {
   readonly credentials: CredentialService;
   readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
+  readonly counters: RecordCounters;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -94,20 +101,11 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
-  await countAgain(store, log);
-  const customConnectors = await CustomConnectorService.open({
-    store,
-    clock,
-    log,
-    catalogues,
-    egressAllow: config.egressAllow,
-    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
-  });
-  // No setting starts control-plane mode yet (later-settings.ts).
-  const managedRemotely = false;
+  const counters = await RecordCounters.open(store, clock);
+  await countAgain(store, counters, log);
+  const customConnectors = await openConnectors(config, ground, () => credentials);
   const presets = new PolicyPresets();
-  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
-  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
+  const policies = await openPolicies(config, ground, presets, language);
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const projects = await ProjectService.open(store, clock);
@@ -120,12 +118,15 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
-  const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
+  const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
+  const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits: INHERITS, ...ground.waysOut };
+  const exports = await ExportService.open(exported);
+  closers.push(() => exports.close());
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -133,7 +134,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const risks = openRisks(config, ground, outbox);
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
+  const cachedRates = config.pricingCached;
+  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -155,8 +157,10 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     customConnectors,
     monthlyRequests,
     budgets,
+    counters,
     outbox,
     alerts,
+    exports,
     approvals,
     quarantines,
     delegations,
@@ -167,6 +171,23 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     intents,
     discovery,
   };
+}
+
+function openPolicies(config: Config, ground: Ground, presets: PolicyPresets, language: LanguageOptions): Promise<PolicyService> {
+  const { store, clock, log, events } = ground;
+  // No setting starts control-plane mode yet (later-settings.ts).
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely: false };
+  return PolicyService.open({ ...place, store, clock, log, events, ...language });
+}
+
+/** @param credentials asked when one is changed: they are opened later */
+function openConnectors(config: Config, ground: Ground, credentials: () => CredentialService): Promise<CustomConnectorService> {
+  const { store, clock, log, catalogues } = ground;
+  const hasCredential = (id: string): boolean =>
+    credentials()
+      .list()
+      .some(({ connector_id: known }) => known === id);
+  return CustomConnectorService.open({ store, clock, log, catalogues, egressAllow: config.egressAllow, hasCredential });
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

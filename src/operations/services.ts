@@ -11,6 +11,7 @@ import type { CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { NodeRegister } from '../services/node-register.ts';
 import type { OrgService } from '../services/orgs.ts';
@@ -43,7 +44,7 @@ export interface OrgBudgetConfig {
 
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
-  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records'>;
+  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
   readonly audit: AuditTrail;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
@@ -64,6 +65,7 @@ export interface OperationServices {
     readonly orgId: string | undefined;
   };
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;

@@ -31,7 +31,7 @@ export interface AddonOptions {
   readonly oauthPassthrough: ReadonlySet<string>;
 }
 
-/** What an org can switch: each provider's routing and whose keys it is called with, and presets of policy (specification, "Addon catalog entry"; decision 10.8). */
+/** What an org can switch: each provider's routing and whose keys it is called with, and presets of policy (specification, "Addon catalog entry"; decision 10.12). */
 export class AddonService {
   readonly #options: AddonOptions;
 

@@ -39,7 +39,7 @@ export interface CustomConnectorOptions {
 }
 
 /**
- * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.7). They are held in memory, also as other writers of the store change them, and
+ * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.11). They are held in memory, also as other writers of the store change them, and
  * with each change the catalogue in force is made anew of those that are switched on: traffic uses them from its next call on.
  */
 export class CustomConnectorService {

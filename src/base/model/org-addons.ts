@@ -2,7 +2,7 @@
 export const PROVIDER_MODES = ['routing', 'byok', 'oauth'] as const;
 export type ProviderMode = (typeof PROVIDER_MODES)[number];
 
-/** What an org has switched, and when; what it never touched is as it is for everybody (decision 10.8). */
+/** What an org has switched, and when; what it never touched is as it is for everybody (decision 10.12). */
 export interface OrgAddons {
   readonly org_id: string;
   /** By connector id, then mode. */

@@ -26,7 +26,7 @@ const params = z.object({
   state: z.string().meta({ enum: STATES }),
 });
 
-/** What an org can switch (specification, "Addon catalog entry"; decision 10.8). */
+/** What an org can switch (specification, "Addon catalog entry"; decision 10.12). */
 export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.providers.list',
