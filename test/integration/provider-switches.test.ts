@@ -136,13 +136,14 @@ t.test('where tunnels are not opened, what is off is denied by host, as whose ke
   const one = await scene(t, { env: { GW_PROXY_MITM_ENABLED: 'false' } });
   const open = async (org: string, host: string) => {
     const headers = { 'X-GW-Org-ID': org };
-    return openTunnel(one.gw.port, `${host}:443`, { headers }).then(
-      (socket) => {
-        socket.destroy();
-        return 200;
-      },
-      (error: unknown) => (error instanceof ConnectRefused ? 403 : Promise.reject(error)),
-    );
+    try {
+      const socket = await openTunnel(one.gw.port, `${host}:443`, { headers });
+      socket.destroy();
+      return 200;
+    } catch (error) {
+      if (error instanceof ConnectRefused) return error.status;
+      throw error;
+    }
   };
   t.equal(await open('acme', 'api.openai.com'), 200);
   await set(one.acme, 'openai/byok/disable');
