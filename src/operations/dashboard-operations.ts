@@ -33,10 +33,11 @@ const SUMMARY = z.object({
 });
 
 /** How often one decision was made. */
-export const DECISION_COUNT: z.ZodObject<{ decision: z.ZodEnum<Record<RecordedDecision, RecordedDecision>>; count: typeof count }> = z.object({
-  decision: z.enum([...DECISIONS, 'error']),
-  count,
-});
+export const DECISION_COUNT: z.ZodObject<{ decision: z.ZodEnum<Record<RecordedDecision, RecordedDecision>>; count: typeof count }> =
+  z.object({
+    decision: z.enum([...DECISIONS, 'error']),
+    count,
+  });
 
 /** The dashboard (specification, "Gateway admin API"; decisions 8.10, 8.13). */
 export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [

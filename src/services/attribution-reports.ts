@@ -1,5 +1,12 @@
 import { counterRows } from '../storage/contract/counter-pages.ts';
-import { ATTRIBUTED, ATTRIBUTED_DAY, ATTRIBUTED_QUARTER, hoursPrefix, keyPart, parseRollUpKey } from '../storage/contract/counter-spaces.ts';
+import {
+  ATTRIBUTED,
+  ATTRIBUTED_DAY,
+  ATTRIBUTED_QUARTER,
+  hoursPrefix,
+  keyPart,
+  parseRollUpKey,
+} from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';

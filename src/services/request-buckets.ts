@@ -7,7 +7,10 @@ import { HOUR_MS } from './usage-sums.ts';
 const MINUTE_MS = 60_000;
 /** The finest that requests are counted by. */
 const STEP_MS = 5 * MINUTE_MS;
-const STEPS = Array.from({ length: HOUR_MS / STEP_MS }, (_, at) => ({ offset: at * STEP_MS, name: minuteName((at * STEP_MS) / MINUTE_MS) }));
+const STEPS = Array.from({ length: HOUR_MS / STEP_MS }, (_, at) => ({
+  offset: at * STEP_MS,
+  name: minuteName((at * STEP_MS) / MINUTE_MS),
+}));
 
 /** How long a window is and of what its buckets are, milliseconds (decision 8.10). */
 export const WINDOWS = {
@@ -29,14 +32,23 @@ export interface RequestBucket {
  * How many requests of an org were allowed and denied, bucket by bucket, those without any included; the last is the one that goes on. What counts as which is as on the dashboard
  * (decision 8.13).
  */
-export async function requestBuckets(store: Pick<Store, 'counters'>, orgId: string, window: Window, now: number): Promise<readonly RequestBucket[]> {
+export async function requestBuckets(
+  store: Pick<Store, 'counters'>,
+  orgId: string,
+  window: Window,
+  now: number,
+): Promise<readonly RequestBucket[]> {
   const { lengthMs, bucketMs } = WINDOWS[window];
   const end = Math.floor(now / bucketMs) * bucketMs + bucketMs;
   const from = end - lengthMs;
   const allowed = new Array<bigint>(lengthMs / bucketMs).fill(0n);
   const denied = [...allowed];
   for (let hour = Math.floor(from / HOUR_MS) * HOUR_MS; hour < end; hour += HOUR_MS) {
-    for await (const { key, amounts } of counterRows(store, USAGE_HOUR, `${hoursPrefix(orgId, new Date(hour).toISOString().slice(0, 13))}|`)) {
+    for await (const { key, amounts } of counterRows(
+      store,
+      USAGE_HOUR,
+      `${hoursPrefix(orgId, new Date(hour).toISOString().slice(0, 13))}|`,
+    )) {
       const decision = key.slice(key.lastIndexOf('|') + 1) as RecordedDecision;
       const counts = decision === 'deny' ? denied : decision !== 'error' && permits(decision) ? allowed : undefined;
       if (counts === undefined) continue;

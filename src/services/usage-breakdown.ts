@@ -66,7 +66,8 @@ async function* rowsOf(store: Pick<Store, 'counters'>, orgId: string, stretch: S
   for await (const { key, amounts } of counterRows(store, USAGE_QUARTER, `${hoursPrefix(orgId, stretch.hour)}|`)) {
     const usage = usageOfQuarters(amounts, stretch.quarters);
     // What came in another quarter of that hour.
-    if (usage.requests > 0n || usage.costPico > 0n || usage.tokensIn > 0n || usage.tokensOut > 0n) yield { names: parseRollUpKey(key).slice(2), usage };
+    if (usage.requests > 0n || usage.costPico > 0n || usage.tokensIn > 0n || usage.tokensOut > 0n)
+      yield { names: parseRollUpKey(key).slice(2), usage };
   }
 }
 
@@ -127,6 +128,7 @@ function isoHour(at: number): string {
 export async function usageInQuarters(store: Pick<Store, 'counters'>, orgId: string, from: number, to: number): Promise<UsageSum> {
   if (from % QUARTER_MS !== 0 || to % QUARTER_MS !== 0) throw new RangeError('both ends are beginnings of quarters of an hour');
   let sum = NO_USAGE;
-  for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to)) for await (const { usage } of rowsOf(store, orgId, stretch)) sum = plus(sum, usage);
+  for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to))
+    for await (const { usage } of rowsOf(store, orgId, stretch)) sum = plus(sum, usage);
   return sum;
 }

@@ -50,17 +50,30 @@ function recordAt(n: number, at: number, more: object = {}): ExecutionRecord {
 }
 
 async function openStore(t: Test, dir = tempDir(t)): Promise<Store> {
-  const store = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'off', clock: systemClock, log: silentLogger, segmentBytes: 64 * 1024 });
+  const store = await openEmbeddedStore({
+    dir: join(dir, 'store'),
+    fsync: 'off',
+    clock: systemClock,
+    log: silentLogger,
+    segmentBytes: 64 * 1024,
+  });
   t.teardown(() => store.close());
   return store;
 }
 
-async function commit(store: Store, records: readonly ExecutionRecord[], effects: (record: ExecutionRecord) => readonly Effect[]): Promise<void> {
+async function commit(
+  store: Store,
+  records: readonly ExecutionRecord[],
+  effects: (record: ExecutionRecord) => readonly Effect[],
+): Promise<void> {
   for (let n = 0; n < records.length; n += 50) {
     await Promise.all(
       records.slice(n, n + 50).map((record) => {
         const { record_id, record_hash, completed_at } = record;
-        return store.commit({ record_id, record_hash, text: JSON.stringify(record), committed_at: Date.parse(completed_at) }, effects(record));
+        return store.commit(
+          { record_id, record_hash, text: JSON.stringify(record), committed_at: Date.parse(completed_at) },
+          effects(record),
+        );
       }),
     );
   }
@@ -113,8 +126,16 @@ function localDay(zone: string): (record: ExecutionRecord) => string {
 
 function agrees(t: Test, usage: UsageBreakdown, inside: readonly ExecutionRecord[], zone: string, message: string): void {
   t.strictSame(shown(usage.total), recount(inside), `${message}: total`);
-  t.strictSame(shownAll(usage.byWorkload), recountBy(inside, ({ workload_id: id }) => id), `${message}: workloads`);
-  t.strictSame(shownAll(usage.byConnector), recountBy(inside, ({ connector_id: id }) => id ?? ''), `${message}: connectors`);
+  t.strictSame(
+    shownAll(usage.byWorkload),
+    recountBy(inside, ({ workload_id: id }) => id),
+    `${message}: workloads`,
+  );
+  t.strictSame(
+    shownAll(usage.byConnector),
+    recountBy(inside, ({ connector_id: id }) => id ?? ''),
+    `${message}: connectors`,
+  );
   t.strictSame(shownAll(usage.byModel), recountBy(inside, modelOf), `${message}: models`);
   const days = recountBy(inside, localDay(zone));
   t.strictSame(
@@ -194,20 +215,37 @@ t.test('who is charged is a recount from any quarter of an hour on, and what nob
       const inside = counted(records, org).filter(({ completed_at: time }) => Date.parse(time) >= summary.from);
       t.ok(from - summary.from < 15 * MINUTE && from >= summary.from);
       const message = `${org} from ${new Date(from).toISOString()}`;
-      t.strictSame(shownAll(summary.by.project), recountBy(inside, ({ project_id: id }) => id), message);
-      t.strictSame(shownAll(summary.by.customer), recountBy(inside, ({ customer_id: id }) => id), message);
+      t.strictSame(
+        shownAll(summary.by.project),
+        recountBy(inside, ({ project_id: id }) => id),
+        message,
+      );
+      t.strictSame(
+        shownAll(summary.by.customer),
+        recountBy(inside, ({ customer_id: id }) => id),
+        message,
+      );
       t.strictSame(shownAll(summary.by.account), {}, message);
       t.strictSame(shown(summary.unattributed.project), recount(inside.filter(({ project_id: id }) => id === undefined)), message);
       t.strictSame(shown(summary.unattributed.account), recount(inside), message);
       const teams = recountBy(inside, ({ labels }) => labels?.['team']);
       const labels = await reports.labels(org, from, now);
       const used = labels.find(({ key }) => key === 'team');
-      t.equal(Number(used?.requests ?? 0n), Object.values(teams).reduce((sum, { requests }) => sum + requests, 0), message);
-      t.notOk(labels.some(({ key }) => key === '__proto__x'), 'an empty text is no value');
+      t.equal(
+        Number(used?.requests ?? 0n),
+        Object.values(teams).reduce((sum, { requests }) => sum + requests, 0),
+        message,
+      );
+      t.notOk(
+        labels.some(({ key }) => key === '__proto__x'),
+        'an empty text is no value',
+      );
       const values = await reports.label(org, 'team', from, now);
       t.strictSame(
         [...values].map(([value, { requests, costPico }]) => [value, Number(requests), costPico]),
-        Object.entries(teams).map(([value, { requests, pico }]) => [value, requests, pico]).sort(),
+        Object.entries(teams)
+          .map(([value, { requests, pico }]) => [value, requests, pico])
+          .sort(),
         message,
       );
     }
@@ -219,7 +257,14 @@ t.test('beyond a thousand names of a month they are counted together, and a rest
   const now = Date.UTC(2026, 10, 20, 12);
   const clock = fakeClock(now);
   const names = (from: number, to: number) =>
-    Array.from({ length: to - from }, (_, at) => recordAt(1 + 42 * (from + at), now, { org_id: 'acme', record_tier: 'action', project_id: `p${from + at}`, labels: { [`k${(from + at) % 3}`]: `v${from + at}` } }));
+    Array.from({ length: to - from }, (_, at) =>
+      recordAt(1 + 42 * (from + at), now, {
+        org_id: 'acme',
+        record_tier: 'action',
+        project_id: `p${from + at}`,
+        labels: { [`k${(from + at) % 3}`]: `v${from + at}` },
+      }),
+    );
   const before = names(0, 700);
   const first = await RecordCounters.open(store, clock);
   await commit(store, before, (record) => first.effects(record));
@@ -229,11 +274,18 @@ t.test('beyond a thousand names of a month they are counted together, and a rest
   const reports = new AttributionReports(store);
   const { by, unattributed } = await reports.summary('acme', now - HOUR, now);
   t.equal(by.project.size, 1_001);
-  t.strictSame(shown(by.project.get(OTHER) ?? t.fail('other') as never), recount(after.slice(300)));
-  t.strictSame(shown(by.project.get('p999') ?? t.fail('p999') as never), recount(after.slice(299, 300)));
+  t.strictSame(shown(by.project.get(OTHER) ?? (t.fail('other') as never)), recount(after.slice(300)));
+  t.strictSame(shown(by.project.get('p999') ?? (t.fail('p999') as never)), recount(after.slice(299, 300)));
   t.equal(unattributed.project.requests, 0n);
   const labels = await reports.labels('acme', now - HOUR, now);
-  t.strictSame(labels.map(({ key, requests }) => [key, Number(requests)]), [['k0', 400], ['k1', 400], ['k2', 400]]);
+  t.strictSame(
+    labels.map(({ key, requests }) => [key, Number(requests)]),
+    [
+      ['k0', 400],
+      ['k1', 400],
+      ['k2', 400],
+    ],
+  );
   t.equal([...(await reports.label('acme', 'k0', now - HOUR, now)).keys()].filter((value) => value === OTHER).length, 1);
 });
 
@@ -249,7 +301,9 @@ t.test('buckets of every window are a recount', async (t) => {
     t.equal(buckets.length, lengthMs / bucketMs);
     t.equal(buckets.at(-1)?.at, Math.floor(now / bucketMs) * bucketMs, 'the last one goes on');
     const expected = buckets.map(({ at }) => {
-      const inside = counted(records, 'acme').filter(({ completed_at: time }) => Date.parse(time) >= at && Date.parse(time) < at + bucketMs);
+      const inside = counted(records, 'acme').filter(
+        ({ completed_at: time }) => Date.parse(time) >= at && Date.parse(time) < at + bucketMs,
+      );
       const of = (...decisions: string[]) => BigInt(recount(inside.filter(({ decision }) => decisions.includes(decision))).requests);
       return { at, allowed: of('allow', 'downgrade'), denied: of('deny') };
     });
@@ -289,7 +343,11 @@ t.test('a folder of an older version is counted again once, also by a start that
     agrees(t, usage, inside, zone.name, start);
     const end = Date.parse(records.at(-1)?.completed_at ?? '');
     const { by } = await new AttributionReports(store).summary('acme', 0, end);
-    t.strictSame(shownAll(by.project), recountBy(counted(records, 'acme'), ({ project_id: id }) => id), start);
+    t.strictSame(
+      shownAll(by.project),
+      recountBy(counted(records, 'acme'), ({ project_id: id }) => id),
+      start,
+    );
     const buckets = await requestBuckets(store, 'acme', '24h', end);
     const allowed = counted(records, 'acme').filter(
       ({ completed_at: time, decision }) => Date.parse(time) >= (buckets[0]?.at ?? 0) && ['allow', 'downgrade'].includes(decision),
