@@ -14,7 +14,11 @@ export interface DecisionUsage extends UsageBetween {
 }
 
 /** What an org used in the range of a query, by decision. */
-export async function usageAsked(orgId: string, query: RangeQuery, { reports: { reports, clock } }: OperationServices): Promise<DecisionUsage> {
+export async function usageAsked(
+  orgId: string,
+  query: RangeQuery,
+  { reports: { reports, clock } }: OperationServices,
+): Promise<DecisionUsage> {
   const now = clock.now();
   const { from, to } = reportRange(query, now);
   return { orgId, ...(await reports.byDecision(orgId, from, to, now)) };

@@ -1,5 +1,6 @@
 // What the management API tells of projects, defaults, records, budgets and use, through a gateway that has calls; and that an org sees nothing of another.
 import t from 'tap';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { type Answer, codeIn, type Managed, managedAs } from '../support/managed.ts';
@@ -213,11 +214,15 @@ t.test('budget limits have their spend, their override, and an org of their own'
   t.equal((await send(chat())).status, 403, 'a cap that is too low');
   const until = new Date(START + HOUR).toISOString();
   const raised = await manage('POST', `budgets/limits/${id}/override`, { limit_usd: '5.0', until, reason: 'launch' });
-  t.match(raised.body, { limit_usd: '0.000001', effective_limit_usd: '5', override: { limit_usd: '5', until, reason: 'launch' } });
+  t.match(raised.body, {
+    limit_usd: exactly('0.000001'),
+    effective_limit_usd: exactly('5'),
+    override: { limit_usd: exactly('5'), until, reason: 'launch' },
+  });
   t.notOk('org_id' in ((raised.body as Json)['override'] as Json));
   t.equal((await send(chat())).status, 200);
   const [listed] = pageOf(await manage('GET', 'budgets/limits')).data;
-  t.match(listed, { limit_id: id, org_id: 'default', effective_limit_usd: '5' });
+  t.match(listed, { limit_id: id, org_id: 'default', effective_limit_usd: exactly('5') });
   t.not(listed?.['spent_usd'], '0');
   clock.advance(HOUR);
   t.equal((await send(chat())).status, 403, 'by itself it is as before');
@@ -298,10 +303,15 @@ t.test('what is used is told by decision, bucket, day of the reader and who is c
     by_day: Json;
     by_workload: Json;
   } & Json;
-  t.match(days, { period: '2026-11-24/2026-11-25', period_start: '2026-11-24', total_cost_usd: bill['total_cost_usd'], total_requests: 6 });
+  t.match(days, {
+    period: '2026-11-24/2026-11-25',
+    period_start: '2026-11-24',
+    total_cost_usd: exactly(String(bill['total_cost_usd'])),
+    total_requests: 6,
+  });
   t.same(Object.keys(days.by_day), ['2026-11-24', '2026-11-25']);
   t.ok(Object.values(days.by_day).every((cost) => cost !== '0'));
-  t.match(days.by_workload, { default: { requests: 6, cost_usd: bill['total_cost_usd'] } });
+  t.match(days.by_workload, { default: { requests: 6, cost_usd: exactly(String(bill['total_cost_usd'])) } });
   t.same(detailsOf(await manage('GET', 'billing/summary?from=2026-11-24')), ['to']);
   t.same(detailsOf(await manage('GET', 'billing/summary?from=2026-11-31&to=2026-12-01')), ['from']);
   t.same(detailsOf(await manage('GET', 'billing/summary?from=2026-11-24T00:00:00Z&to=2026-12-01')), ['from']);
@@ -344,11 +354,11 @@ t.test('rates are listed as they hold now, in pages', async (t) => {
   t.equal(new Set(names).size, names.length);
   t.match(
     [...first.data, ...rest.data].find(({ model }) => model === 'gpt-4o'),
-    { provider: '*', rate_in: '2.5', rate_out: '10', rate_cached_in: '1.25', rate_source: 'catalogue' },
+    { provider: '*', rate_in: exactly('2.5'), rate_out: exactly('10'), rate_cached_in: exactly('1.25'), rate_source: 'catalogue' },
   );
   t.match(
     pageOf(await manage('GET', 'pricing?provider=*&model=*')).data,
-    [{ rate_in: '10', rate_out: '30', rate_source: 'default' }],
+    [{ rate_in: exactly('10'), rate_out: exactly('30'), rate_source: 'default' }],
     'what no row is for',
   );
 });

@@ -7,7 +7,7 @@ import type { Closing, Settlement } from '../parts/settlement.ts';
 
 /** Settlements that every request has, refused ones included. */
 export const COUNTED: readonly ((ground: { readonly budgets: Budgets; readonly counters: RecordTotals }) => Settlement)[] = [
-  ({ counters }): Settlement => ({ effects: (record) => counters.effects(record) }),
+  ({ counters }: { readonly counters: RecordTotals }): Settlement => ({ effects: (record) => counters.effects(record) }),
   ({ budgets }: { readonly budgets: Budgets }): Settlement => new CountedCost(budgets),
 ];
 
