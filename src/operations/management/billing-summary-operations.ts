@@ -99,6 +99,6 @@ function shownUsage({ total, byWorkload, byConnector, byModel, byDay }: UsageBre
 }
 
 /** One sum as answers tell it. */
-export function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum) {
+export function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum): z.output<typeof USAGE> {
   return { cost_usd: usdFromPico(costPico), requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
 }

@@ -76,7 +76,7 @@ function rangeOf(
   return { from: from === undefined ? (end ?? now) - DAY_MS : timeOf(from, 0, zone), to: end };
 }
 
-/** Records of the org (specification, "Records filters"; decision 10.6). */
+/** Records of the org (specification, "Records filters"; decision 10.13). */
 export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.records.list',
