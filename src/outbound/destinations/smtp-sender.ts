@@ -44,6 +44,7 @@ export class SmtpSender {
     }
     const cut = (): void => void socket.destroy();
     signal.addEventListener('abort', cut, { once: true });
+    if (isAborted(signal)) cut();
     try {
       const { subject, text } = alertMail(card);
       const { response, rejected } = await this.#transport(socket).sendMail({
@@ -89,6 +90,11 @@ export class SmtpSender {
       getSocket: (_options, callback) => callback(null, { connection }),
     });
   }
+}
+
+/** Asked again behind a wait. */
+function isAborted({ aborted }: AbortSignal): boolean {
+  return aborted;
 }
 
 function domainOf(from: string): string {

@@ -56,6 +56,10 @@ function writeAndEnd(socket: Socket, bytes: Buffer, clock: Clock, signal: AbortS
       if (fault === undefined) resolve();
       else reject(fault);
     };
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
     signal.addEventListener('abort', onAbort, { once: true });
     const lost = (): DeliveryError => new DeliveryError('unreachable', 'The server broke the connection.', { retryable: true });
     socket.on('error', () => finish(lost()));
