@@ -22,7 +22,6 @@ async function spend(port: number): Promise<void> {
 const MOMENTS = [
   ['budget_alert_posted', 'the record with its alert'],
   ['alert_history', 'the history of the delivery'],
-  ['"alert-', 'the cursor of the channel'],
 ] as const;
 
 for (const [text, what] of MOMENTS) {
