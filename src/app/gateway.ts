@@ -31,6 +31,8 @@ export interface Gateway {
   readonly ambientHost: string;
   readonly port: number;
   readonly ambientPort: number;
+  /** Undefined: the management API is on `port`. */
+  readonly managementPort: number | undefined;
   readonly adminToken: AdminToken;
   /** What is replaced here counts from the next call on. */
   readonly catalogues: CatalogueInForce;
@@ -108,6 +110,7 @@ async function open(
     ambientHost: hostOf('ambient'),
     port: ports.port,
     ambientPort: ports.ambientPort,
+    managementPort: ports.managementPort,
     adminToken: resources.adminToken,
     catalogues: resources.catalogues,
     bundle: resources.policies.current(),

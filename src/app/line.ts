@@ -2,9 +2,11 @@ import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } fro
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
+import { AddonService } from '../services/addons.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -12,19 +14,31 @@ import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
+import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes, type RouteParts } from './routes.ts';
+import { gatewayRoutes, type RouteParts, routesByPort } from './routes.ts';
+
+/** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
+const ALONE: OrgBudgetConfig = {
+  cp_down_policy: 'permissive',
+  redis_down_policy: 'allow',
+  grace_seconds: 300,
+  grace_seconds_override: null,
+  redis_status: 'unconfigured',
+};
 
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
   readonly pipeline: LineGround;
   readonly router: Router;
+  /** Of the management port; undefined where the one router serves everything. */
+  readonly managementRouter: Router | undefined;
   /** The second bundle; undefined when there is none. */
   readonly shadow: ShadowPolicy | undefined;
 }
@@ -56,12 +70,22 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     audit: resources.audit,
+    nodes: resources.nodes,
     policies,
     shadow,
     workloads,
+    projects: { service: resources.projects, clock },
     rateLimits: resources.rateLimits,
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
+    customConnectors: resources.customConnectors,
+    addons: new AddonService({
+      clock,
+      catalogues,
+      policies,
+      presets: resources.presets,
+      oauthPassthrough: pipeline.settings.oauthPassthrough,
+    }),
     exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
@@ -80,18 +104,17 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     },
     trust: { ca: resources.ca, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
+    mcp: { clock, log },
     discovery,
   });
-  return {
-    pipeline,
-    shadow,
-    router: new Router({ routes, authenticator, log, events, callerIp: askedFrom }),
-  };
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
+  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
+  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */
 function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
-  const { clock, log, events, store, budgets, intents } = resources;
+  const { clock, log, events, store, budgets, counters, intents } = resources;
   return {
     ...made,
     settings: settingsOf(config, resources),
@@ -100,11 +123,13 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     events,
     store,
     budgets,
+    counters,
     intents,
     catalogues: resources.catalogues,
     policies: resources.policies,
     workloads: resources.workloads,
     orgs: resources.orgs,
+    projects: resources.projects,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
@@ -114,7 +139,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     quarantines: resources.quarantines,
     risks: resources.risks,
     running: resources.running,
-    lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
+    lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
   };
@@ -162,25 +187,26 @@ function authenticatorOf(
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
-  const context = credentialContext(catalogues);
+  const context = credentialContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
+      config: () => ALONE,
     },
     credentials: {
       ...context,
       service: credentials,
-      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, context, log, commit),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log, commit),
     },
     connectors: {
       catalogues,
-      actionTypes: actionTypeConnectors(catalogues.current(), config.actionTypeConnectors),
+      actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },
@@ -188,7 +214,8 @@ function moneyRoutes(
 }
 
 function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
-  const catalogue = catalogues.current();
+  // A setting holds for all orgs.
+  const catalogue = catalogues.shipped();
   return {
     nodeId: config.nodeId,
     orgId: config.orgId,

@@ -1,4 +1,4 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
@@ -14,6 +14,7 @@ import { AuditTrail } from '../services/audit-trail.ts';
 import { BudgetService } from '../services/budgets.ts';
 import type { ClockWatch } from '../services/clock-watch.ts';
 import { CredentialService } from '../services/credentials.ts';
+import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
@@ -23,18 +24,22 @@ import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { PolicyPresets } from '../services/policy-presets.ts';
+import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { fileContext, loadCredentialFiles } from './credential-files.ts';
 import type { WaysOut } from './ways-out.ts';
 
 /** Nothing but a control plane says otherwise of a node (decision 11.3). */
@@ -46,7 +51,7 @@ export interface Ground {
   readonly log: Logger;
   readonly events: EventBus;
   readonly store: Store;
-  readonly catalogues: CurrentCatalogue;
+  readonly catalogues: CatalogueInForce;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
@@ -58,15 +63,21 @@ export interface Ground {
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services {
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
+  /** Rules that are ready to be switched on. */
+  readonly presets: PolicyPresets;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly credentials: CredentialService;
+  readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
+  readonly counters: RecordCounters;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
   readonly exports: ExportService;
@@ -90,22 +101,34 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
-  await countAgain(store, log);
+  const counters = await RecordCounters.open(store, clock);
+  await countAgain(store, counters, log);
+  const customConnectors = await CustomConnectorService.open({
+    store,
+    clock,
+    log,
+    catalogues,
+    egressAllow: config.egressAllow,
+    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
+  });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
+  const presets = new PolicyPresets();
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
+  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
+  const projects = await ProjectService.open(store, clock);
   const apiKeys = await ApiKeyService.open({ store, clock, events });
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
-  const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
+  const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
@@ -121,7 +144,16 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const risks = openRisks(config, ground, outbox);
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
+  const deferred = await DeferredUsage.open({
+    store,
+    clock,
+    budgets,
+    counters,
+    events,
+    log,
+    cachedRates: config.pricingCached,
+    mayExpire,
+  });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -129,16 +161,21 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     audit: new AuditTrail({ store, clock, events, outbox }),
+    nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
+    presets,
     language,
     workloads,
     orgs,
+    projects,
     apiKeys,
     managementKeys,
     rateLimits,
     credentials,
+    customConnectors,
     monthlyRequests,
     budgets,
+    counters,
     outbox,
     alerts,
     exports,

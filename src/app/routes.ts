@@ -2,23 +2,25 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import { type DescribedOperation, openApi } from '../operations/openapi.ts';
 import { OPERATIONS } from '../operations/operation-table.ts';
-import { EXECUTE, READ_METRICS } from '../operations/served-elsewhere.ts';
+import { END_MCP_SESSION, EXECUTE, READ_METRICS, SPEAK_MCP } from '../operations/served-elsewhere.ts';
 import type { OperationServices } from '../operations/services.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
 import { operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';
+import { gatewayMcp, type McpGround } from './mcp.ts';
 
 export interface RouteParts extends Omit<OperationServices, 'description'> {
   readonly runDirect: (arrival: Arrival) => void;
   /** None when `GW_METRICS_ENABLED=false`: then `/metrics` is 404. */
   readonly metrics: readonly Route[];
+  readonly mcp: McpGround;
 }
 
 /** Everything that the description and the reference page tell of. */
-export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, ...OPERATIONS];
+export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, ...OPERATIONS];
 
 /** Every route of the gateway's own: a face of the operations table, and what answers by itself. */
-export function gatewayRoutes({ runDirect, metrics, ...parts }: RouteParts): readonly Route[] {
+export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts): readonly Route[] {
   const made = new Map<string, Uint8Array>();
   const services: OperationServices = {
     ...parts,
@@ -29,10 +31,26 @@ export function gatewayRoutes({ runDirect, metrics, ...parts }: RouteParts): rea
       return bytes;
     },
   };
-  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services)];
+  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
+}
+
+/**
+ * Which routes each port has: with a port of their own the management API and MCP are there alone, and so is health, which stays on the first port too
+ * (decision 10.10).
+ */
+export function routesByPort(
+  routes: readonly Route[],
+  apart: boolean,
+): { readonly main: readonly Route[]; readonly management?: readonly Route[] } {
+  if (!apart) return { main: routes };
+  const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path;
+  return {
+    main: routes.filter((route) => !isApart(route)),
+    management: routes.filter((route) => isApart(route) || route.path === '/healthz'),
+  };
 }
 
 /** Whether an operation is one of the management API, whose keys open nothing else. */
-function isManagement({ path }: DescribedOperation): boolean {
+function isManagement({ path }: { readonly path: string }): boolean {
   return path.startsWith('/mgmt/v1/');
 }

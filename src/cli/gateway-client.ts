@@ -43,8 +43,12 @@ export class GatewayClient {
    */
   static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
     const config = settingsOf(io);
-    const base = parseUrl(url ?? `http://${bracketHost(reachable(config.host))}:${config.port}`);
-    return new GatewayClient(base, await adminToken(config));
+    return new GatewayClient(url === undefined ? placeOf(config) : parseGatewayUrl(url), await adminToken(config));
+  }
+
+  /** Where a gateway with the settings of this shell listens. @throws UsageError */
+  static placeOf(io: CliIo): URL {
+    return placeOf(settingsOf(io));
   }
 
   get origin(): string {
@@ -53,7 +57,7 @@ export class GatewayClient {
 
   /** The text of an answer. @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
   async text(method: string, path: string, body?: unknown): Promise<string> {
-    const { status, text } = await this.#send(method, new URL(path, this.#base), body);
+    const { status, text } = await sendToGateway(new URL(path, this.#base), { method, headers: { 'GW-Admin-Token': this.#token }, body });
     if (status >= 200 && status < 300) return text;
     if (status === 401)
       throw new Unusable(`${this.origin} does not accept the admin token; set GW_ADMIN_TOKEN or GW_DATA_DIR to those of the gateway`);
@@ -70,32 +74,47 @@ export class GatewayClient {
       throw new Unusable(`what ${this.origin} answers is not JSON: is it a gateway?`, { cause: error });
     }
   }
+}
 
-  #send(method: string, url: URL, body: unknown): Promise<{ readonly status: number; readonly text: string }> {
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const sent = body === undefined ? undefined : JSON.stringify(body);
-    const headers = {
-      'GW-Admin-Token': this.#token,
-      ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
-    };
-    return new Promise((resolve, reject) => {
-      const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${error.message}`, { cause: error }));
-      const call = send(url, { method, headers, timeout: TIMEOUT_MS, agent: false }, (answer) => {
-        const chunks: Buffer[] = [];
-        let size = 0;
-        answer.on('error', fail);
-        answer.on('data', (chunk: Buffer) => {
-          size += chunk.length;
-          if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
-          else chunks.push(chunk);
-        });
-        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
+export interface SentToGateway {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Sent as JSON; undefined: none. */
+  readonly body?: unknown;
+}
+
+/** One request and its whole answer. @throws Unusable when nobody answers */
+export function sendToGateway(
+  url: URL,
+  { method, headers: given, body }: SentToGateway,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+  const sent = body === undefined ? undefined : JSON.stringify(body);
+  const headers = {
+    ...given,
+    ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
+  };
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${error.message}`, { cause: error }));
+    const call = send(url, { method, headers, timeout: TIMEOUT_MS, agent: false }, (answer) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      answer.on('error', fail);
+      answer.on('data', (chunk: Buffer) => {
+        size += chunk.length;
+        if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
+        else chunks.push(chunk);
       });
-      call.on('timeout', () => call.destroy(new Error(`no answer in ${TIMEOUT_MS / 1000} s`)));
-      call.on('error', fail);
-      call.end(sent);
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
     });
-  }
+    call.on('timeout', () => call.destroy(new Error(`no answer in ${TIMEOUT_MS / 1000} s`)));
+    call.on('error', fail);
+    call.end(sent);
+  });
+}
+
+function placeOf({ host, port }: Config): URL {
+  return parseGatewayUrl(`http://${bracketHost(reachable(host))}:${port}`);
 }
 
 /** An address that means "all of mine" to bind is no address to connect to. */
@@ -104,10 +123,11 @@ function reachable(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-function parseUrl(text: string): URL {
+/** @throws UsageError */
+export function parseGatewayUrl(text: string, option = '--url'): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol))
-    throw new UsageError('--url takes the address of a gateway, such as http://127.0.0.1:7080');
+    throw new UsageError(`${option} takes the address of a gateway, such as http://127.0.0.1:7080`);
   return url;
 }
 
@@ -123,7 +143,7 @@ async function adminToken({ adminToken: configured, dataDir }: Config): Promise<
 }
 
 /** The gateway's own form of an error; empty where it is none. */
-function errorOf(text: string): { readonly code: string; readonly message: string } {
+export function errorOf(text: string): { readonly code: string; readonly message: string } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown; details?: unknown } };
     return { code: String(error?.code ?? ''), message: [String(error?.message ?? ''), ...detailsOf(error)].join('\n  ') };

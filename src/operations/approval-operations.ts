@@ -3,21 +3,21 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { APPROVAL_STATUSES } from '../base/model/approval.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Principal } from '../base/model/principal.ts';
+import type { ShownApproval } from '../services/approvals.ts';
 import type { Commit } from '../services/commit.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
 import { choice, id, members, text } from './members.ts';
-import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { alike, entryOf, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import type { OperationServices } from './services.ts';
 import { attribution, pathId, time, usd } from './shapes.ts';
 
 const USUAL = 20;
 
-const QUERY = z.strictObject({
-  org_id: id.optional(),
-  workload_id: id.optional(),
-  status: choice(APPROVAL_STATUSES).optional(),
-  ...pageParameters(USUAL),
-});
+const FILTERS = { workload_id: id.optional(), status: choice(APPROVAL_STATUSES).optional() };
+const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(USUAL) });
+const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
   decided_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }),
@@ -69,7 +69,7 @@ const SHOWN = APPROVAL.extend({
 const params = pathId('Approval id');
 
 /** Requests that wait for a person (specification, "Approval"; decision 9.1). */
-export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
+const ADMIN: readonly GatewayOperation[] = [
   operation({
     id: 'approvals.list',
     method: 'GET',
@@ -97,8 +97,7 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, params: { id: name } }, { approvals }) => {
       const shown = await approvals.show(name, principal.orgId);
       if (shown === undefined) throw unknown(name);
-      const { params: content, ...approval } = shown;
-      return { json: content === undefined ? approval : { ...approval, action: { ...approval.action, params: content } } };
+      return { json: withContent(shown) };
     },
   }),
   operation({
@@ -130,6 +129,47 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     }),
   }),
 ];
+
+export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
+  ...ADMIN,
+  operation({
+    id: 'mgmt.approvals.list',
+    method: 'GET',
+    path: '/mgmt/v1/approvals',
+    scope: 'read',
+    summary: 'Requests that wait for a person or did so, the newest first; `status` and `workload_id` narrow them.',
+    annotations: READS,
+    tools: [{ name: 'list_approvals', title: 'List approvals' }],
+    input: { query: { schema: () => CURSORED } },
+    output: { status: 200, schema: dataPage(SHOWN) },
+    handle: async ({ principal, query }, { approvals }) => {
+      const page = cursorPage('approvals', query);
+      const { workload_id: workloadId, status } = query;
+      const found = await approvals.page({ orgId: orgOf(principal), workloadId, status }, page);
+      const items = await Promise.all(
+        found.items.map(async (approval) => withContent((await approvals.show(approval.approval_id, undefined)) ?? approval)),
+      );
+      return { json: pageOfEntities({ ...found, items }, page) };
+    },
+  }),
+  alike(entryOf(ADMIN, 'approvals.approve'), {
+    id: 'mgmt.approvals.approve',
+    path: '/mgmt/v1/approvals/{id}/approve',
+    scope: 'write',
+    tools: [{ name: 'approve_request', title: 'Approve a request', ids: { id: 'approval_id' } }],
+  }),
+  alike(entryOf(ADMIN, 'approvals.deny'), {
+    id: 'mgmt.approvals.deny',
+    path: '/mgmt/v1/approvals/{id}/deny',
+    scope: 'write',
+    tools: [{ name: 'deny_request', title: 'Deny a request', ids: { id: 'approval_id' } }],
+  }),
+];
+
+/** The content that is kept for approvers stands where they look for it. */
+function withContent({ params: content, ...approval }: ShownApproval) {
+  return content === undefined ? approval : { ...approval, action: { ...approval.action, params: content } };
+}
 
 interface Deciding {
   readonly principal: Principal;

@@ -3,15 +3,17 @@ import { readAmount } from '../base/lib/amounts.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { usdFromPico } from '../base/lib/money.ts';
+import { parseTime } from '../base/lib/rfc3339.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import { BUDGET_ACTIONS, type BudgetLimit } from '../base/model/budget-limit.ts';
+import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/model/budget-limit.ts';
 import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/budgets.ts';
+import type { Commit } from '../services/commit.ts';
 import { BUDGET_SCOPES } from '../services/spend-book.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
-import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
-import { pathId, time, usd } from './shapes.ts';
+import { pathId, time, timeToCome, usd } from './shapes.ts';
 
 const WARNING_PCT = 80;
 const CRITICAL_PCT = 95;
@@ -19,23 +21,23 @@ const CRITICAL_PCT = 95;
 const CUSTOM = /^(?:custom|catalog):[\x21-\x7e]{1,120}$/;
 const AMOUNT_RULE = 'must be a decimal text of dollars such as "250.00"';
 const ACTIONS_RULE = `must be a list of ${BUDGET_ACTIONS.join(' and ')}`;
+const amount = z
+  .string(AMOUNT_RULE)
+  .refine((given) => readAmount(given) !== undefined, AMOUNT_RULE)
+  .meta({ examples: ['250.00'] });
 const PROJECT_ID_MISSING = 'must be text of at most 256 characters';
 
 type Services = Pick<OperationServices, 'budgets'>;
 
-/** A budget limit (specification, "Budget limit creation rules"). What `scope_id` may be depends on the scope. */
-function limitBody({ budgets }: Services) {
+/** Members of a budget limit (specification, "Budget limit creation rules"). */
+function limitMembers() {
   const percent = wholeNumber(1, 100);
-  return members({
+  return {
     scope: choice(BUDGET_SCOPES),
     warning_threshold_pct: percent.optional().meta({ default: WARNING_PCT }),
     critical_threshold_pct: percent.optional().meta({ default: CRITICAL_PCT }),
     scope_id: z.unknown().optional().meta({ type: 'string', description: 'None for the scope `org`, needed for every other' }),
-    org_id: id.optional(),
-    limit_usd: z
-      .string(AMOUNT_RULE)
-      .refine((amount) => readAmount(amount) !== undefined, AMOUNT_RULE)
-      .meta({ examples: ['250.00'] }),
+    limit_usd: amount,
     period: choice(PERIODS).optional().meta({ default: 'monthly' }),
     actions: ruled<readonly string[]>(
       (value) => Array.isArray(value) && value.every((one) => BUDGET_ACTIONS.some((action) => action === one)),
@@ -43,13 +45,35 @@ function limitBody({ budgets }: Services) {
     )
       .optional()
       .meta({ type: 'array', items: { enum: BUDGET_ACTIONS }, description: 'Left out: alert. An empty list is a draft that does nothing' }),
-  }).superRefine((limit, { addIssue }) => {
-    const { warning, critical } = thresholds(limit);
-    if (critical < warning)
-      addIssue({ code: 'custom', path: ['critical_threshold_pct'], message: 'must not be lower than warning_threshold_pct' });
-    const message = scopeIdMistake(limit, budgets.canonicalProvider);
-    if (message !== undefined) addIssue({ code: 'custom', path: ['scope_id'], message });
+  };
+}
+
+/** A limit of the caller's own org. */
+export function limitBody({ budgets }: Services) {
+  return members(limitMembers()).superRefine((limit, { addIssue }) => {
+    for (const [path, message] of limitMistakes(limit, budgets)) addIssue({ code: 'custom', path: [path], message });
   }, ALSO_WHEN_WRONG);
+}
+
+function anyOrgBody({ budgets }: Services) {
+  return members({ ...limitMembers(), org_id: id.optional() }).superRefine((limit, { addIssue }) => {
+    for (const [path, message] of limitMistakes(limit, budgets)) addIssue({ code: 'custom', path: [path], message });
+  }, ALSO_WHEN_WRONG);
+}
+
+/** What `scope_id` may be depends on the scope. */
+function limitMistakes(limit: Partial<LimitBody>, { canonicalProvider }: Services['budgets']): readonly (readonly [string, string])[] {
+  const mistakes: [string, string][] = [];
+  const { warning, critical } = thresholds(limit);
+  if (critical < warning) mistakes.push(['critical_threshold_pct', 'must not be lower than warning_threshold_pct']);
+  const message = scopeIdMistake(limit, canonicalProvider);
+  if (message !== undefined) mistakes.push(['scope_id', message]);
+  return mistakes;
+}
+
+/** A temporary amount in the place of a limit's own. */
+function overrideBody({ budgets }: Services) {
+  return members({ limit_usd: amount, until: timeToCome(() => budgets.clock.now()), reason: text.optional() });
 }
 
 type LimitBody = z.output<ReturnType<typeof limitBody>>;
@@ -74,12 +98,11 @@ function scopeIdMistake(
   return 'must be a provider id such as openai, or custom:<id>; a host name is none';
 }
 
-function limitOf(body: LimitBody, { defaultOrg, canonicalProvider }: Services['budgets']): Omit<BudgetLimit, 'limit_id' | 'created_at'> {
+function limitOf(body: LimitBody, { canonicalProvider }: Services['budgets']): Omit<BudgetLimit, 'limit_id' | 'org_id' | 'created_at'> {
   const { scope, scope_id: given, actions } = body;
   const { warning, critical } = thresholds(body);
   const named = typeof given === 'string' ? given : undefined;
   return {
-    org_id: body.org_id ?? defaultOrg,
     scope,
     ...optional(
       'scope_id',
@@ -94,7 +117,9 @@ function limitOf(body: LimitBody, { defaultOrg, canonicalProvider }: Services['b
   };
 }
 
-const LIMIT = z.object({
+const OVERRIDE = z.object({ limit_usd: usd, until: time, reason: z.string().optional(), created_at: time });
+
+export const LIMIT = z.object({
   limit_id: z.string(),
   org_id: z.string(),
   scope: z.enum(BUDGET_SCOPES),
@@ -108,10 +133,32 @@ const LIMIT = z.object({
   period_start: z.string().meta({ description: 'First day of the current period', examples: ['2026-11-01'] }),
   spent_usd: usd,
   reserved_usd: usd,
+  effective_limit_usd: usd.meta({ description: 'What holds now: the amount of the override, where there is one' }),
+  override: OVERRIDE.optional(),
 });
 
-function shown({ limit, periodStart, spentUsd, reservedUsd }: LimitStatus) {
-  return { ...limit, period_start: periodStart, spent_usd: spentUsd, reserved_usd: reservedUsd };
+export function shownLimit({ limit, periodStart, spentUsd, reservedUsd, effectiveUsd, override }: LimitStatus) {
+  return {
+    ...limit,
+    period_start: periodStart,
+    spent_usd: spentUsd,
+    reserved_usd: reservedUsd,
+    effective_limit_usd: effectiveUsd,
+    ...(override === undefined ? {} : { override: shownOverride(override) }),
+  };
+}
+
+/** The limit beside it says whose it is. */
+function shownOverride({ org_id: _org, ...override }: BudgetOverride): Omit<BudgetOverride, 'org_id'> {
+  return override;
+}
+
+/** Makes a limit of an org. */
+export async function createLimit(orgId: string, body: LimitBody, { budgets }: Services, commit: Commit) {
+  const now = budgets.clock.now();
+  const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(body, budgets), created_at: timestamp(now) };
+  await budgets.service.create(limit, commit);
+  return { json: { limit_id: limit.limit_id, status: 'created' as const } };
 }
 
 /** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */
@@ -125,7 +172,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     input: { query: { schema: () => z.strictObject({ org_id: id.optional() }) } },
     output: { status: 200, schema: z.object({ limits: z.array(LIMIT) }) },
-    handle: ({ query }, { budgets }) => ({ json: { limits: budgets.service.list(query.org_id).map(shown) } }),
+    handle: ({ query }, { budgets }) => ({ json: { limits: budgets.service.list(query.org_id).map(shownLimit) } }),
   }),
   operation({
     id: 'budgets.create',
@@ -134,14 +181,10 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Creates a budget limit for an org, project, workload or provider.',
     annotations: ADDS,
-    input: { body: { schema: limitBody, what: 'The budget limit' } },
+    input: { body: { schema: anyOrgBody, what: 'The budget limit' } },
     output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
-    handle: async ({ body, commit }, { budgets }) => {
-      const now = budgets.clock.now();
-      const limit = { limit_id: uuidv7(now), ...limitOf(body, budgets), created_at: timestamp(now) };
-      await budgets.service.create(limit, commit);
-      return { json: { limit_id: limit.limit_id, status: 'created' as const } };
-    },
+    handle: ({ body: { org_id: named, ...body }, commit }, { budgets }) =>
+      createLimit(named ?? budgets.defaultOrg, body, { budgets }, commit),
   }),
   operation({
     id: 'budgets.remove',
@@ -153,9 +196,51 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found'],
     input: { params: pathId('Limit id') },
     output: { status: 200, schema: z.object({ limit_id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ params, commit }, { budgets }) => {
-      if (!(await budgets.service.remove(params.id, commit))) throw new GatewayError('not_found', `There is no budget limit ${params.id}.`);
+    handle: async ({ principal, params, commit }, { budgets }) => {
+      if (!(await budgets.service.remove(params.id, commit, principal.orgId))) throw unknown(params.id);
       return { json: { limit_id: params.id, status: 'deleted' as const } };
     },
   }),
+  operation({
+    id: 'budgets.override',
+    method: 'POST',
+    path: '/v1/admin/budgets/limits/{id}/override',
+    scope: 'admin',
+    summary: 'Puts another amount in the place of a limit until a time; then it is as before. A second one takes the place of the first.',
+    annotations: REPLACES,
+    errors: ['not_found', 'conflict'],
+    input: { params: pathId('Limit id'), body: { schema: overrideBody, what: 'The override' } },
+    output: { status: 200, schema: LIMIT },
+    handle: async ({ principal, params, body, commit }, { budgets }) => {
+      const given = {
+        limitUsd: usdFromPico(readAmount(body.limit_usd) ?? 0n),
+        until: parseTime(body.until) ?? 0,
+        reason: body.reason,
+      };
+      const changed = await budgets.service.override(params.id, principal.orgId, given, commit);
+      if (changed === undefined) throw unknown(params.id);
+      return { json: shownLimit(changed) };
+    },
+  }),
+  operation({
+    id: 'budgets.end_override',
+    method: 'DELETE',
+    path: '/v1/admin/budgets/limits/{id}/override',
+    scope: 'admin',
+    summary: 'Ends the override of a limit before its time.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    input: { params: pathId('Limit id') },
+    output: { status: 200, schema: z.object({ limit_id: z.string(), status: z.literal('ended') }) },
+    handle: async ({ principal, params, commit }, { budgets }) => {
+      if (!(await budgets.service.endOverride(params.id, principal.orgId, commit))) {
+        throw new GatewayError('not_found', `There is no override of a budget limit ${params.id}.`);
+      }
+      return { json: { limit_id: params.id, status: 'ended' as const } };
+    },
+  }),
 ];
+
+function unknown(id: string): GatewayError {
+  return new GatewayError('not_found', `There is no budget limit ${id}.`);
+}

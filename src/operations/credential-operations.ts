@@ -9,13 +9,16 @@ import { pathId, time } from './shapes.ts';
 const MAX_NODES = 1_000;
 const NODES_RULE = `must be a list of at most ${MAX_NODES} node ids`;
 
-const ASSIGNMENT_BODY = members({
-  node_ids: ruled<readonly string[]>((value) => Array.isArray(value) && value.length <= MAX_NODES && value.every(isId), NODES_RULE).meta({
-    type: 'array',
-    items: { type: 'string', pattern: '^[\\x21-\\x7e]{1,128}$' },
-    maxItems: MAX_NODES,
-  }),
+export const NODE_IDS = ruled<readonly string[]>(
+  (value) => Array.isArray(value) && value.length <= MAX_NODES && value.every(isId),
+  NODES_RULE,
+).meta({
+  type: 'array',
+  items: { type: 'string', pattern: '^[\\x21-\\x7e]{1,128}$' },
+  maxItems: MAX_NODES,
 });
+
+const ASSIGNMENT_BODY = members({ node_ids: NODE_IDS });
 
 const SHOWN = z.object({
   credential_id: z.string(),

@@ -81,31 +81,26 @@ export function openApi(operations: readonly DescribedOperation[], services: Ope
 }
 
 function operationOf({ id, summary, scope, annotations, output, errors = [], ...rest }: DescribedOperation, inputs: Inputs): Json {
-  const parameters = [
-    ...parametersOf('path', inputs.params),
-    ...parametersOf('query', inputs.query),
-    ...(rest.versioned === true && !annotations.readOnly ? [IF_MATCH] : []),
-  ];
+  const isConditional = rest.versioned === true && !annotations.readOnly;
+  const parameters = [...parametersOf('path', inputs.params), ...parametersOf('query', inputs.query), ...(isConditional ? [IF_MATCH] : [])];
   return {
     operationId: id,
     tags: [id.replace('mgmt.', '').split('.')[0]],
     summary,
     security: SECURITY[scope],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(inputs.body === undefined
-      ? {}
-      : { requestBody: { required: inputs.bodyOptional !== true, content: jsonContent(jsonSchema(inputs.body, 'input')) } }),
+    ...bodyOf(inputs),
     responses: {
       [output.status]: answerOf(output, rest.versioned),
-      ...errorsOf([
-        ...errors,
-        ...ruledErrors(scope, inputs),
-        ...(rest.versioned === true && !annotations.readOnly ? (['precondition_failed'] as const) : []),
-      ]),
+      ...errorsOf([...errors, ...ruledErrors(scope, inputs), ...(isConditional ? (['precondition_failed'] as const) : [])]),
     },
     'x-annotations': annotations,
     ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),
   };
+}
+
+function bodyOf({ body, bodyOptional }: Inputs): { readonly requestBody?: Json } {
+  return body === undefined ? {} : { requestBody: { required: bodyOptional !== true, content: jsonContent(jsonSchema(body, 'input')) } };
 }
 
 function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): readonly Json[] {

@@ -10,11 +10,24 @@ import { DEAD_LETTER_OPERATIONS } from './dead-letter-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
+import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
+import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
+import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
+import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
+import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { EXPORT_OPERATIONS } from './management/export-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
-import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
-import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
-import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
+import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
+import { NODE_OPERATIONS } from './management/node-operations.ts';
+import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
+import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
+import { OVERLAY_OPERATIONS } from './management/overlay-operations.ts';
+import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
+import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
+import { PROJECT_OPERATIONS } from './management/project-operations.ts';
+import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
+import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
@@ -28,6 +41,15 @@ import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
 /** Everything that can be asked of the gateway and that this room answers. Of two paths that fit the first one counts. */
 export const OPERATIONS: readonly GatewayOperation[] = [
   ...KEY_OPERATIONS,
+  ...PROJECT_OPERATIONS,
+  ...ORG_DEFAULTS_OPERATIONS,
+  ...RECORD_LIST_OPERATIONS,
+  ...OVERVIEW_OPERATIONS,
+  ...BILLING_SUMMARY_OPERATIONS,
+  ...ATTRIBUTION_OPERATIONS,
+  ...LIMIT_OPERATIONS,
+  ...NODE_OPERATIONS,
+  ...PRICING_OPERATIONS,
   ...RECORD_OPERATIONS,
   ...HEALTH_OPERATIONS,
   ...TRUST_OPERATIONS,
@@ -39,11 +61,15 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...QUARANTINE_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
+  ...OVERLAY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
+  ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
+  ...CUSTOM_CONNECTOR_OPERATIONS,
+  ...PROVIDER_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,

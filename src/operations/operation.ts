@@ -164,6 +164,12 @@ export interface GatewayOperation extends OperationFacts {
 
 const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation that is read-only changes nothing'));
 
+function tagged(outcome: OperationOutcome<unknown>): OperationOutcome<unknown> {
+  if (!('json' in outcome)) return outcome;
+  const { json, headers = [] } = outcome;
+  return { json, headers: [...headers, 'ETag', etagOf(json)] };
+}
+
 /** The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as the first. */
 export function alike(
   entry: GatewayOperation,
@@ -180,10 +186,30 @@ export function entryOf(entries: readonly GatewayOperation[], id: string): Gatew
   return found;
 }
 
-/** Makes an entry; the types of its schemas reach its handler. */
+/** An entry whose own schemas are known where it is used: who asks it by name is held to them. */
+export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation {
+  readonly output: OperationAnswer<O>;
+  /** Never there; it carries the type of the arguments. */
+  readonly takes?: A;
+}
+
+type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<OperationEntry<P, Q, B, z.ZodType>['input']>;
+
+/** Reads what is asked by the schemas, which are made once. What has no schema is read by nobody. */
+function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(input: Input<P, Q, B>, services: OperationServices) {
+  const query = input.query && { ...input.query, schema: input.query.schema(services) };
+  const body = input.body && { ...input.body, schema: input.body.schema(services) };
+  return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
+    params: (input.params?.parse(params) ?? {}) as z.output<P>,
+    query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
+    body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
+  });
+}
+
+/** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
-): GatewayOperation {
+): TypedOperation<z.input<P> & z.input<Q> & z.input<B>, O> {
   const { input = {}, available, handle, ...facts } = entry;
   return {
     ...facts,
@@ -193,26 +219,21 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
       ...(input.body === undefined ? {} : { body: input.body.schema(services), bodyOptional: input.body.optional === true }),
     }),
     bind: (services) => {
-      const query = input.query && { ...input.query, schema: input.query.schema(services) };
-      const body = input.body && { ...input.body, schema: input.body.schema(services) };
-      return async ({ principal, params, query: parameters, headers, from, json }) => {
+      const read = reader(input, services);
+      return async (asked) => {
         available?.(services);
+        const { principal, headers, from } = asked;
         const outcome = await handle(
           {
+            ...(await read(asked)),
             principal,
-            // What has no schema is read by nobody.
-            params: (input.params?.parse(params) ?? {}) as z.output<P>,
-            query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
-            body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
             headers,
             expectShown: preconditionOf(headers),
             commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor({ principal, operation: facts.id, from }),
           },
           services,
         );
-        if (facts.versioned !== true || !('json' in outcome)) return outcome;
-        const { json: answered, headers: others = [] } = outcome as { readonly json: unknown; readonly headers?: readonly string[] };
-        return { json: answered, headers: [...others, 'ETag', etagOf(answered)] };
+        return facts.versioned === true ? tagged(outcome) : outcome;
       };
     },
   };

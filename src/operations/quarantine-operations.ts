@@ -1,23 +1,25 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
 import { id, members, text } from './members.ts';
-import { type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
+import { alike, entryOf, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import { pathId, time } from './shapes.ts';
 
 const USUAL = 20;
 const ACTIVE_RULE = 'must be true or false';
 
-const QUERY = z.strictObject({
-  org_id: id.optional(),
+const FILTERS = {
   workload_id: id.optional(),
   active: z
     .enum(['true', 'false'], ACTIVE_RULE)
     .transform((value) => value === 'true')
     .optional()
     .meta({ type: 'boolean', description: 'Only those that hold somebody, or only those that were released' }),
-  ...pageParameters(USUAL),
-});
+};
+const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(USUAL) });
+const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({ released_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }) });
 
@@ -41,7 +43,7 @@ const ENTRY = z.object({
 });
 
 /** Callers that policy has put aside (specification, "Quarantine entry"; decision 9.2). */
-export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
+const ADMIN: readonly GatewayOperation[] = [
   operation({
     id: 'quarantine.list',
     method: 'GET',
@@ -71,5 +73,31 @@ export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
       if (released === undefined) throw new GatewayError('not_found', `There is no quarantine entry ${name}.`);
       return { json: released };
     },
+  }),
+];
+
+export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
+  ...ADMIN,
+  operation({
+    id: 'mgmt.quarantine.list',
+    method: 'GET',
+    path: '/mgmt/v1/quarantine',
+    scope: 'read',
+    summary: 'Entries of the quarantine, the newest first, released ones included; `workload_id` and `active` narrow them.',
+    annotations: READS,
+    tools: [{ name: 'list_quarantine', title: 'List quarantine entries' }],
+    input: { query: { schema: () => CURSORED } },
+    output: { status: 200, schema: dataPage(ENTRY) },
+    handle: async ({ principal, query }, { quarantines }) => {
+      const page = cursorPage('quarantine', query);
+      const { workload_id: workloadId, active } = query;
+      return { json: pageOfEntities(await quarantines.page({ orgId: orgOf(principal), workloadId, active }, page), page) };
+    },
+  }),
+  alike(entryOf(ADMIN, 'quarantine.release'), {
+    id: 'mgmt.quarantine.release',
+    path: '/mgmt/v1/quarantine/{id}/release',
+    scope: 'write',
+    tools: [{ name: 'release_quarantine', title: 'Release from quarantine', ids: { id: 'quarantine_id' } }],
   }),
 ];

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { parseDuration } from '../base/lib/durations.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
 import { members, positive } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 
@@ -59,5 +61,49 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     output: { status: 200, schema: z.object({ keys: z.array(z.string()) }) },
     handle: (_call, { rateLimits }) => ({ json: { keys: rateLimits.keys() } }),
+  }),
+  operation({
+    id: 'mgmt.ratelimit.config',
+    method: 'GET',
+    path: '/mgmt/v1/ratelimit/config',
+    scope: 'read',
+    summary: 'The configuration of the rate limiter for the org: its own, else that of the gateway.',
+    annotations: READS,
+    versioned: true,
+    tools: [{ name: 'get_ratelimit_config', title: 'Get rate limiter configuration' }],
+    output: { status: 200, schema: CONFIG },
+    handle: ({ principal }, { rateLimits }) => ({ json: rateLimits.configOf(orgOf(principal)) }),
+  }),
+  operation({
+    id: 'mgmt.ratelimit.configure',
+    method: 'PUT',
+    path: '/mgmt/v1/ratelimit/config',
+    scope: 'write',
+    summary: 'Gives the org a configuration of its own, at once and for later starts.',
+    annotations: REPLACES,
+    versioned: true,
+    tools: [{ name: 'update_ratelimit_config', title: 'Update rate limiter configuration' }],
+    input: { body: { schema: () => CONFIG_BODY, what: 'The configuration' } },
+    output: { status: 200, schema: CONFIG },
+    handle: async ({ principal, body, commit, expectShown }, { rateLimits }) => {
+      const orgId = orgOf(principal);
+      expectShown(rateLimits.configOf(orgId));
+      await rateLimits.configureOrg(orgId, body, commit);
+      return { json: body };
+    },
+  }),
+  operation({
+    id: 'mgmt.ratelimit.keys',
+    method: 'GET',
+    path: '/mgmt/v1/ratelimit/keys',
+    scope: 'read',
+    summary: 'Workloads of the org whose bucket is not full.',
+    annotations: READS,
+    tools: [{ name: 'list_ratelimit_keys', title: 'List rate limiter keys' }],
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(z.string()) },
+    handle: ({ principal, query }, { rateLimits }) => ({
+      json: pageInMemory(rateLimits.keys(orgOf(principal)), (key) => key, cursorPage('ratelimit keys', query)),
+    }),
   }),
 ];

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Principal } from '../base/model/principal.ts';
-import type { StoredRecord } from '../storage/contract/store.ts';
+import type { Store, StoredRecord } from '../storage/contract/store.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { time } from './shapes.ts';
 
@@ -10,7 +10,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 /** What each record has; the others depend on its door and its decision. */
-const RECORD = z.looseObject({
+export const RECORD: z.ZodObject<z.core.$ZodLooseShape, z.core.$loose> = z.looseObject({
   schema: z.string(),
   record_id: z.string(),
   record_hash: z.string().meta({ description: 'Hex SHA-256 of the record without this member, as canonical JSON' }),
@@ -35,8 +35,8 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: RECORD },
     handle: async ({ principal, params }, { store }) => {
       const id = params.id.toLowerCase();
-      const found = UUID.test(id) ? await store.recordById(id) : undefined;
-      if (!found || !mayRead(principal, found)) throw new GatewayError('not_found', `There is no record ${id}.`);
+      const found = UUID.test(id) ? await findRecord(store, id, principal) : undefined;
+      if (!found) throw new GatewayError('not_found', `There is no record ${id}.`);
       return { text: found.text };
     },
   }),
@@ -52,12 +52,24 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: z.object({ status: z.literal('pending_inclusion'), record_hash: z.string() }) },
     handle: async ({ principal, params }, { store }) => {
       const hash = params.record_hash.toLowerCase();
-      const found = SHA256.test(hash) ? await store.recordByHash(hash) : undefined;
-      if (!found || !mayRead(principal, found)) throw new GatewayError('not_found', 'No record has this hash.');
+      const found = SHA256.test(hash) ? await findRecord(store, hash, principal) : undefined;
+      if (!found) throw new GatewayError('not_found', 'No record has this hash.');
       return { json: { status: 'pending_inclusion' as const, record_hash: hash } };
     },
   }),
 ];
+
+/** A record by its id or its hash; undefined when there is none that whoever asks may read. */
+export async function findRecord(
+  store: Pick<Store, 'recordById' | 'recordByHash'>,
+  name: string,
+  principal: Principal,
+): Promise<StoredRecord | undefined> {
+  const text = name.toLowerCase();
+  const byHash = SHA256.test(text) ? store.recordByHash(text) : undefined;
+  const found = await (byHash ?? (UUID.test(text) ? store.recordById(text) : undefined));
+  return found && mayRead(principal, found) ? found : undefined;
+}
 
 /** Records of another org are as if they were not there. */
 function mayRead({ orgId }: Principal, { text }: StoredRecord): boolean {

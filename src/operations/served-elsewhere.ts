@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { DescribedOperation } from './openapi.ts';
-import { ADDS, READS } from './operation.ts';
+import { ADDS, READS, REMOVES } from './operation.ts';
 
 /** The structured API: the pipeline reads its body, so that every refusal is on record. */
 export const EXECUTE: DescribedOperation = {
@@ -38,5 +38,30 @@ export const READ_METRICS: DescribedOperation = {
   summary: 'Prometheus text; needs `GW_METRICS_TOKEN` as a bearer token when that is set.',
   annotations: READS,
   output: { status: 200, contentType: 'text/plain; version=0.0.4; charset=utf-8' },
+  inputs: () => ({}),
+};
+
+/** MCP has a protocol of its own behind one path. */
+export const SPEAK_MCP: DescribedOperation = {
+  id: 'mcp.post',
+  method: 'POST',
+  path: '/mcp',
+  scope: 'mcp',
+  summary: 'Model Context Protocol: one JSON-RPC message of a client, and its answer.',
+  annotations: ADDS,
+  errors: ['invalid_session', 'body_too_large'],
+  output: { status: 200, schema: z.looseObject({ jsonrpc: z.literal('2.0') }) },
+  inputs: () => ({ body: z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string() }) }),
+};
+
+export const END_MCP_SESSION: DescribedOperation = {
+  id: 'mcp.end_session',
+  method: 'DELETE',
+  path: '/mcp',
+  scope: 'mcp',
+  summary: 'Model Context Protocol: ends the session of `Mcp-Session-Id`.',
+  annotations: REMOVES,
+  errors: ['invalid_session'],
+  output: { status: 204 },
   inputs: () => ({}),
 };

@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
@@ -7,12 +8,15 @@ import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialService } from '../services/credentials.ts';
+import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
+import type { NodeRegister } from '../services/node-register.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { ProjectService } from '../services/projects.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
@@ -22,20 +26,32 @@ import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
-  /** Canonical connector id that can have a key, undefined for any other text. */
-  readonly keyedConnector: (text: string) => string | undefined;
+  /** Canonical connector id that can have a key, undefined for any other text; with an org also for a connector that another org has made. */
+  readonly keyedConnector: (text: string, orgId?: string) => string | undefined;
   /** True when a canonical host is one of the connector's. */
   readonly coversHost: (connectorId: string, host: string) => boolean;
 }
 
+/** What holds of an org's budgets when something that counts them cannot be reached (specification, "Org budget config"). */
+export interface OrgBudgetConfig {
+  readonly cp_down_policy: 'permissive' | 'strict';
+  readonly redis_down_policy: 'allow' | 'deny';
+  readonly grace_seconds: number;
+  readonly grace_seconds_override: number | null;
+  /** `unconfigured`: this gateway counts by itself. */
+  readonly redis_status: 'unconfigured' | 'connected' | 'offline';
+}
+
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
-  readonly store: Pick<Store, 'recordById' | 'recordByHash'>;
+  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
   readonly audit: AuditTrail;
+  readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;
+  readonly projects: { readonly service: ProjectService; readonly clock: Clock };
   readonly apiKeys: {
     readonly service: ApiKeyService;
     readonly clock: Clock;
@@ -65,6 +81,7 @@ export interface OperationServices {
     readonly defaultOrg: string;
     /** The canonical connector id of a provider's name; undefined when there is none (decision 1). */
     readonly canonicalProvider: (text: string) => string | undefined;
+    readonly config: () => OrgBudgetConfig;
   };
   readonly credentials: CredentialBodyContext & {
     readonly service: CredentialService;
@@ -80,6 +97,10 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** What orgs can switch. */
+  readonly addons: AddonService;
+  /** Connectors that orgs have made. */
+  readonly customConnectors: CustomConnectorService;
   readonly reports: {
     readonly reports: UsageReports;
     readonly clock: Clock;

@@ -19,6 +19,9 @@ export function timeToCome(now: () => number): z.ZodString {
 export const count = z.int().min(0);
 export const month = z.string().meta({ description: 'A month in UTC', examples: ['2026-11'] });
 
+/** Of an item that is only read in lists. */
+export const etag = z.string().meta({ description: 'Its ETag, for If-Match' });
+
 /** The `{id}` of a path. */
 export function pathId(description: string): z.ZodObject<{ id: z.ZodString }> {
   return z.object({ id: z.string().meta({ description }) });

@@ -3,9 +3,12 @@ import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
+import { withEtag } from './etag.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
 import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
-import { attribution, pathId } from './shapes.ts';
+import { attribution, etag, pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
 
@@ -37,6 +40,8 @@ const WORKLOAD_BODY = members({
   }).optional(),
 });
 
+const OWN_BODY = WORKLOAD_BODY.extend({ org_id: id.optional().meta({ description: 'The org of the key, or left out' }) });
+
 const WORKLOAD = z.object({
   workload_id: z.string(),
   org_id: z.string().optional().meta({ description: 'The one org it counts for; absent: every org' }),
@@ -49,7 +54,7 @@ const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted')
 const params = pathId('Workload id');
 
 /** Workloads and their tokens (specification, "Gateway admin API"; decisions 4.5, 8.9). */
-export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
+const ADMIN: readonly GatewayOperation[] = [
   operation({
     id: 'workloads.list',
     method: 'GET',
@@ -122,6 +127,90 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
 ];
+
+export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
+  ...ADMIN,
+  operation({
+    id: 'mgmt.workloads.list',
+    method: 'GET',
+    path: '/mgmt/v1/workloads',
+    scope: 'read',
+    summary: 'Workloads that the org may use: its own, and those that count for every org.',
+    annotations: READS,
+    tools: [{ name: 'list_workloads', title: 'List workloads' }],
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(WORKLOAD.extend({ etag })) },
+    handle: ({ principal, query }, { workloads }) => {
+      const orgId = orgOf(principal);
+      const usable = workloads.list().filter((one) => one.org_id === undefined || one.org_id === orgId);
+      return { json: pageInMemory(usable.map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
+    },
+  }),
+  operation({
+    id: 'mgmt.workloads.put',
+    method: 'PUT',
+    path: '/mgmt/v1/workloads',
+    scope: 'write',
+    summary: 'Creates or replaces one workload of the org. One that counts for every org is changed by the admin API alone.',
+    annotations: REPLACES,
+    versioned: true,
+    errors: ['conflict'],
+    tools: [
+      {
+        name: 'create_workload',
+        title: 'Create a workload',
+        description: 'Creates one workload of the org; one that is there stays as it is.',
+        only: 'create',
+      },
+      {
+        name: 'update_workload',
+        title: 'Replace a workload',
+        description: 'Replaces one workload of the org as a whole: what is left out is gone.',
+        only: 'update',
+      },
+    ],
+    input: { body: { schema: () => OWN_BODY, what: 'The workload' } },
+    output: { status: 200, schema: WORKLOAD },
+    handle: async ({ principal, body, commit, expectShown }, { workloads }) => {
+      const orgId = orgOf(principal);
+      if (body.org_id !== undefined && body.org_id !== orgId)
+        throw new GatewayError('invalid_request', 'The workload has 1 bad member(s).', {
+          details: [{ path: 'org_id', message: `must be ${orgId}, the org of the key` }],
+        });
+      const next = (current: Workload | undefined) => {
+        if (current !== undefined && current.org_id !== orgId) throw notOwn(body.workload_id, current);
+        expectShown(current);
+        return { ...workloadOf(body), org_id: orgId };
+      };
+      return { json: await workloads.change(body.workload_id, next, commit) };
+    },
+  }),
+  operation({
+    id: 'mgmt.workloads.remove',
+    method: 'DELETE',
+    path: '/mgmt/v1/workloads/{id}',
+    scope: 'write',
+    summary: 'Removes a workload of the org and its token.',
+    annotations: REMOVES,
+    errors: ['not_found', 'conflict'],
+    tools: [{ name: 'delete_workload', title: 'Delete a workload', ids: { id: 'workload_id' } }],
+    input: { params },
+    output: { status: 200, schema: REMOVED },
+    handle: async ({ principal, params: { id: name }, commit }, { workloads }) => {
+      const found = workloads.get(orgOf(principal), name);
+      if (found === undefined) throw unknown(name);
+      if (found.org_id === undefined) throw notOwn(name, found);
+      if (!(await workloads.remove(name, commit))) throw unknown(name);
+      return { json: { workload_id: name, status: 'deleted' as const } };
+    },
+  }),
+];
+
+/** Ids of workloads are one space for all orgs. */
+function notOwn(name: string, { org_id: orgId }: Workload): GatewayError {
+  if (orgId !== undefined) return new GatewayError('conflict', `The id ${name} cannot be used: choose another one.`);
+  return new GatewayError('conflict', `The workload ${name} counts for every org: the admin API alone changes it. Choose another id.`);
+}
 
 function workloadOf({
   workload_id,

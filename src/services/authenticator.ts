@@ -86,9 +86,20 @@ export class Authenticator {
 
   /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts` */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
-    if (scope === 'none') return ANYONE;
-    if (scope === 'mcp') return this.#byManagementKey('mcp', scope, head);
-    if (scope === 'read' || scope === 'write') return this.#byManagementKey('management', scope, head);
+    switch (scope) {
+      case 'none':
+        return ANYONE;
+      case 'mcp':
+        return this.#byManagementKey('mcp', scope, head);
+      case 'read':
+      case 'write':
+        return this.#byManagementKey('management', scope, head);
+      default:
+        return this.#bySecret(scope, head);
+    }
+  }
+
+  #bySecret(scope: 'admin' | 'metrics' | 'org', head: ArrivalHead): Maybe<Principal> {
     const key = scope === 'org' ? apiKeyOf(head) : undefined;
     if (key !== undefined) return this.#byApiKey(key, head);
     let presented: string | undefined;

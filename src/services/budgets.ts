@@ -1,19 +1,18 @@
 import type { Events } from '../base/events/bus.ts';
-import { readAmount } from '../base/lib/amounts.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Maybe } from '../base/lib/maybe.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import type { BudgetLimit } from '../base/model/budget-limit.ts';
+import type { BudgetLimit, BudgetOverride } from '../base/model/budget-limit.ts';
 import { dayOf, dayText, windowStart } from '../decide/limits/windows.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { DelegationBook } from './delegation-spend.ts';
+import { type GivenOverride, HeldLimits } from './held-limits.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
-import { type AlertLine, type Budget, later, newsOf, nextNews } from './scope-limits.ts';
+import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
 
-const LIMITS = 'budget_limit';
 const ALERTED = 'budget_alerted';
 /** The last alert of a limit that was committed as a durable event. */
 const POSTED = 'budget_alert_posted';
@@ -40,9 +39,25 @@ interface PostedAlert {
 /** A limit with the spend of its current period. */
 export interface LimitStatus {
   readonly limit: BudgetLimit;
+  /** What holds now; another amount than the limit's while there is an override. */
+  readonly effectiveUsd: string;
+  readonly override: BudgetOverride | undefined;
   readonly periodStart: string;
   readonly spentUsd: string;
   readonly reservedUsd: string;
+}
+
+interface BudgetGround {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly events: Events;
+  /** Where alerts go that must not be lost. */
+  readonly outbox?: Pick<Outbox, 'wants' | 'post'>;
+}
+
+export interface BudgetOptions extends BudgetGround {
+  /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
+  readonly moments?: readonly number[];
 }
 
 /**
@@ -54,12 +69,14 @@ export class BudgetService {
   readonly #clock: Clock;
   readonly #book: SpendBook;
   readonly #delegations: DelegationBook;
-  readonly #limits = new Map<string, Budget>();
+  readonly #limits: HeldLimits;
   readonly #events: Events;
   readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
 
-  private constructor(store: Store, clock: Clock, book: SpendBook, events: Events, outbox: Pick<Outbox, 'wants' | 'post'> | undefined) {
+  private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits) {
+    const { store, clock, events, outbox } = ground;
     this.#store = store;
+    this.#limits = limits;
     this.#clock = clock;
     this.#book = book;
     this.#delegations = new DelegationBook(store);
@@ -68,61 +85,75 @@ export class BudgetService {
   }
 
   /** Reads limits and the spend of the open windows. */
-  static async open(options: {
-    store: Store;
-    clock: Clock;
-    events: Events;
-    /** Where alerts go that must not be lost. */
-    outbox?: Pick<Outbox, 'wants' | 'post'>;
-    /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
-    moments?: readonly number[];
-  }): Promise<BudgetService> {
-    const { store, clock, events, outbox, moments = [clock.now()] } = options;
-    const service = new BudgetService(store, clock, await SpendBook.open(store, ...moments), events, outbox);
-    for (const { value } of await store.list(LIMITS)) service.#keep(value as BudgetLimit);
+  static async open(options: BudgetOptions): Promise<BudgetService> {
+    const { store, clock, moments = [clock.now()] } = options;
+    const book = await SpendBook.open(store, ...moments);
+    const limits = await HeldLimits.open(store, clock, (limit) => book.scope(limit.org_id, limit.scope, limit.scope_id ?? '').limits);
     for (const { key, value } of await store.list(ALERTED)) {
-      const budget = service.#limits.get(key);
+      const budget = limits.get(key);
       if (budget) budget.alerted = budget.posted = value as Budget['alerted'];
     }
     for (const { key, value } of await store.list(POSTED)) {
-      const budget = service.#limits.get(key);
+      const budget = limits.get(key);
       if (budget) budget.posted = later(budget.posted, value as Budget['posted']);
     }
-    return service;
+    return new BudgetService(options, book, limits);
   }
 
   /** Limits of an org, or all, oldest first. */
   list(orgId?: string): readonly LimitStatus[] {
-    const today = dayOf(this.#clock.now());
-    const budgets = [...this.#limits.values()].filter(({ limit }) => orgId === undefined || limit.org_id === orgId);
-    return budgets.map(({ limit }) => {
-      const spend = this.#scopeOf(limit);
-      return {
-        limit,
-        periodStart: dayText(windowStart(limit.period, today)),
-        spentUsd: usdFromPico(spend.settled(limit.period, today)),
-        reservedUsd: usdFromPico(spend.reserved),
-      };
-    });
+    const today = this.#today();
+    const budgets = this.#limits.all().filter(({ limit }) => orgId === undefined || limit.org_id === orgId);
+    return budgets.map((budget) => this.#status(budget, today));
   }
 
-  async create(limit: BudgetLimit, commit: Commit = commitAlone(this.#store)): Promise<void> {
-    await commit(limit.limit_id, [{ op: 'put', space: LIMITS, key: limit.limit_id, value: limit }]);
-    this.#keep(limit);
-  }
-
-  /** False when there is none. */
-  async remove(limitId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+  /** One of an org, or of any; undefined when there is none. */
+  get(limitId: string, orgId?: string): LimitStatus | undefined {
+    const today = this.#today();
     const budget = this.#limits.get(limitId);
-    if (budget === undefined) return false;
-    await commit(limitId, [
-      { op: 'delete', space: LIMITS, key: limitId },
+    return budget === undefined || (orgId !== undefined && budget.limit.org_id !== orgId) ? undefined : this.#status(budget, today);
+  }
+
+  #status(budget: Budget, today: number): LimitStatus {
+    const { limit, override, capPico } = budget;
+    const spend = this.#scopeOf(limit);
+    return {
+      limit,
+      effectiveUsd: usdFromPico(capPico),
+      override,
+      periodStart: dayText(windowStart(limit.period, today)),
+      spentUsd: usdFromPico(spend.settled(limit.period, today)),
+      reservedUsd: usdFromPico(spend.reserved),
+    };
+  }
+
+  create(limit: BudgetLimit, commit: Commit = commitAlone(this.#store)): Promise<void> {
+    return this.#limits.create(limit, commit);
+  }
+
+  /** Of an org, or of any. False when there is none. */
+  async remove(limitId: string, commit: Commit = commitAlone(this.#store), orgId?: string): Promise<boolean> {
+    if (this.get(limitId, orgId) === undefined) return false;
+    await this.#limits.remove(limitId, commit, [
       { op: 'delete', space: ALERTED, key: limitId },
       { op: 'delete', space: POSTED, key: limitId },
     ]);
-    this.#limits.delete(limitId);
-    this.#scopeOf(budget.limit).limits.drop(budget);
     return true;
+  }
+
+  /**
+   * Another amount takes the place of a limit's own from now on until a time, and of the override before it.
+   * @returns undefined when the org has no such limit
+   */
+  async override(limitId: string, orgId: string | undefined, given: GivenOverride, commit?: Commit): Promise<LimitStatus | undefined> {
+    if (this.get(limitId, orgId) === undefined) return undefined;
+    await this.#limits.override(limitId, given, commit ?? commitAlone(this.#store));
+    return this.get(limitId, orgId);
+  }
+
+  /** The limit is as before from now on. False when the org has no such limit, or it no override. */
+  async endOverride(limitId: string, orgId: string | undefined, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+    return this.get(limitId, orgId)?.override !== undefined && this.#limits.endOverride(limitId, commit);
   }
 
   /**
@@ -142,7 +173,7 @@ export class BudgetService {
 
   #reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
     const reservation = this.#reservation(spender, monthlyCapPico);
-    const exceeded = reservation.capped ? capPassed(reservation, pico, dayOf(this.#clock.now())) : undefined;
+    const exceeded = reservation.capped ? capPassed(reservation, pico, this.#today()) : undefined;
     if (exceeded) return exceeded;
     for (const part of reservation.parts) part.open += 1;
     this.#setAside(reservation, pico);
@@ -167,7 +198,7 @@ export class BudgetService {
    * @returns the cap that it has passed; then nothing is changed
    */
   grow(reservation: Reservation, pico: bigint): CapExceeded | undefined {
-    const exceeded = capPassed(reservation, pico, dayOf(this.#clock.now()));
+    const exceeded = capPassed(reservation, pico, this.#today());
     if (exceeded === undefined && pico > reservation.pico) this.#setAside(reservation, pico);
     return exceeded;
   }
@@ -191,6 +222,7 @@ export class BudgetService {
   /** Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same. Its record is to be stored next. */
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
     if (costPico === 0n) return undefined;
+    this.#today();
     const [scopes, day] = [this.#book.of(spender), dayOf(epochMs)];
     const parts = partsOf(scopes, this.#delegated(spender));
     for (const part of parts) {
@@ -219,8 +251,8 @@ export class BudgetService {
 
   /** Raises what was reached when a process ended before it could say so. */
   raiseMissed(): void {
-    const today = dayOf(this.#clock.now());
-    for (const { limit } of this.#limits.values()) {
+    const today = this.#today();
+    for (const { limit } of this.#limits.all()) {
       const scope = this.#scopeOf(limit);
       if (this.#posts(limit.org_id)) this.#postAlone(this.#post(scope, today));
       this.#raise(scope, today);
@@ -257,9 +289,9 @@ export class BudgetService {
       for (const budget of budgets) {
         const level = newsOf(budget, periodStart, spent, 'posted');
         if (level === undefined || this.#outbox === undefined) continue;
-        const post = this.#outbox.post('budgetAlert', { limit: budget.limit, level, periodStart, spentUsd: usdFromPico(spent) });
+        const post = this.#outbox.post('budgetAlert', { limit: limitInForce(budget), level, periodStart, spentUsd: usdFromPico(spent) });
         posted.push({ budget, before: budget.posted, post });
-        budget.posted = { periodStart, level };
+        budget.posted = alertedOf(budget, periodStart, level);
       }
     }
     return posted;
@@ -280,8 +312,8 @@ export class BudgetService {
     for (const budget of line.budgets) {
       const level = newsOf(budget, periodStart, spent);
       if (level === undefined) continue;
-      const { limit } = budget;
-      budget.alerted = { periodStart, level };
+      const limit = limitInForce(budget);
+      budget.alerted = alertedOf(budget, periodStart, level);
       // Who wants to know from later on is not told of what was reached before.
       budget.posted = later(budget.posted, budget.alerted);
       this.#events.emit('budgetAlert', { limit, level, periodStart, spentUsd: usdFromPico(spent) });
@@ -322,10 +354,11 @@ export class BudgetService {
     reservation.pico = pico;
   }
 
-  #keep(limit: BudgetLimit): void {
-    const budget: Budget = { limit, capPico: readAmount(limit.limit_usd) ?? 0n, alerted: undefined, posted: undefined };
-    this.#limits.set(limit.limit_id, budget);
-    this.#scopeOf(limit).limits.hold(budget);
+  /** The day in UTC, as a number, with the overrides in force that are by now. */
+  #today(): number {
+    const now = this.#clock.now();
+    this.#limits.at(now);
+    return dayOf(now);
   }
 
   #scopeOf(limit: BudgetLimit): ScopeSpend {

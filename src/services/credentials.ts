@@ -124,6 +124,18 @@ export class CredentialService {
     return this.#keep(value);
   }
 
+  /**
+   * Creates or updates one, from the state that `next` has seen.
+   * @param next gives the change, from what is shown of the one that is there, of whichever org
+   * @throws GatewayError as {@link put}, what `next` throws, `conflict` when somebody else was first
+   */
+  async change(id: string, next: (current: ShownCredential | undefined) => CredentialChange, commit: Commit): Promise<ShownCredential> {
+    const found = await this.#options.store.entity(CREDENTIALS, id);
+    const value = this.#changed(next(this.get(id)));
+    await commit(id, [putEffect(value)], [{ space: CREDENTIALS, key: id, version: found?.version }]);
+    return this.#keep(value);
+  }
+
   /** Creates or updates several in one write, all of them or none. @throws as {@link put} */
   async putAll(changes: readonly CredentialChange[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
     const values = changes.map((change) => this.#changed(change));
@@ -139,9 +151,7 @@ export class CredentialService {
   #changed(change: CredentialChange): StoredCredential {
     const { secret_ref: secretRef, ...rest } = change;
     const before = this.#entries.get(change.credential_id);
-    if (before && change.distribution !== undefined && change.distribution !== before.credential.distribution) {
-      throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
-    }
+    if (before && change.distribution !== undefined) requireSame(before.credential, change.distribution);
     if (before && change.connector_id !== before.credential.connector_id && secretRef === undefined) {
       throw invalid('secret_ref', 'is needed when the connector changes: a secret goes to its own connector only');
     }
@@ -171,11 +181,35 @@ export class CredentialService {
   ): Promise<ShownCredential | undefined> {
     const before = this.#entries.get(credentialId);
     if (!before) return undefined;
-    if (before.credential.distribution === 'org_wide')
-      throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
+    requireScoped(before.credential);
     const credential = { ...before.credential, node_ids: nodeIds, updated_at: timestamp(this.#options.clock.now()) };
     const value: StoredCredential = { credential, ...sourceOf(before) };
     await commit(credentialId, [{ op: 'put', space: CREDENTIALS, key: credentialId, value }]);
+    return this.#keep(value);
+  }
+
+  /**
+   * Changes what can be changed of one that stays: its name, and its nodes. What is undefined stays.
+   * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for another distribution, or nodes of an `org_wide` one
+   */
+  async amend(
+    credentialId: string,
+    { name, distribution, node_ids: nodes }: { readonly [K in 'name' | 'distribution' | 'node_ids']?: Credential[K] | undefined },
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<ShownCredential> {
+    const found = await this.#options.store.entity(CREDENTIALS, credentialId);
+    const before = this.#entries.get(credentialId);
+    if (!before) throw new GatewayError('not_found', `There is no credential ${credentialId}.`);
+    if (distribution !== undefined) requireSame(before.credential, distribution);
+    if (nodes !== undefined) requireScoped(before.credential);
+    const credential: Credential = {
+      ...before.credential,
+      ...(name === undefined ? {} : { name }),
+      ...(nodes === undefined ? {} : { node_ids: nodes }),
+      updated_at: timestamp(this.#options.clock.now()),
+    };
+    const value: StoredCredential = { credential, ...sourceOf(before) };
+    await commit(credentialId, [putEffect(value)], [{ space: CREDENTIALS, key: credentialId, version: found?.version }]);
     return this.#keep(value);
   }
 
@@ -229,6 +263,15 @@ export class CredentialService {
 }
 
 const NONE: readonly Credential[] = [];
+
+function requireSame({ distribution }: Credential, asked: Credential['distribution']): void {
+  if (asked !== distribution) throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
+}
+
+function requireScoped({ distribution }: Credential): void {
+  if (distribution === 'org_wide')
+    throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
+}
 
 function putEffect(value: StoredCredential): Effect {
   return { op: 'put', space: CREDENTIALS, key: value.credential.credential_id, value };

@@ -3,6 +3,7 @@ import { parseDuration } from '../base/lib/durations.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { WatchedSpace } from './watched-space.ts';
 
 /** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
 export interface RateLimitConfig {
@@ -33,8 +34,15 @@ interface Caller {
   readonly workloadId: string;
 }
 
+interface OrgLimit {
+  readonly config: RateLimitConfig;
+  readonly shape: BucketShape;
+}
+
 const SPACE = 'rate_limit';
 const CONFIG = 'config';
+/** Configurations of orgs that have one of their own, by org. */
+const OF_ORG = 'rate_limit_org';
 const MINUTE_MS = 60_000;
 /** A rate may be so small that the wait for a token is no number that a header can hold. */
 const LONGEST_WAIT_SECONDS = 365 * 24 * 3600;
@@ -53,6 +61,7 @@ export class RateLimitService {
   readonly #rules = new Map<string, Bucket>();
   #config: RateLimitConfig;
   #shape: BucketShape;
+  #ofOrgs: WatchedSpace<OrgLimit> | undefined;
   #sweepAt = SWEEP_AT;
 
   private constructor(store: Store, clock: Clock, config: RateLimitConfig) {
@@ -65,34 +74,62 @@ export class RateLimitService {
   /** Starts with the configuration that was PUT last, else with `initial`. */
   static async open(options: { store: Store; clock: Clock; initial: RateLimitConfig }): Promise<RateLimitService> {
     const stored = await options.store.get(SPACE, CONFIG);
-    return new RateLimitService(options.store, options.clock, (stored as RateLimitConfig | undefined) ?? options.initial);
+    const service = new RateLimitService(options.store, options.clock, (stored as RateLimitConfig | undefined) ?? options.initial);
+    service.#ofOrgs = await WatchedSpace.open(options.store, OF_ORG, {
+      read: (value) => ({ config: value as RateLimitConfig, shape: shapeOf(value as RateLimitConfig) }),
+      changed: (orgId, now, before) => service.#reshape(orgId, before?.shape ?? service.#shape, now?.shape ?? service.#shape),
+    });
+    return service;
   }
 
+  /** Of orgs that have none of their own. */
   get config(): RateLimitConfig {
     return this.#config;
+  }
+
+  /** That counts for an org. */
+  configOf(orgId: string): RateLimitConfig {
+    return this.#ofOrgs?.get(orgId)?.config ?? this.#config;
+  }
+
+  /** Gives an org a configuration of its own, for good. */
+  async configureOrg(orgId: string, config: RateLimitConfig, commit: Commit = commitAlone(this.#store)): Promise<void> {
+    await commit(orgId, [{ op: 'put', space: OF_ORG, key: orgId, value: config }]);
+    await this.#ofOrgs?.refresh(orgId);
   }
 
   /** Replaces the configuration for good; what buckets hold is kept, up to the new size. */
   async configure(config: RateLimitConfig, commit: Commit = commitAlone(this.#store)): Promise<void> {
     const shape = shapeOf(config);
     await commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
-    const now = this.#clock.monotonic();
-    for (const workloads of this.#workloads.values()) {
-      for (const bucket of workloads.values()) {
-        bucket.tokens = Math.min(shape.capacity, tokensAt(bucket, this.#shape, now));
-        bucket.at = now;
-      }
-    }
+    for (const orgId of this.#workloads.keys()) if (this.#ofOrgs?.has(orgId) !== true) this.#reshape(orgId, this.#shape, shape);
     this.#config = config;
     this.#shape = shape;
   }
 
-  /** Workloads whose bucket is not full, in order. */
-  keys(): readonly string[] {
+  /** What buckets hold is kept, up to the new size. */
+  #reshape(orgId: string, before: BucketShape, after: BucketShape): void {
     const now = this.#clock.monotonic();
-    const workloads = [...this.#workloads.values()].flatMap((ofOrg) => [...ofOrg]);
-    const active = workloads.filter(([, bucket]) => tokensAt(bucket, this.#shape, now) < this.#shape.capacity);
-    return [...new Set(active.map(([workloadId]) => workloadId))].sort();
+    for (const bucket of this.#workloads.get(orgId)?.values() ?? []) {
+      bucket.tokens = Math.min(after.capacity, tokensAt(bucket, before, now));
+      bucket.at = now;
+    }
+  }
+
+  #shapeFor(orgId: string): BucketShape {
+    return this.#ofOrgs === undefined || this.#ofOrgs.size === 0 ? this.#shape : (this.#ofOrgs.get(orgId)?.shape ?? this.#shape);
+  }
+
+  /** Workloads whose bucket is not full, in order. @param orgId undefined: of any org */
+  keys(orgId?: string): readonly string[] {
+    const now = this.#clock.monotonic();
+    const active = new Set<string>();
+    for (const [org, workloads] of this.#workloads) {
+      if (orgId !== undefined && org !== orgId) continue;
+      const shape = this.#shapeFor(org);
+      for (const [workloadId, bucket] of workloads) if (tokensAt(bucket, shape, now) < shape.capacity) active.add(workloadId);
+    }
+    return [...active].sort();
   }
 
   /** True when the rule's bucket has no token for this workload. Takes none. */
@@ -127,8 +164,9 @@ export class RateLimitService {
    */
   take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const now = this.#clock.monotonic();
-    const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), this.#shape, now);
-    const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, this.#shape), now);
+    const shape = this.#shapeFor(orgId);
+    const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
+    const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
     if (refusal) return refusal;
     spend(this.#ofOrg(orgId), workloadId, own - 1, now);
     for (const rule of rules) {
@@ -142,7 +180,7 @@ export class RateLimitService {
   /** Gives back what {@link take} took for a call that was refused all the same. */
   giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void {
     const now = this.#clock.monotonic();
-    refill(this.#workloads.get(orgId)?.get(workloadId), this.#shape, now);
+    refill(this.#workloads.get(orgId)?.get(workloadId), this.#shapeFor(orgId), now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);
   }
 

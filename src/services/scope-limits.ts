@@ -1,16 +1,21 @@
 import { shareOf } from '../base/lib/amounts.ts';
-import type { BudgetLevel, BudgetLimit } from '../base/model/budget-limit.ts';
+import type { BudgetLevel, BudgetLimit, BudgetOverride } from '../base/model/budget-limit.ts';
 import { PERIODS, type Period } from '../decide/limits/windows.ts';
 
 interface Alerted {
   readonly periodStart: string;
   readonly level: BudgetLevel;
+  /** Of which amount, where that was not the limit's own: under another one its thresholds are reached anew. */
+  readonly overriddenUsd?: string;
 }
 
 /** A limit as the spend of its scope sees it. */
 export interface Budget {
   readonly limit: BudgetLimit;
-  readonly capPico: bigint;
+  /** What holds now. */
+  capPico: bigint;
+  /** The override that holds now. */
+  override?: BudgetOverride | undefined;
   /** First day of the window and level of the last alert. */
   alerted: Alerted | undefined;
   /** The same of the last alert that was handed to the outbox. */
@@ -48,6 +53,11 @@ export class ScopeLimits {
     this.#prepare(this.#all.filter((one) => one !== budget));
   }
 
+  /** An amount has changed. */
+  refresh(): void {
+    this.#prepare(this.#all);
+  }
+
   #prepare(all: readonly Budget[]): void {
     this.#all = all;
     this.caps = PERIODS.flatMap((period) => tightest(of(all, period, 'cap')) ?? []);
@@ -73,7 +83,7 @@ export function nextNews(budgets: readonly Budget[], periodStart: string): bigin
   let least: bigint | undefined;
   for (const budget of budgets) {
     for (const level of LEVELS) {
-      if (!isNews(budget.alerted, periodStart, level)) continue;
+      if (!isNews(budget, budget.alerted, periodStart, level)) continue;
       const from = reachedAt(budget, level);
       if (least === undefined || from < least) least = from;
     }
@@ -84,13 +94,14 @@ export function nextNews(budgets: readonly Budget[], periodStart: string): bigin
 /** The level that `spent` has reached, if it was not alerted (or posted) yet in the window that begins on `periodStart`. */
 export function newsOf(budget: Budget, periodStart: string, spent: bigint, by: 'alerted' | 'posted' = 'alerted'): BudgetLevel | undefined {
   const level = LEVELS.findLast((one) => spent >= reachedAt(budget, one));
-  return level !== undefined && isNews(budget[by], periodStart, level) ? level : undefined;
+  return level !== undefined && isNews(budget, budget[by], periodStart, level) ? level : undefined;
 }
 
-/** The one of two alerts that says more: of the later window, or of the higher level. */
+/** The one of two alerts that says more: of the later window, or of the higher level; `b` where they are of two amounts. */
 export function later(a: Alerted | undefined, b: Alerted | undefined): Alerted | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   if (a.periodStart !== b.periodStart) return a.periodStart > b.periodStart ? a : b;
+  if (a.overriddenUsd !== b.overriddenUsd) return b;
   return LEVELS.indexOf(a.level) > LEVELS.indexOf(b.level) ? a : b;
 }
 
@@ -101,6 +112,17 @@ function reachedAt({ limit, capPico }: Budget, level: BudgetLevel): bigint {
   return shareOf(capPico, percent);
 }
 
-function isNews(alerted: Alerted | undefined, periodStart: string, level: BudgetLevel): boolean {
-  return alerted?.periodStart !== periodStart || LEVELS.indexOf(level) > LEVELS.indexOf(alerted.level);
+function isNews({ override }: Budget, said: Alerted | undefined, periodStart: string, level: BudgetLevel): boolean {
+  if (said?.periodStart !== periodStart || said.overriddenUsd !== override?.limit_usd) return true;
+  return LEVELS.indexOf(level) > LEVELS.indexOf(said.level);
+}
+
+/** What is remembered of an alert. */
+export function alertedOf({ override }: Budget, periodStart: string, level: BudgetLevel): Alerted {
+  return { periodStart, level, ...(override === undefined ? {} : { overriddenUsd: override.limit_usd }) };
+}
+
+/** The limit with the amount that holds now. */
+export function limitInForce({ limit, override }: Budget): BudgetLimit {
+  return override === undefined ? limit : { ...limit, limit_usd: override.limit_usd };
 }

@@ -10,24 +10,17 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { changeEntity } from './change-entity.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { OrgDefaultsService } from './org-defaults.ts';
 import { WatchedSpace } from './watched-space.ts';
 
 const WORKLOADS = 'workload';
 const TOKENS = 'workload_token';
-const DEFAULTS = 'org_defaults';
 const SEEDED = 'seeded';
-const ANY_ORG = '*';
 
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
-
-/** What an org gives to traffic that names none of it (decisions 4.4, 6.11). */
-interface OrgDefaults {
-  readonly workload_id?: string;
-  /** Undefined: no project. */
-  readonly attribution: Attribution | undefined;
-}
 
 /** The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. */
 export class WorkloadService {
@@ -37,15 +30,15 @@ export class WorkloadService {
   readonly #tokens: WatchedSpace<string>;
   /** The other way round. */
   readonly #holders: ReadonlyMap<string, string>;
-  /** By org; `*` stands for what those do not say that have some of their own, and for all others. */
-  readonly #defaults: WatchedSpace<OrgDefaults>;
+  /** What an org gives to traffic that names none of it. */
+  readonly orgDefaults: OrgDefaultsService;
 
   private constructor(store: Store, spaces: Spaces) {
     this.#store = store;
     this.#workloads = spaces.workloads;
     this.#tokens = spaces.tokens;
     this.#holders = spaces.holders;
-    this.#defaults = spaces.defaults;
+    this.orgDefaults = spaces.defaults;
   }
 
   /** Reads everything into memory; a fresh store gets the workload `default` and org defaults that name it. */
@@ -56,12 +49,12 @@ export class WorkloadService {
 
   /** The workload of proxied traffic that names none. */
   defaultWorkloadId(orgId: string): string {
-    return this.#defaults.get(orgId)?.workload_id ?? this.#defaults.get(ANY_ORG)?.workload_id ?? DEFAULT_WORKLOAD_ID;
+    return this.orgDefaults.workloadId(orgId) ?? DEFAULT_WORKLOAD_ID;
   }
 
   /** What is charged where neither caller, workload nor policy says it; undefined when the org says nothing either. */
   defaultAttribution(orgId: string): Attribution | undefined {
-    return this.#defaults.get(orgId)?.attribution ?? this.#defaults.get(ANY_ORG)?.attribution;
+    return this.orgDefaults.attribution(orgId);
   }
 
   /** A workload that this org may use; undefined when there is none. */
@@ -79,6 +72,22 @@ export class WorkloadService {
   /** In the order of their ids. */
   list(): readonly Workload[] {
     return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));
+  }
+
+  /**
+   * Creates or replaces one, from the state that `next` has seen.
+   * @param next gives the workload, from the one of this id that is there, of whichever org
+   * @throws GatewayError what `next` throws
+   */
+  async change(workloadId: string, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+    const changed = await changeEntity<Workload>(this.#store, { space: WORKLOADS, key: workloadId, object: workloadId, commit, next });
+    await this.#workloads.refresh(workloadId);
+    return changed;
+  }
+
+  /** Whichever org it is of. */
+  find(workloadId: string): Workload | undefined {
+    return this.#workloads.get(workloadId);
   }
 
   /** Creates or replaces. */
@@ -136,7 +145,7 @@ interface Spaces {
   readonly workloads: WatchedSpace<Workload>;
   readonly tokens: WatchedSpace<string>;
   readonly holders: ReadonlyMap<string, string>;
-  readonly defaults: WatchedSpace<OrgDefaults>;
+  readonly defaults: OrgDefaultsService;
 }
 
 async function openSpaces(store: Store): Promise<Spaces> {
@@ -151,7 +160,7 @@ async function openSpaces(store: Store): Promise<Spaces> {
       },
     }),
     holders,
-    defaults: await WatchedSpace.open(store, DEFAULTS, { read: readDefaults }),
+    defaults: await OrgDefaultsService.open(store),
   };
 }
 
@@ -160,7 +169,7 @@ async function seed(store: Store): Promise<void> {
   const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
   const effects: readonly Effect[] = [
     { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
-    { op: 'put', space: DEFAULTS, key: ANY_ORG, value: { workload_id: DEFAULT_WORKLOAD_ID } },
+    OrgDefaultsService.ofAll({ workload_id: DEFAULT_WORKLOAD_ID }),
     { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
   ];
   try {
@@ -168,14 +177,4 @@ async function seed(store: Store): Promise<void> {
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'conflict') throw error;
   }
-}
-
-function readDefaults(value: unknown): OrgDefaults | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const workloadId = 'workload_id' in value ? value.workload_id : undefined;
-  const projectId = 'project_id' in value ? value.project_id : undefined;
-  return {
-    ...(typeof workloadId === 'string' ? { workload_id: workloadId } : {}),
-    attribution: typeof projectId === 'string' && projectId !== '' ? { project_id: projectId } : undefined,
-  };
 }

@@ -36,9 +36,7 @@ async function fill(store: Store): Promise<void> {
 
 function isWanted({ record_id: id, committed_at: at, members }: Given, filters: RecordFilters): boolean {
   const { label, min_cost_usd: cost, model, since, until, record_id } = filters;
-  const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every(
-    (name) => filters[name] === undefined || filters[name] === members[name],
-  );
+  const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every((name) => isOneOf(filters[name], members[name]));
   const labels = members.labels ?? {};
   return (
     isSame &&
@@ -49,6 +47,10 @@ function isWanted({ record_id: id, committed_at: at, members }: Given, filters: 
     (since === undefined || at >= since) &&
     (until === undefined || at < until)
   );
+}
+
+function isOneOf(wanted: string | readonly string[] | undefined, text: string | undefined): boolean {
+  return wanted === undefined || (text !== undefined && [wanted].flat().includes(text));
 }
 
 /** Each filter by itself, then some together. */
@@ -72,6 +74,10 @@ const FILTERS: readonly RecordFilters[] = [
   { org_id: 'org_id-1', model: 'gpt', min_cost_usd: '0.00000005' },
   { decision: 'decision-1', since: EPOCH + 20, until: EPOCH + 220, label: { key: 'n', value: '3' } },
   { org_id: 'org_id-1', workload_id: 'workload_id-2', customer_id: 'nobody' },
+  { decision: ['decision-0', 'decision-2', 'nobody'] },
+  { decision: ['nobody', 'nothing'] },
+  { decision: [] },
+  { org_id: ['org_id-1', 'org_id-0'], decision: ['decision-1'] },
 ];
 
 async function walk(store: Store, query: Omit<RecordQuery, 'after'>, limit: number): Promise<string[]> {

@@ -98,7 +98,7 @@ t.test('what changes something or is kept from strangers says so', (t) => {
   for (const { id, method, scope, annotations } of DESCRIBED) {
     if (method === 'GET') t.ok(annotations.readOnly && annotations.idempotent && !annotations.destructive, id);
     else t.notOk(annotations.readOnly, id);
-    if (method !== 'GET') t.ok(scope === 'admin' || scope === 'write' || id === 'actions.execute', id);
+    if (method !== 'GET') t.ok(['admin', 'write', 'mcp'].includes(scope) || id === 'actions.execute', id);
   }
   t.end();
 });

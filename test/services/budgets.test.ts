@@ -194,3 +194,62 @@ t.test('projects that callers merely name are forgotten, those of money, of an o
   budgets.restore(call);
   t.equal(call.project.open, 1);
 });
+
+t.test('an override takes the place of a limit until its end, which no timer has to be in time for, and over a restart', async (t) => {
+  const store = await openStore(t);
+  const { budgets, clock } = await open(store);
+  const one = limit('1');
+  await budgets.create(one);
+  const ask = (service: BudgetService, amount: string) => !isExceeded(atOnce(service.reserve(SPENDER, usd(amount), undefined)));
+  const until = clock.now() + 60_000;
+  t.notOk(ask(budgets, '1.5'));
+  t.match(await budgets.override(one.limit_id, 'o', { limitUsd: '2', until, reason: 'launch' }), {
+    limit: { limit_usd: '1' },
+    effectiveUsd: '2',
+    override: { limit_usd: '2', until: new Date(until).toISOString(), reason: 'launch' },
+  });
+  t.ok(ask(budgets, '1.5'), 'raised');
+  const again = await open(store);
+  t.ok(ask(again.budgets, '1.5'), 'also after a restart');
+  await budgets.override(one.limit_id, 'o', { limitUsd: '0.5', until }, undefined);
+  t.notOk(ask(again.budgets, '0.6'), 'lowered, at the other node, too');
+  again.clock.advance(60_000 - 1);
+  t.notOk(ask(again.budgets, '0.6'), 'to the last millisecond');
+  again.clock.advance(1);
+  t.match(again.budgets.list('o'), [{ effectiveUsd: '1', override: undefined }], 'then it is as before');
+  const late = await open(store);
+  late.clock.advance(60_000);
+  t.match(late.budgets.list(), [{ effectiveUsd: '1', override: undefined }], 'and for one who starts later');
+  t.notOk(await late.budgets.endOverride(one.limit_id, 'o'), 'what has ended cannot be ended');
+  await budgets.override(one.limit_id, 'o', { limitUsd: '3', until });
+  t.equal(await budgets.override(one.limit_id, 'other', { limitUsd: '9', until }), undefined, 'of another org');
+  t.notOk(await budgets.endOverride(one.limit_id, 'other'));
+  t.ok(await budgets.endOverride(one.limit_id, 'o'));
+  t.match(budgets.get(one.limit_id), { effectiveUsd: '1', override: undefined });
+  await budgets.override(one.limit_id, undefined, { limitUsd: '3', until });
+  t.notOk(await budgets.remove(one.limit_id, undefined, 'other'));
+  t.ok(await budgets.remove(one.limit_id, undefined, 'o'));
+  t.equal(await store.get('budget_override', one.limit_id), undefined, 'it goes with its limit');
+});
+
+t.test('thresholds follow an override: each is said once of each amount', async (t) => {
+  const store = await openStore(t);
+  const { budgets, clock, said } = await open(store);
+  const one = limit('1', { actions: ['alert'] });
+  await budgets.create(one);
+  const spend = (service: BudgetService, amount: string) => service.stored(service.count(SPENDER, usd(amount), clock.now()) as Counted);
+  spend(budgets, '0.9');
+  t.same(said(), ['critical 0.9']);
+  await budgets.override(one.limit_id, 'o', { limitUsd: '4', until: clock.now() + 60_000 });
+  spend(budgets, '0.2');
+  t.same(said(), [], 'far from the raised limit');
+  spend(budgets, '0.9');
+  t.same(said(), ['warning 2']);
+  spend(budgets, '0.1');
+  t.same(said(), [], 'once');
+  clock.advance(60_000);
+  spend(budgets, '0.1');
+  t.same(said(), ['exceeded 2.2'], 'the limit itself is passed when it holds again');
+  spend(budgets, '0.1');
+  t.same(said(), []);
+});

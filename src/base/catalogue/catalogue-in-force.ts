@@ -1,3 +1,6 @@
+import type { ShippedCatalogue } from './catalogue.ts';
+import { withCustomRows } from './custom-catalogue.ts';
+import type { CustomRow } from './custom-row.ts';
 import type { Catalogue } from './types.ts';
 
 /** Where whoever needs the catalogue takes it from, anew for each thing that it does, and once for all of that. */
@@ -5,11 +8,17 @@ export interface CurrentCatalogue {
   current(): Catalogue;
 }
 
-/** The catalogue in force: an immutable snapshot, replaced as a whole. A call that has begun goes on with the one that it took. */
+/**
+ * The catalogue in force: an immutable snapshot, replaced as a whole, made of the tables that are shipped and the connectors that orgs have made. A call that has begun goes
+ * on with the one that it took.
+ */
 export class CatalogueInForce implements CurrentCatalogue {
+  #shipped: ShippedCatalogue;
+  #custom: readonly CustomRow[] = [];
   #current: Catalogue;
 
-  constructor(first: Catalogue) {
+  constructor(first: ShippedCatalogue) {
+    this.#shipped = first;
     this.#current = first;
   }
 
@@ -17,7 +26,19 @@ export class CatalogueInForce implements CurrentCatalogue {
     return this.#current;
   }
 
-  replace(next: Catalogue): void {
-    this.#current = next;
+  /** Without what orgs have made: for settings, which hold for all of them. */
+  shipped(): ShippedCatalogue {
+    return this.#shipped;
+  }
+
+  replace(next: ShippedCatalogue): void {
+    this.#shipped = next;
+    this.#current = withCustomRows(next, this.#custom);
+  }
+
+  /** Puts these custom connectors in the place of those before. */
+  replaceCustom(rows: readonly CustomRow[]): void {
+    this.#custom = rows;
+    this.#current = withCustomRows(this.#shipped, rows);
   }
 }

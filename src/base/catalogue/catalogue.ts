@@ -10,6 +10,7 @@ import { sha256Hex } from '../lib/sha256.ts';
 import { messageOf } from '../lib/thrown.ts';
 import { type ParsedYaml, parseYaml } from '../lib/yaml.ts';
 import { CatalogueError } from './catalogue-error.ts';
+import { type ConnectorTemplate, type ConnectorTemplates, readConnectorTemplates } from './connector-templates.ts';
 import { AiDomains } from './domains.ts';
 import { HostGlobs } from './host-globs.ts';
 import { HTTP_REQUEST, type OperationTable } from './operations.ts';
@@ -17,11 +18,17 @@ import { PriceTable } from './prices.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
 import { Row, RowProblems } from './row-reader.ts';
-import type { AiDomain, Catalogue, Dialect, Operation, Price, Provider } from './types.ts';
+import type { AiDomain, Catalogue, Dialect, ListedPrice, Operation, Price, Provider } from './types.ts';
 
 const SCHEMA = 'gw.provider_catalogue.v1';
 const DATA_FOLDER = 'src/base/catalogue/data';
 const BUILT_TREE = 'build/catalogue/providers.json';
+
+/** The tables as they were read, before anybody has laid something over them. */
+export interface ShippedCatalogue extends Catalogue {
+  /** What a connector that an org makes may speak. */
+  template(dialect: string): ConnectorTemplate | undefined;
+}
 
 /** Texts of the data files; each one that is not given is read from the package. */
 export interface CatalogueSources {
@@ -40,7 +47,7 @@ export interface CatalogueOptions {
  * Reads, checks and indexes all tables. Synchronous: it runs once, before anything listens.
  * @throws CatalogueError with every mistake, when a table does not hold what it must
  */
-export function loadCatalogue(options: CatalogueOptions = {}): Catalogue {
+export function loadCatalogue(options: CatalogueOptions = {}): ShippedCatalogue {
   const all: RowProblems[] = [];
   const open = (name: string, given: string | undefined): [string, RowProblems] => {
     const problems = new RowProblems(name);
@@ -97,24 +104,27 @@ interface Registry {
   readonly providers: readonly Provider[];
   readonly operations: ReadonlyMap<string, OperationTable>;
   readonly dialects: ReadonlyMap<string, Dialect>;
+  readonly templates: ConnectorTemplates;
 }
 
 function readRegistry(text: string, problems: RowProblems): Registry {
   const { root, errors } = builtTree(text) ?? parseYaml(text, problems.file);
   for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
-  const file = Row.from(root, 'catalogue', problems, ['schema', 'version', 'dialects', 'operation_sets', 'providers']);
-  if (errors.length > 0 || file === undefined) return { providers: [], operations: new Map(), dialects: new Map() };
+  const file = Row.from(root, 'catalogue', problems, ['schema', 'version', 'dialects', 'operation_sets', 'custom_connectors', 'providers']);
+  if (errors.length > 0 || file === undefined) return { providers: [], operations: new Map(), dialects: new Map(), templates: new Map() };
   if (file.need('schema') !== SCHEMA) file.problem('schema', `must be ${SCHEMA}`);
   const dialects = readDialects(file.value('dialects'), problems);
-  const rows = readProviders(file, { version: file.need('version'), dialects, operationSets: file.value('operation_sets') }, problems);
+  const context = { version: file.need('version'), dialects, operationSets: file.value('operation_sets') };
+  const rows = readProviders(file, context, problems);
   return {
     providers: Object.freeze(rows.map((row) => row.provider)),
     operations: new Map(rows.map((row) => [row.provider.id, row.operations])),
     dialects,
+    templates: readConnectorTemplates(file, context, problems),
   };
 }
 
-class Snapshot implements Catalogue {
+class Snapshot implements ShippedCatalogue {
   readonly providers: readonly Provider[];
   readonly #registry: Registry;
   readonly #prices: PriceTable;
@@ -138,6 +148,14 @@ class Snapshot implements Catalogue {
         else this.#byGlob.add(pattern, provider);
       }
     }
+  }
+
+  forOrg(): Catalogue {
+    return this;
+  }
+
+  template(dialect: string): ConnectorTemplate | undefined {
+    return this.#registry.templates.get(dialect);
   }
 
   provider(idOrAlias: string): Provider | undefined {
@@ -169,6 +187,10 @@ class Snapshot implements Catalogue {
 
   domain(host: string): AiDomain | undefined {
     return this.#domains.find(host);
+  }
+
+  prices(at: number): readonly ListedPrice[] {
+    return this.#prices.list(at);
   }
 
   price(providerId: string, model: string | undefined, at = Number.POSITIVE_INFINITY): Price {

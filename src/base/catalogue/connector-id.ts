@@ -8,6 +8,16 @@ export const GENERIC_HTTP_VERSION = '1.0.0';
 const GENERIC_ALIASES: readonly string[] = [GENERIC_HTTP, 'generic'];
 const CUSTOM_PREFIX = 'custom:';
 
+/** The connector id of a custom connector. */
+export function customConnectorId(id: string): string {
+  return CUSTOM_PREFIX + id;
+}
+
+/** The connector id that a name of a custom connector stands for: itself, or an id without its prefix. */
+export function asCustomConnectorId(text: string): string {
+  return text.startsWith(CUSTOM_PREFIX) ? text : customConnectorId(text);
+}
+
 /**
  * The one place where a connector id from outside (hint, rule, credential, URL prefix, filter) is folded to the canonical one (decision 1): neutral names and
  * aliases become real ids, case is ignored. Ids of custom connectors (`custom:<id>`, decision 8.7) pass as they are.

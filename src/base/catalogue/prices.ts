@@ -4,7 +4,7 @@ import { type PartRate, RATE_KINDS } from '../model/rate-kinds.ts';
 import { readCsv } from './csv.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { Row, type RowProblems } from './row-reader.ts';
-import type { Price } from './types.ts';
+import type { ListedPrice, Price } from './types.ts';
 
 const COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'max_output', 'source', 'source_date', 'valid_from'];
 /** Members of rates beside `in` and `out`. */
@@ -73,6 +73,11 @@ export class PriceTable {
     if (model === undefined) return DEFAULT_PRICE;
     const name = model.toLowerCase();
     return this.#overrides.find(providerId, name, at) ?? this.#shipped.find(providerId, name, at) ?? DEFAULT_PRICE;
+  }
+
+  /** All rates in force at a moment, and what holds where none does. */
+  list(at: number): readonly ListedPrice[] {
+    return [...this.#overrides.list(at), ...this.#shipped.list(at), { provider: ANY_PROVIDER, model: ANY_PROVIDER, price: DEFAULT_PRICE }];
   }
 
   #overrideBy(row: Row, canonicalProvider: (name: string) => string | undefined): void {

@@ -1,4 +1,4 @@
-import type { Price } from './types.ts';
+import type { ListedPrice, Price } from './types.ts';
 
 /** Rates of models that hold whoever serves them. */
 export const ANY_PROVIDER = '*';
@@ -49,6 +49,20 @@ export class RateList {
       inForce(this.#byProvider.get(ANY_PROVIDER)?.get(model), at) ??
       (this.#patterns.size === 0 ? undefined : (this.#matching(provider, model, at) ?? this.#matching(ANY_PROVIDER, model, at)))
     );
+  }
+
+  /** All rates in force at a moment. */
+  *list(at: number): Generator<ListedPrice> {
+    for (const [provider, models] of this.#byProvider) {
+      for (const [model, listed] of models) {
+        const price = inForce(listed, at);
+        if (price !== undefined) yield { provider, model, price };
+      }
+    }
+    for (const { provider, before, after, listed } of this.#patterns.values()) {
+      const price = inForce(listed, at);
+      if (price !== undefined) yield { provider, model: `${before}*${after}`, price };
+    }
   }
 
   #addPattern(provider: string, model: string, star: number, price: Price, from: number): boolean {

@@ -24,6 +24,8 @@ const MEMBERS = [
   'auth_subprotocol',
   'version_header',
   'idempotency_header',
+  'oauth',
+  'docs_url',
   'operations',
   'use',
 ];
@@ -89,6 +91,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     versionHeader: versionHeader && { name: versionHeader.need('name'), fallback: versionHeader.need('fallback') },
     idempotencyHeader: row.text('idempotency_header'),
     errorShape: usual?.errorShape ?? 'openai',
+    takesOauth: row.flag('oauth', false),
+    docsUrl: row.text('docs_url'),
     needsCredential: true,
     canStream: true,
   };
@@ -98,7 +102,7 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
 const NO_PATHS: ReadonlyMap<string, string> = new Map();
 
 /** Paths of the types that the default path is not for, in its family of wire formats. */
-function pathsByType(operations: OperationTable, usual: Dialect): ReadonlyMap<string, string> {
+export function pathsByType(operations: OperationTable, usual: Dialect): ReadonlyMap<string, string> {
   const others = ['ai.embed', 'ai.moderate'].flatMap((type) => {
     const path = operations.usualPath(type, usual.errorShape);
     return path === undefined ? [] : [[type, path] as const];
@@ -131,7 +135,8 @@ function readAuth(row: Row): readonly AuthScheme[] {
 
 const MODEL_NAMES: readonly ModelNames[] = ['exact', 'caseless', 'collection', 'tagged'];
 
-function readOperations(row: Row, context: ProviderContext, sets: Row | undefined): OperationTable {
+/** The operations of a row and of the sets that it uses. */
+export function readOperations(row: Row, context: ProviderContext, sets: Row | undefined): OperationTable {
   const own = row.rows('operations', OPERATION_MEMBERS);
   const used = row.texts('use').flatMap((name) => {
     if (sets?.has(name) !== true) row.problem('use', `"${name}" is no operation set`);

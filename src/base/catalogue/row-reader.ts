@@ -94,7 +94,7 @@ export class Row {
     return [];
   }
 
-  row(name: string, known: readonly string[]): Row | undefined {
+  row(name: string, known?: readonly string[]): Row | undefined {
     return this.has(name) ? Row.from(this.value(name), `${this.path}.${name}`, this.#problems, known) : undefined;
   }
 

@@ -239,9 +239,28 @@ export interface Provider {
   readonly idempotencyHeader: string | undefined;
   /** Of the wire format that its usual path has: the form of a refusal of any other call. */
   readonly errorShape: ErrorShape;
+  /** People sign in to it, and what they get for that is an `Authorization` that its API takes. */
+  readonly takesOauth: boolean;
+  /** Where its API is described. */
+  readonly docsUrl: string | undefined;
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;
+  /** Of a connector that an org has made itself (specification, "Custom connector"); undefined for a row of the registry. */
+  readonly custom?: CustomPlace;
+}
+
+/** Where a custom connector is, and what its own words for it are. */
+export interface CustomPlace {
+  readonly orgId: string;
+  readonly port: number;
+  readonly tls: boolean;
+  /** Path of its base URL, without a slash at its end; empty for a dialect whose own paths begin at the root. */
+  readonly basePath: string;
+  /** Parameter of the query that carries its key; undefined: a header does, or there is none. */
+  readonly authQuery: string | undefined;
+  /** Of a structured call that names no model. */
+  readonly defaultModel: string | undefined;
 }
 
 /** Rates are USD per million tokens, exact decimal text; those of parts are undefined where nobody states one. */
@@ -253,6 +272,13 @@ export interface Price extends Readonly<Partial<Record<PartRate, string | undefi
   readonly maxOutputTokens: number | undefined;
 }
 
+/** A row of the rates: those of a model, or of all that fit a pattern with one `*`; the provider `*` is any. */
+export interface ListedPrice {
+  readonly provider: string;
+  readonly model: string;
+  readonly price: Price;
+}
+
 export interface AiDomain {
   readonly domain: string;
   readonly vendor: string;
@@ -261,6 +287,8 @@ export interface AiDomain {
 
 /** All data about the outside world as one immutable snapshot. Every look-up is O(1) or a short scan and allocates nothing it need not. */
 export interface Catalogue {
+  /** What one org sees: the registry and its own connectors, no other org's. The catalogue itself where nobody has any. */
+  forOrg(orgId: string): Catalogue;
   readonly providers: readonly Provider[];
   /** Canonical id, neutral name or alias, case-insensitive (decision 1). */
   provider(idOrAlias: string): Provider | undefined;
@@ -281,4 +309,6 @@ export interface Catalogue {
    * @param at epoch milliseconds of the call; without it the newest rates that are listed, in force or not yet
    */
   price(providerId: string, model: string | undefined, at?: number): Price;
+  /** All rates in force at a moment (epoch milliseconds). */
+  prices(at: number): readonly ListedPrice[];
 }

@@ -18,7 +18,8 @@ function refuse(): never {
 /** User and password are percent-encoded, as in every URL. */
 export const smtpUrl: SettingType<SmtpServer> = {
   name: 'mail server',
-  allowed: '`smtp://HOST:PORT` (STARTTLS is required; `?tls=none` for a relay without it) or `smtps://HOST:PORT`, with `USER:PASSWORD@` before the host',
+  allowed:
+    '`smtp://HOST:PORT` (STARTTLS is required; `?tls=none` for a relay without it) or `smtps://HOST:PORT`, with `USER:PASSWORD@` before the host',
   parse(text) {
     const [whole, scheme = '', userInfo, address = '', tls] = SMTP_URL.exec(text) ?? [];
     const isImplicit = scheme.toLowerCase() === 'smtps';

@@ -25,6 +25,16 @@ export function tidyAmount(text: string): string {
   return new Exact(text).toString();
 }
 
+/**
+ * An amount to compare others with, as programs write numbers (`0.5`, `1e-7`), in plain decimal text; undefined for what is no number of at least 0. What is finer than a pico-dollar
+ * is rounded up: no amount lies between.
+ */
+export function amountFromNumber(text: string): string | undefined {
+  if (!/^\d{1,18}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,2})?$/.test(text)) return undefined;
+  const plain = new Exact(text).toDecimalPlaces(PICO_DECIMALS).toFixed();
+  return USD.test(plain) ? plain : undefined;
+}
+
 /** So many percent of pico-dollars, rounded up to a whole one: whoever has spent less than that share has not reached it. */
 export function shareOf(pico: bigint, percent: number): bigint {
   return BigInt(new Exact(pico).times(percent).div(100).ceil().toString());

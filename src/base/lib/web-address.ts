@@ -1,5 +1,5 @@
-import { parseAuthority } from './host.ts';
 import type { Authority } from '../model/arrival.ts';
+import { parseAuthority } from './host.ts';
 
 /** Where a POST goes. */
 export interface WebAddress {

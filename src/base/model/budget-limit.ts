@@ -18,11 +18,23 @@ export interface BudgetLimit {
   readonly created_at: string;
 }
 
+/** What takes the place of a limit's amount until a time (decision 6.14). */
+export interface BudgetOverride {
+  readonly org_id: string;
+  /** Decimal text. */
+  readonly limit_usd: string;
+  /** From then on the limit is as before. */
+  readonly until: string;
+  readonly reason?: string;
+  readonly created_at: string;
+}
+
 /** How near a limit its spend has come. */
 export type BudgetLevel = 'warning' | 'critical' | 'exceeded';
 
 /** A budget reached a threshold, once per period and level (decision 6.2). */
 export interface BudgetAlert {
+  /** Its amount is the one that holds now, under an override too. */
   readonly limit: BudgetLimit;
   readonly level: BudgetLevel;
   /** First day of the window, `2026-11-01`. */

@@ -37,7 +37,11 @@ export interface Metering {
  * `action`: a call that policy was asked about; `connection`: a tunnel that was only seen as a host (decision 7.7). `usage`: what the response to an earlier call cost
  * that was made after the answer to it; no call by itself.
  */
-export type RecordTier = 'action' | 'connection' | 'usage';
+export const RECORD_TIERS = ['action', 'connection', 'usage'] as const;
+export type RecordTier = (typeof RECORD_TIERS)[number];
+
+/** How a stream ended. */
+export const STREAM_OUTCOMES = ['complete', 'aborted', 'error'] as const;
 
 /** What a second bundle would have decided (`GW_POLICIES_SHADOW`), from the facts of the same request. It was not enforced. */
 export interface ShadowTrace {
@@ -129,7 +133,7 @@ export interface ExecutionRecord {
   readonly latency_ms: number;
   readonly upstream_latency_ms?: number;
   readonly stream: boolean;
-  readonly stream_outcome?: 'complete' | 'aborted' | 'error';
+  readonly stream_outcome?: (typeof STREAM_OUTCOMES)[number];
   readonly request_sha256?: string;
   readonly response_sha256?: string;
   readonly request_bytes: number;

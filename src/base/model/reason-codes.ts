@@ -57,6 +57,7 @@ export const REASON_CODES = {
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
+  project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.' },
   org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
   org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.' },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },
@@ -112,6 +113,16 @@ export const REASON_CODES = {
   credential_not_found: {
     decision: 'deny',
     meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',
+  },
+  connector_not_available: {
+    decision: 'deny',
+    meaning: 'Policy selected a custom connector that the org does not have, or has switched off.',
+  },
+  provider_disabled: { decision: 'deny', meaning: 'The org has switched off the routing of its calls to this provider.' },
+  byok_disabled: { decision: 'deny', meaning: "The org does not take its callers' own keys for this provider, and none is stored." },
+  overlay_not_loaded: {
+    decision: 'deny',
+    meaning: 'What the org has laid over the policy bundle no longer loads: all of its requests are denied until that is put right.',
   },
   connector_without_host: {
     decision: 'deny',

@@ -6,7 +6,7 @@ import { parseIp } from '../../base/lib/ip.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
 import { pathOnly } from './path.ts';
-import { hasProxyPrefix, hostOf } from './target.ts';
+import { hasProxyPrefix, hostOf, isRegistryHost } from './target.ts';
 
 /** What an origin-form request is: a call of the gateway's own API, traffic for an upstream, or neither (404). */
 export type OriginKind = 'own_route' | 'transparent' | 'not_found';
@@ -54,10 +54,7 @@ export function guardOrigin(head: ArrivalHead, guard: OriginGuard): GatewayError
   }
   if (!guard.loopbackBind) return undefined;
   const host = hostOf(head);
-  if (
-    host !== undefined &&
-    (isLoopbackHost(host) || guard.publicNames.has(host) || guard.catalogues.current().providerForHost(host) !== undefined)
-  ) {
+  if (host !== undefined && (isLoopbackHost(host) || guard.publicNames.has(host) || isRegistryHost(host, guard.catalogues.current()))) {
     return undefined;
   }
   return new GatewayError('misdirected_request', 'Host is not a name of this gateway; list it in GW_PUBLIC_NAMES if it is.');
@@ -65,7 +62,7 @@ export function guardOrigin(head: ArrivalHead, guard: OriginGuard): GatewayError
 
 function namesProvider(head: ArrivalHead, catalogue: Catalogue): boolean {
   const host = hostOf(head);
-  return host !== undefined && catalogue.providerForHost(host) !== undefined;
+  return host !== undefined && isRegistryHost(host, catalogue);
 }
 
 function hasGatewayHeader(head: ArrivalHead): boolean {

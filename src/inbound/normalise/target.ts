@@ -1,3 +1,4 @@
+import { pathBelowBase, usualOrigin } from '../../base/catalogue/custom-row.ts';
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
@@ -22,6 +23,7 @@ export interface ProxiedTarget {
 }
 
 const HTTPS_PORT = 443;
+const HTTPS = { tls: true };
 const HTTP_PORT = 80;
 const SLASH = 0x2f;
 const PREFIX = '/proxy/';
@@ -59,7 +61,10 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   if (!same && !isAuthority(host, authority, defaultPort)) throw misdirected();
   const rawPath = head.rawTarget.charCodeAt(0) === SLASH ? head.rawTarget : pathInTunnel(head.rawTarget, authority);
   // To an AI host plain HTTP stays plain on port 80 only; on every other port it is spoken to over TLS, so that no key travels in the clear.
-  const tls = head.secure || (authority.port !== HTTP_PORT && catalogue.providerForHost(authority.host) !== undefined);
+  // So does it to a custom connector whose own URL says so.
+  const provider = catalogue.providerForHost(authority.host);
+  const isPlain = authority.port === HTTP_PORT || (provider?.custom?.tls === false && provider.custom.port === authority.port);
+  const tls = head.secure || (!isPlain && provider !== undefined);
   return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath }, catalogue);
 }
 
@@ -110,12 +115,15 @@ function targetOf(head: ArrivalHead, { connectionType, authority, tls, rawPath }
 /** The order of the specification ("Transparent proxy mode", rule 2) as decision 3.3 reads it: header, Host of a known provider, prefix. */
 function redirected(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const prefix = splitPrefix(head.rawTarget, catalogue);
-  const authority = namedTarget(head) ?? hostTarget(head, catalogue) ?? prefixTarget(prefix);
+  const own = prefixTarget(prefix);
+  const authority = namedTarget(head) ?? hostTarget(head, catalogue) ?? own;
   if (authority === undefined) {
     throw new GatewayError('no_target_host', whyNoHost(head.rawTarget, prefix?.provider, catalogue));
   }
-  const rawPath = prefix?.rest ?? head.rawTarget;
-  return targetOf(head, { connectionType: 'sdk_redirect', authority, tls: true, rawPath }, catalogue);
+  const isOwn = prefix !== undefined && authority === own;
+  const rawPath = isOwn ? pathBelowBase(prefix.provider, prefix.rest) : (prefix?.rest ?? head.rawTarget);
+  const { tls } = isOwn ? usualOrigin(prefix.provider) : HTTPS;
+  return targetOf(head, { connectionType: 'sdk_redirect', authority, tls, rawPath }, catalogue);
 }
 
 function namedTarget(head: ArrivalHead): Authority | undefined {
@@ -128,7 +136,16 @@ function namedTarget(head: ArrivalHead): Authority | undefined {
 
 function hostTarget(head: ArrivalHead, catalogue: Catalogue): Authority | undefined {
   const host = hostOf(head);
-  return host !== undefined && catalogue.providerForHost(host) !== undefined ? { host, port: HTTPS_PORT } : undefined;
+  return host !== undefined && isRegistryHost(host, catalogue) ? { host, port: HTTPS_PORT } : undefined;
+}
+
+/**
+ * Whether a Host header with this name means that provider. Of a connector that an org has made it may mean the gateway itself, which can stand on the same machine: else
+ * whoever may make one could take the gateway's own routes away.
+ */
+export function isRegistryHost(host: string, catalogue: Catalogue): boolean {
+  const provider = catalogue.providerForHost(host);
+  return provider !== undefined && provider.custom === undefined;
 }
 
 /**
@@ -176,5 +193,5 @@ function splitPrefix(rawTarget: string, catalogue: Catalogue): Prefix | undefine
 
 function prefixTarget(prefix: Prefix | undefined): Authority | undefined {
   const host = prefix?.provider.inProxyRegistry === true ? prefix.provider.hosts[0] : undefined;
-  return host === undefined ? undefined : { host, port: HTTPS_PORT };
+  return host === undefined ? undefined : { host, port: usualOrigin(prefix?.provider).port };
 }

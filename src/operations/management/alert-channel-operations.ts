@@ -12,14 +12,21 @@ import { orgOf } from './org-of.ts';
 /** Names of the chats that say nothing of a product (specification, "Alert channel"), in the order of `CHAT_KINDS`. */
 const ALIASES = ['chat_1', 'chat_2', 'chat_3', 'chat_4'] as const;
 
-const kind = choice([...CHANNEL_KINDS, ...ALIASES]).meta({ description: '`chat_1` to `chat_4` are other names of the four chats, in this order' });
+const kind = choice([...CHANNEL_KINDS, ...ALIASES]).meta({
+  description: '`chat_1` to `chat_4` are other names of the four chats, in this order',
+});
 const config = z.unknown().meta({
   type: 'object',
   description: `\`{webhook_url}\` for a chat, \`{to_addresses}\` for email. The URL is a secret: it is shown as ${MASK}, and that is never taken back`,
 });
 const enabled = z.boolean('must be true or false');
 
-const BODY = members({ name: textThere, kind, config: config.refine((value) => value !== undefined, 'is required'), enabled: enabled.optional() });
+const BODY = members({
+  name: textThere,
+  kind,
+  config: config.refine((value) => value !== undefined, 'is required'),
+  enabled: enabled.optional(),
+});
 const CHANGE = members({ name: textThere.optional(), kind: kind.optional(), config: config.optional(), enabled: enabled.optional() });
 
 const CHANNEL = z.object({

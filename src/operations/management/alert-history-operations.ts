@@ -28,7 +28,10 @@ const ENTRY = z.object({
   level: z.enum(LEVELS).optional().meta({ description: 'Of a budget alert' }),
   title: z.string(),
   outcome: z.enum(['delivered', 'failed']),
-  reason: z.string().optional().meta({ description: 'Of a failure', examples: ['auth_error'] }),
+  reason: z
+    .string()
+    .optional()
+    .meta({ description: 'Of a failure', examples: ['auth_error'] }),
   detail: z.string().optional().meta({ description: 'What came back, or why nothing did' }),
   attempts: z.int(),
   test: z.literal(true).optional(),

@@ -11,13 +11,15 @@ import { orgOf } from './org-of.ts';
 const event = choice(ALERT_EVENTS).meta({ description: 'What happens in the org, in the place of a limit' });
 const enabled = z.boolean('must be true or false');
 
-const BODY = members({ channel_id: requiredId(), limit_id: id.optional(), event: event.optional(), enabled: enabled.optional() }).superRefine(
-  ({ limit_id: limit, event: name }, { addIssue }) => {
-    if ((limit === undefined) === (name === undefined))
-      addIssue({ code: 'custom', path: ['limit_id'], message: 'is what is subscribed to, or event is: one of both' });
-  },
-  ALSO_WHEN_WRONG,
-);
+const BODY = members({
+  channel_id: requiredId(),
+  limit_id: id.optional(),
+  event: event.optional(),
+  enabled: enabled.optional(),
+}).superRefine(({ limit_id: limit, event: name }, { addIssue }) => {
+  if ((limit === undefined) === (name === undefined))
+    addIssue({ code: 'custom', path: ['limit_id'], message: 'is what is subscribed to, or event is: one of both' });
+}, ALSO_WHEN_WRONG);
 const QUERY = z.strictObject({ limit_id: id.optional(), channel_id: id.optional(), event: event.optional(), ...CURSOR_PARAMETERS });
 
 const SUBSCRIPTION = z.object({
@@ -50,7 +52,11 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
     input: { query: { schema: () => QUERY } },
     output: { status: 200, schema: dataPage(SUBSCRIPTION) },
     handle: ({ principal, query }, { alerts }) => {
-      const found = alerts.subscriptions.list(orgOf(principal), { limitId: query.limit_id, channelId: query.channel_id, event: query.event });
+      const found = alerts.subscriptions.list(orgOf(principal), {
+        limitId: query.limit_id,
+        channelId: query.channel_id,
+        event: query.event,
+      });
       const rows = found.flatMap((one) => shown(alerts, one) ?? []);
       return { json: pageInMemory(rows, (one) => one.subscription_id, cursorPage('alert subscriptions', query)) };
     },
@@ -70,7 +76,9 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
       const org = orgOf(principal);
       const { channel_id: channelId, limit_id: limitId, event: name } = body;
       const unknown = [
-        ...(alerts.channels.get(org, channelId) === undefined ? [{ path: 'channel_id', message: 'is not the id of an alert channel of this org' }] : []),
+        ...(alerts.channels.get(org, channelId) === undefined
+          ? [{ path: 'channel_id', message: 'is not the id of an alert channel of this org' }]
+          : []),
         ...(limitId === undefined || budgets.service.list(org).some(({ limit }) => limit.limit_id === limitId)
           ? []
           : [{ path: 'limit_id', message: 'is not the id of a budget limit of this org' }]),
@@ -93,7 +101,9 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'get_alert_subscription', title: 'Get alert subscription', ids }],
     input: { params },
     output: { status: 200, schema: SUBSCRIPTION },
-    handle: ({ principal, params: { id: of } }, { alerts }) => ({ json: there(alerts, alerts.subscriptions.get(orgOf(principal), of), of) }),
+    handle: ({ principal, params: { id: of } }, { alerts }) => ({
+      json: there(alerts, alerts.subscriptions.get(orgOf(principal), of), of),
+    }),
   }),
   operation({
     id: 'mgmt.alerts.subscriptions.update',

@@ -33,13 +33,19 @@ export function dataPage<T extends z.ZodType>(
   });
 }
 
+export interface DataPage<T> {
+  readonly data: readonly T[];
+  readonly next_cursor: string | null;
+  readonly has_more: boolean;
+}
+
 /** What a list is asked for. */
 export interface CursorPage {
   readonly limit: number;
   /** What the service that lists calls the last item of the page before; undefined: from the beginning. */
   readonly after: string | undefined;
   /** The answer, from what the service gives. `next`: what the last item is called when more may come. */
-  shown<T>(items: readonly T[], next: string | undefined): { data: readonly T[]; next_cursor: string | null; has_more: boolean };
+  shown<T>(items: readonly T[], next: string | undefined): DataPage<T>;
 }
 
 /**
@@ -80,7 +86,7 @@ function placeIn(cursor: string, bound: string): string {
 }
 
 /** A page of a list that is in memory, in the order of its keys: what is added meanwhile neither repeats nor hides anything. */
-export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, page: CursorPage) {
+export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, page: CursorPage): DataPage<T> {
   const { limit, after } = page;
   const sorted = [...items].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   const rest = after === undefined ? sorted : sorted.filter((item) => keyOf(item) > after);
@@ -90,6 +96,6 @@ export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, 
 }
 
 /** A page of entities as services give it. */
-export function pageOfEntities<T>({ items, next }: EntitiesPage<T>, page: CursorPage) {
+export function pageOfEntities<T>({ items, next }: EntitiesPage<T>, page: CursorPage): DataPage<T> {
   return page.shown(items, next);
 }

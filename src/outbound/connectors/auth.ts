@@ -23,6 +23,18 @@ export function injectAuth(provider: Provider | undefined, key: string, dialect?
   return scheme === undefined ? [] : [scheme.header, scheme.format.split('{key}').join(key)];
 }
 
+/** The parameter of the query that gives a custom connector this key, where it takes one there. */
+export function injectedQuery(provider: Provider, key: string): string | undefined {
+  const name = provider.custom?.authQuery;
+  return name === undefined ? undefined : `${encodeURIComponent(name)}=${encodeURIComponent(key)}`;
+}
+
+/** The path as it is sent, with the parameter that carries the key. */
+export function sentPath(path: string, query: string | undefined): string {
+  if (query === undefined) return path;
+  return `${path}${path.includes('?') ? (path.endsWith('?') || path.endsWith('&') ? '' : '&') : '?'}${query}`;
+}
+
 /** Lower-case names of every header that could carry a key to this provider. */
 export function authHeaderNames(provider: Provider | undefined): ReadonlySet<string> {
   if (provider === undefined) return GENERIC_NAMES;

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { type WebAddress, withParameter } from '../../base/lib/web-address.ts';
 import type { ChatKind } from '../../base/model/alert-channel.ts';
 import type { AlertCard } from './alert-card.ts';
 import { DeliveryError, deliveryError } from './delivery-error.ts';
@@ -8,7 +9,6 @@ import { googleChatMessage } from './google-chat-message.ts';
 import { refusedPost, whatCameBack } from './post-answer.ts';
 import { slackMessage } from './slack-message.ts';
 import { teamsMessage } from './teams-message.ts';
-import { type WebAddress, withParameter } from '../../base/lib/web-address.ts';
 
 interface ChatWebhook {
   readonly message: (card: AlertCard) => unknown;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import type { Authority } from '../../base/model/arrival.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 
 /** What came back for a POST. */
 export interface PostAnswer {

@@ -16,9 +16,7 @@ export function googleChatMessage(card: AlertCard): unknown {
   if (card.command !== undefined) widgets.push({ textParagraph: { text: escaped(cut(card.command, TEXT)) } });
   if (card.link) widgets.push({ buttonList: { buttons: [{ text: card.link.title, onClick: { openLink: { url: card.link.url } } }] } });
   return {
-    cardsV2: [
-      { cardId: card.alertId, card: { header: { title: cut(card.title, TITLE), subtitle: card.at }, sections: [{ widgets }] } },
-    ],
+    cardsV2: [{ cardId: card.alertId, card: { header: { title: cut(card.title, TITLE), subtitle: card.at }, sections: [{ widgets }] } }],
   };
 }
 

@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
+import type { WebAddress } from '../../base/lib/web-address.ts';
 import { type DeliveryError, deliveryError } from './delivery-error.ts';
 import type { Door, PostAnswer } from './door.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { refusedPost } from './post-answer.ts';
-import type { WebAddress } from '../../base/lib/web-address.ts';
 
 export interface WebhookTarget {
   readonly to: WebAddress;

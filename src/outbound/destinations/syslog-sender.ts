@@ -47,7 +47,9 @@ export async function sendToSyslog(
 function writeAndEnd(socket: Socket, bytes: Buffer, clock: Clock, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     let written = false;
-    let cancel = clock.after(WRITE_MS, () => finish(new DeliveryError('timeout', 'The server does not take what it is sent.', { retryable: true })));
+    let cancel = clock.after(WRITE_MS, () =>
+      finish(new DeliveryError('timeout', 'The server does not take what it is sent.', { retryable: true })),
+    );
     const onAbort = (): void => finish(stoppedDelivery());
     const finish = (fault?: Error): void => {
       cancel();

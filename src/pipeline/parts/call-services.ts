@@ -23,6 +23,7 @@ import type { RiskRequest } from '../../decide/risk/risk-profile.ts';
 import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { ActivePolicy } from '../../services/active-policy.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { ApprovalAnswer, ApprovalRequest } from '../../services/approvals.ts';
 import type { CallerVerdict, Failure, Stranger } from '../../services/authenticator.ts';
@@ -32,7 +33,6 @@ import type { Delegation } from '../../services/delegations.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
 import type { KeptRecord } from '../../services/late-records.ts';
 import type { CountedRequest } from '../../services/monthly-requests.ts';
-import type { ActivePolicy } from '../../services/policies.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantines.ts';
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
 import type { CapExceeded, Reservation } from '../../services/reservation.ts';
@@ -79,6 +79,11 @@ export interface Workloads {
   defaultAttribution(orgId: string): Attribution | undefined;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
+}
+
+export interface Projects {
+  /** True when nothing may be charged to it. */
+  isArchived(orgId: string, projectId: string | undefined): boolean;
 }
 
 export interface Orgs {
@@ -140,6 +145,12 @@ export interface Budgets {
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined;
   uncount(counted: Counted): void;
   stored(counted: Counted): void;
+}
+
+/** The totals that every record adds to. */
+export interface Counters {
+  /** To be committed with the record. */
+  effects(record: ExecutionRecord): readonly Effect[];
 }
 
 /** Responses that go on behind the answers to their calls. */
@@ -224,10 +235,12 @@ export interface CallServices {
   readonly policies: Policies;
   readonly workloads: Workloads;
   readonly orgs: Orgs;
+  readonly projects: Projects;
   readonly rateLimits: RateLimits;
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;
   readonly budgets: Budgets;
+  readonly counters: Counters;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

@@ -26,9 +26,9 @@ import type { Form } from '../../inbound/normalise/form.ts';
 import type { ProxiedIdentity } from '../../inbound/normalise/identity.ts';
 import type { CallEvent } from '../../inbound/normalise/socket-event.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { ActivePolicy } from '../../services/active-policy.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { Delegation } from '../../services/delegations.ts';
-import type { ActivePolicy } from '../../services/policies.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { StreamedBody, StreamedForm } from '../body/passing-body.ts';
 import type { AnswerCopy } from './answer-copy.ts';
@@ -74,7 +74,7 @@ export interface Arrived {
   readonly connectionType: ConnectionType;
   readonly trafficClass: TrafficClass;
   readonly callerIp: string;
-  /** Providers, operations and prices as they were then. */
+  /** Providers, operations and prices as they were then, with the connectors of all orgs: only for what is asked before the org is known. */
   readonly catalogue: Catalogue;
   /** LineName `socket` only. */
   readonly socketCall: SocketCall | undefined;
@@ -86,6 +86,8 @@ export interface Arrived {
 export interface Claims {
   readonly requestId: string;
   readonly orgId: string;
+  /** What this org sees of the catalogue that the request came to: no other org's connectors. */
+  readonly catalogue: Catalogue;
   readonly workloadId: string;
   readonly callerId: string | undefined;
   readonly attribution: Attribution;
@@ -240,6 +242,8 @@ export interface CallMutation extends ReplacedModel {
 /** The head that is sent, with the key in it. */
 export interface Dressed {
   readonly path: string;
+  /** Parameter of the query that carries the key, as it is sent behind those of the path: kept apart, so that no record and no line of the log holds it. */
+  readonly query: string | undefined;
   readonly headers: readonly string[];
   /** The caller's own Authorization goes ahead of a stored credential. */
   readonly oauthPassthrough: boolean;

@@ -1,16 +1,20 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import { usualOrigin } from '../../base/catalogue/custom-row.ts';
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
 import { candidateConnectors, chooseConnector, type RouteQuestion } from '../../decide/routing/choose-connector.ts';
 import { directPath } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
-import type { Arrived, CallRoute, ReceivedAction, WireCall } from '../parts/parts.ts';
+import type { Arrived, CallRoute, Claims, ReceivedAction, WireCall } from '../parts/parts.ts';
+
+const HTTPS_PORT = 443;
 
 /** A call with its connector. */
 export type Connected = WireCall & Pick<CallRoute, 'connectorId' | 'candidates' | 'meantFor'>;
 
 export interface ConnectorQuestion {
   readonly arrival: Arrived;
+  readonly claims: Claims;
   readonly action: ReceivedAction;
   readonly call: WireCall;
   /** What chooses beside the host; what was mutated goes by its host alone. */
@@ -23,11 +27,14 @@ export interface ConnectorQuestion {
  * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type.
  * @throws GatewayError `invalid_request` as {@link chooseConnector}
  */
-export function connect({ arrival, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
-  const { catalogue } = arrival;
+export function connect({ arrival, claims, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
+  const { catalogue } = claims;
   const chosen = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
+  // A structured call names a host; which port that has is what the connector says.
+  const origin = usualOrigin(provider);
+  const takesPort = action.isEnvelope && call.port === HTTPS_PORT && provider?.custom !== undefined && chosen.connectorId === provider.id;
   const path =
     action.isEnvelope && call.path === ''
       ? directPath(action.request.action, chosen.connectorId === GENERIC_HTTP ? undefined : provider)
@@ -38,8 +45,8 @@ export function connect({ arrival, action, call, by, meantFor }: ConnectorQuesti
   return {
     method: call.method,
     host: chosen.targetHost,
-    port: moves ? 443 : call.port,
-    tls: moves || call.tls,
+    port: moves || takesPort ? origin.port : call.port,
+    tls: moves || takesPort ? origin.tls : call.tls,
     path,
     provider,
     operation,

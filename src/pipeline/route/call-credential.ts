@@ -1,17 +1,17 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import type { Provider } from '../../base/catalogue/types.ts';
 import type { Credential } from '../../base/model/credential.ts';
+import type { ProviderSwitches } from '../../base/model/provider-switches.ts';
 import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
 import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
-import type { Pipeline } from '../parts/call-services.ts';
-import type { Arrived, CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
+import type { Pipeline, PipelineSettings } from '../parts/call-services.ts';
+import type { CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
 import type { Connected } from './call-connector.ts';
 import { byName } from './flat-headers.ts';
 
 const NONE: readonly Credential[] = [];
 
 export interface CallCredentialQuestion {
-  readonly arrival: Arrived;
   readonly claims: Claims;
   readonly action: ReceivedAction;
   readonly call: Connected;
@@ -19,6 +19,8 @@ export interface CallCredentialQuestion {
   readonly headers: readonly string[];
   /** What policy selected, once it was asked. */
   readonly select: CredentialSelection | undefined;
+  /** Whose keys the org takes. */
+  readonly switches: ProviderSwitches;
 }
 
 /**
@@ -29,13 +31,14 @@ export function chooseFor(
   question: CallCredentialQuestion,
   { credentials, settings }: Pipeline,
 ): Pick<CallRoute, 'credentialCandidates' | 'credential' | 'credentialId'> {
-  const { arrival, claims, action, call, headers, select } = question;
+  const { claims, action, call, headers, select, switches } = question;
   const { connectorId, provider } = call;
   const moved = call.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(claims.orgId, connectorId), call);
-  const passthrough = settings.oauthPassthrough.has(connectorId) && hasAuthorization(byName(headers));
+  const passthrough = passesOn(connectorId, switches, settings) && hasAuthorization(byName(headers));
+  const byok = switches.byokOff.size === 0 || !switches.byokOff.has(connectorId);
   // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
-  if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough)
+  if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough && byok)
     return { credentialCandidates: candidates, credential: undefined, credentialId: undefined };
   const hint = action.request.credential_hint;
   const credential = chooseCredential({
@@ -46,30 +49,39 @@ export function chooseFor(
     hint,
     hintIsStored: hint !== undefined && credentials.isStored(claims.orgId, hint),
     select,
-    callerKey: carriesKey(arrival, call, headers),
+    callerKey: carriesKey(claims, call, headers),
     moved,
     passthrough,
+    byok,
   });
   const credentialId = credential.kind === 'stored' ? credential.credentialId : undefined;
   return { credentialCandidates: candidates, credential, credentialId };
 }
 
+/** What the org has said goes before the setting of the gateway. */
+function passesOn(connectorId: string, { oauthOn, oauthOff }: ProviderSwitches, { oauthPassthrough }: PipelineSettings): boolean {
+  return oauthOn.has(connectorId) || (oauthPassthrough.has(connectorId) && !oauthOff.has(connectorId));
+}
+
 /** The provider whose key a caller may bring: that which its own words lead to. */
-export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catalogue }: Arrived): Provider | undefined {
+export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catalogue }: Claims): Provider | undefined {
   return catalogue.provider(meantFor);
 }
 
-/** Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. */
-function forHost(candidates: readonly Credential[], { host, tls }: Connected): readonly Credential[] {
-  if (!tls) return NONE;
+/**
+ * Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. On another port of the
+ * host of a custom connector another service may listen.
+ */
+function forHost(candidates: readonly Credential[], { host, port, tls, provider }: Connected): readonly Credential[] {
+  if (!tls || (provider?.custom !== undefined && provider.custom.port !== port)) return NONE;
   const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
   return candidates.every(fits) ? candidates : candidates.filter(fits);
 }
 
 /** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
-function carriesKey(arrival: Arrived, call: Connected, flat: readonly string[]): boolean {
+function carriesKey(claims: Claims, call: Connected, flat: readonly string[]): boolean {
   const { provider, path } = call;
   const headers = byName(flat);
-  const meant = meantProvider(call, arrival);
+  const meant = meantProvider(call, claims);
   return clientKey(provider, headers, path) || (meant !== provider && clientKey(meant, headers, path));
 }

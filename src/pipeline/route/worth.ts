@@ -1,10 +1,11 @@
 import { namesModelsBeside } from '../../base/catalogue/reading.ts';
 import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
-import type { Arrived, CallRoute, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
+import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
 
 export interface Priced {
   readonly arrival: Arrived;
+  readonly claims: Claims;
   readonly action: ReceivedAction;
   readonly call: WireCall;
   readonly content: Content;
@@ -14,12 +15,12 @@ export interface Priced {
 
 /** What a call may take and what that would cost (specification, "Cost estimation"), at the price in force when it came. Of an AI call; nothing else has one, whatever its type is called. */
 export function worthOf(
-  { arrival, action, call, content, opensSocket }: Priced,
+  { arrival, claims, action, call, content, opensSocket }: Priced,
   settings: PipelineSettings,
 ): Pick<CallRoute, 'price' | 'estimate'> {
   const { provider, operation, model } = call;
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
-  const price = isAi ? arrival.catalogue.price(provider.id, model, arrival.createdAt) : undefined;
+  const price = isAi ? claims.catalogue.price(provider.id, model, arrival.createdAt) : undefined;
   if (!price || !operation || opensSocket) return { price, estimate: undefined };
   const given = action.request.context?.estimates;
   return { price, estimate: estimateTokens(content.params, operation.dialect, given, price, settings.pricingCached) };

@@ -5,20 +5,20 @@ import { actionMethod } from '../../inbound/normalise/envelope-rules.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
 import { nowhere } from '../parts/known.ts';
-import type { Arrived, OpenedSocket, SocketCall, Target } from '../parts/parts.ts';
+import type { Arrived, Claims, OpenedSocket, SocketCall, Target } from '../parts/parts.ts';
 import { webSocketRefusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
 /** Where a proxied request goes, as its head says it. */
 export const aim = defineStage({
   name: 'aim',
-  reads: ['arrival'],
+  reads: ['arrival', 'claims'],
   makes: ['target'],
-  run({ arrival }) {
+  run({ arrival, claims }) {
     const begun = throughTunnel(arrival);
     if (arrival.line === 'tunnel') return { target: { ...begun, isCall: false } };
     try {
-      return { target: arrival.socketCall ? onSocket(begun, arrival.socketCall) : named(begun, arrival) };
+      return { target: arrival.socketCall ? onSocket(begun, arrival.socketCall) : named(begun, arrival, claims) };
     } catch (error) {
       // The CONNECT's authority is known even when what came through it turns out to be misdirected.
       if (error instanceof GatewayError) return new EndedWith(error, { target: begun });
@@ -33,7 +33,7 @@ function throughTunnel({ head }: Arrived): Target {
   return { ...nowhere(method), host, port, tls: tunnel === undefined || secure || port !== 80 };
 }
 
-function named(begun: Target, { head, reply, catalogue }: Arrived): Target {
+function named(begun: Target, { head, reply }: Arrived, { catalogue }: Claims): Target {
   // Upper case on every door, so that no rule about a method is passed by another spelling: h2 takes any.
   const method = actionMethod(head.method);
   if (method === undefined) throw new GatewayError('invalid_request', `${shorten(head.method)} is not a method that is forwarded.`);

@@ -1,5 +1,5 @@
 import { delegatedAttribution, mergeAttribution, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
-import { Refusal } from '../parts/refusal.ts';
+import { deny, Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
 /** What the caller left out comes from its workload (specification, "ActionRequest"; decision 6.11). */
@@ -14,13 +14,16 @@ export const defaultAttribution = defineStage({
   },
 });
 
-/** What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then the org's filled in, what is required looked at again. */
+/**
+ * What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then the org's filled in, what is required looked at again. Nothing
+ * is charged to a project that is archived (decisions 4.6, 6.12).
+ */
 export const attributionEffects = defineStage({
   name: 'attribution effects',
   reads: ['claims', 'caller', 'judgement'],
   sees: ['delegated'],
   makes: ['attribution'],
-  run({ claims, caller, judgement, delegated }) {
+  run({ claims, caller, judgement, delegated }, { projects }) {
     const { effects } = judgement.verdict;
     const { workload, orgAttribution } = caller;
     const settled = settleAttribution({
@@ -31,7 +34,11 @@ export const attributionEffects = defineStage({
       effects,
     });
     const made = { attribution: settled.attribution };
-    if (settled.missing.length === 0) return made;
+    if (settled.missing.length === 0) {
+      const { project_id: projectId } = settled.attribution;
+      if (!projects.isArchived(claims.orgId, projectId)) return made;
+      return new EndedWith(deny('project_archived', `The project ${String(projectId)} is archived: nothing is charged to it.`), made);
+    }
     const refusal = new Refusal({
       decision: 'require_attribution',
       status: 403,

@@ -50,14 +50,14 @@ export const checkAgain = defineStage({
 
 /** By the host alone, where that is another one by now. */
 function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
-  const { arrival, action, facts, judgement, chosen, mutation, mutated } = parts;
+  const { arrival, claims, action, facts, judgement, chosen, mutation, mutated } = parts;
   const { connectorId, candidates, meantFor } = chosen;
   const call: Connected =
     facts.target_host === mutation.call.host
       ? { ...mutation.call, connectorId, candidates, meantFor }
-      : connect({ arrival, action, call: mutation.call, by: {}, meantFor }, pipeline.settings);
+      : connect({ arrival, claims, action, call: mutation.call, by: {}, meantFor }, pipeline.settings);
   const { select_credential: select } = judgement.verdict.effects;
-  return settleRoute({ ...parts, call, content: mutated, select }, pipeline);
+  return settleRoute({ ...parts, call, content: mutated, select, active: judgement.active }, pipeline);
 }
 
 function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {

@@ -1,3 +1,4 @@
+import { registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { CallRoute, Parts } from '../parts/parts.ts';
@@ -6,7 +7,7 @@ import { defineStage } from '../parts/stage.ts';
 import { type Connected, connect } from '../route/call-connector.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
-type Read = Pick<Parts, 'arrival' | 'action' | 'offer' | 'judgement'>;
+type Read = Pick<Parts, 'arrival' | 'claims' | 'action' | 'offer' | 'judgement'>;
 
 /** Takes the connector and the credential that policy selected (decisions 5.4, 6.6, 6.9, 6.10). */
 export const choose = defineStage({
@@ -19,16 +20,18 @@ export const choose = defineStage({
     if (call instanceof Refusal) return call;
     const { select_credential: select } = judgement.verdict.effects;
     if (call === offer && select === undefined) return { chosen: offer };
-    return { chosen: settleRoute({ ...parts, call, content: asked, select }, pipeline) };
+    return { chosen: settleRoute({ ...parts, call, content: asked, select, active: judgement.active }, pipeline) };
   },
 });
 
 /** With `select_connector` of a matching rule; a hint of the caller wins over it (decision 5.4). */
-function selected({ arrival, action, offer, judgement }: Read, settings: PipelineSettings): CallRoute | Connected | Refusal {
+function selected({ arrival, claims, action, offer, judgement }: Read, settings: PipelineSettings): CallRoute | Connected | Refusal {
   const selectConnector = judgement.verdict.effects.select_connector;
   if (selectConnector === undefined || action.request.connector_hint !== undefined || selectConnector === offer.connectorId) return offer;
+  if (registeredConnectorId(claims.catalogue, selectConnector) === undefined)
+    return deny('connector_not_available', `Policy selected ${selectConnector}, which this org does not have, or has switched off.`);
   try {
-    return connect({ arrival, action, call: offer, by: { selectConnector }, meantFor: offer.meantFor }, settings);
+    return connect({ arrival, claims, action, call: offer, by: { selectConnector }, meantFor: offer.meantFor }, settings);
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'invalid_request') throw error;
     return deny(

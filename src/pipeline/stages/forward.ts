@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sentPath } from '../../outbound/connectors/auth.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
 import { asksDeferred } from '../answer/deferred-call.ts';
 import { Delivery } from '../answer/delivery.ts';
@@ -47,7 +48,11 @@ export const forward = defineStage({
     if (reply.switchProtocols) {
       const { target, dressed, outgoing, signed } = parts;
       const { headers } = outgoing;
-      const handshake = askForSocket({ call, target, path: dressed.path, headers, signed: signed.headers }, pipeline, delivery);
+      const handshake = askForSocket(
+        { call, target, path: sentPath(dressed.path, dressed.query), headers, signed: signed.headers },
+        pipeline,
+        delivery,
+      );
       return { answer: { call, delivery, over, handshake } };
     }
     const upstreamCall = callOf(parts, pipeline.settings);
@@ -86,7 +91,7 @@ function callOf(parts: Read, settings: PipelineSettings): UpstreamCall {
     on: dialledFor(arrival.head, authority),
     tls,
     method,
-    path: dressed.path,
+    path: sentPath(dressed.path, dressed.query),
     headers: outboundHeaders({ arrival, route, headers: outgoing.headers, signed: signed.headers }, settings),
     body: streamed ?? outgoing.bytes,
     ...(streamed || !held ? {} : { onBodyGone: () => held.keep(0) }),

@@ -21,7 +21,7 @@ export const identify = defineStage({
 });
 
 function claimsOf(
-  { head, recordId }: Arrived,
+  { head, recordId, catalogue }: Arrived,
   identity: ProxiedIdentity,
   apiKey: ApiKeyVerdict | undefined,
   { settings, workloads, authenticator }: Pipeline,
@@ -33,6 +33,7 @@ function claimsOf(
   return {
     requestId: recordId,
     orgId,
+    catalogue: catalogue.forOrg(orgId),
     workloadId: holder ?? workloads.defaultWorkloadId(orgId),
     callerId: identity.callerId,
     attribution: identity.attribution,

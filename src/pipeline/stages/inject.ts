@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { injectAuth, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
+import { injectAuth, injectedQuery, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
 import type { Dressed, Parts } from '../parts/parts.ts';
 import { deny } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
@@ -8,19 +8,19 @@ import { meantProvider } from '../route/call-credential.ts';
 /** Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was there goes (decision 8.4). */
 export const inject = defineStage({
   name: 'inject',
-  reads: ['arrival', 'action', 'route', 'mutated'],
+  reads: ['arrival', 'claims', 'action', 'route', 'mutated'],
   makes: ['dressed'],
-  run({ arrival, action, route, mutated }, { credentials, log }) {
+  run({ arrival, claims, action, route, mutated }, { credentials, log }) {
     const { credential, path } = route;
-    const asItIs: Dressed = { path, headers: mutated.headers, oauthPassthrough: false };
+    const asItIs: Dressed = { path, query: undefined, headers: mutated.headers, oauthPassthrough: false };
     switch (credential?.kind) {
       case 'stored': {
         const secret = credentials.secretOf(credential.credentialId);
         if (secret === undefined) return deny('no_credential_candidate', 'The credential of this call has just been removed.');
-        return { dressed: withKey({ arrival, route, mutated }, secret) };
+        return { dressed: withKey({ claims, route, mutated }, secret) };
       }
       case 'hint':
-        return { dressed: withKey({ arrival, route, mutated }, action.request.credential_hint ?? '') };
+        return { dressed: withKey({ claims, route, mutated }, action.request.credential_hint ?? '') };
       case 'refused':
         return deny(credential.code, credential.reason);
       case 'caller':
@@ -34,16 +34,17 @@ export const inject = defineStage({
   },
 });
 
-function withKey({ arrival, route, mutated }: Pick<Parts, 'arrival' | 'route' | 'mutated'>, key: string): Dressed {
+function withKey({ claims, route, mutated }: Pick<Parts, 'claims' | 'route' | 'mutated'>, key: string): Dressed {
   const { provider } = route;
   if (!provider) {
     const details = [{ path: 'credential_hint', message: 'has no place at a generic host; give the key in action.headers' }];
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details });
   }
-  const meant = meantProvider(route, arrival);
+  const meant = meantProvider(route, claims);
   const came = meant === provider ? mutated.headers : withoutAuth(meant, mutated.headers);
   return {
     path: withoutAuthQuery(meant, withoutAuthQuery(provider, route.path)),
+    query: injectedQuery(provider, key),
     headers: [...withoutAuth(provider, came), ...injectAuth(provider, key, route.operation?.dialect)],
     oauthPassthrough: false,
   };

@@ -1,3 +1,4 @@
+import { usualOrigin } from '../../base/catalogue/custom-row.ts';
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
 import type { Catalogue, Operation } from '../../base/catalogue/types.ts';
 import { applyMutations } from '../../inbound/normalise/apply-mutations.ts';
@@ -15,11 +16,11 @@ type Made = Pick<Parts, 'mutation' | 'mutated'>;
 /** Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md, "Merging effects"). */
 export const mutate = defineStage({
   name: 'mutate',
-  reads: ['arrival', 'target', 'action', 'asked', 'chosen', 'judgement'],
+  reads: ['claims', 'target', 'action', 'asked', 'chosen', 'judgement'],
   sees: ['intake'],
   makes: ['mutation', 'mutated'],
-  run({ arrival, target, action, asked, chosen, judgement, intake }): Made | Refusal {
-    const { catalogue } = arrival;
+  run({ claims, target, action, asked, chosen, judgement, intake }): Made | Refusal {
+    const { catalogue } = claims;
     const { opensSocket } = target;
     const content = action.isEnvelope ? withDirectHeaders(asked, chosen, action.request.idempotency_key) : asked;
     const mutations = (judgement.verdict.effects.mutations ?? []).filter(({ key }) => applies(key, opensSocket, chosen.model));
@@ -98,7 +99,7 @@ function changed({ chosen, content, mutated, operation, decision }: Change, cata
     ...chosen,
     method: mutated.method,
     path: mutated.path,
-    ...(moved ? { host: mutated.host, port: 443, tls: true, provider: catalogue.providerForHost(mutated.host) } : {}),
+    ...(moved ? placeOf(catalogue, mutated.host) : {}),
     operation,
     actionType: actionTypeOf(chosen, operation),
     stream: rewritten ? rewritten.stream : chosen.stream,
@@ -115,6 +116,12 @@ function changed({ chosen, content, mutated, operation, decision }: Change, cata
     },
     mutated: rewrittenContent({ ...content, headers: mutated.headers }, rewritten, intake),
   };
+}
+
+function placeOf(catalogue: Catalogue, host: string): Pick<WireCall, 'host' | 'port' | 'tls' | 'provider'> {
+  const provider = catalogue.providerForHost(host);
+  const { port, tls } = usualOrigin(provider);
+  return { host, port, tls, provider };
 }
 
 /** What the call means now, so that policy is asked about that (decision 5.4). A type of the caller's own on the structured API stays. */

@@ -81,10 +81,10 @@ export const openEnvelope = defineStage({
       });
       control.drop('received');
       intake.held?.made(parsed.size);
-      return partsOf(parsed);
+      return partsOf(parsed, arrival);
     } catch (error) {
       // It is refused, but with a record, and a record says who asked for what.
-      if (error instanceof AmbiguousActionRequest) return new EndedWith(error, partsOf(error.reading));
+      if (error instanceof AmbiguousActionRequest) return new EndedWith(error, partsOf(error.reading, arrival));
       throw error;
     }
   },
@@ -117,13 +117,14 @@ function socketCallOf({ socketCall }: Arrived): SocketCall {
   return socketCall;
 }
 
-function partsOf({ request, port, tls }: DirectRequest): Pick<Parts, 'claims' | 'target' | 'action' | 'content'> {
+function partsOf({ request, port, tls }: DirectRequest, { catalogue }: Arrived): Pick<Parts, 'claims' | 'target' | 'action' | 'content'> {
   const { action } = request;
   const model = action.params['model'];
   return {
     claims: {
       requestId: request.request_id,
       orgId: request.org_id,
+      catalogue: catalogue.forOrg(request.org_id),
       workloadId: request.workload_id,
       callerId: request.caller_id,
       attribution: request.attribution,

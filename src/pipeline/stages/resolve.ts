@@ -1,4 +1,5 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import type { Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import { directCall } from '../../inbound/normalise/direct-call.ts';
@@ -11,21 +12,22 @@ import { settleRoute } from '../route/settle-route.ts';
 /** Which connector, which operation, which credential, which price: what policy will be asked about. */
 export const resolve = defineStage({
   name: 'resolve',
-  reads: ['arrival', 'claims', 'target', 'action', 'content'],
+  reads: ['arrival', 'claims', 'snapshot', 'target', 'action', 'content'],
   sees: ['intake'],
   makes: ['offer', 'asked'],
-  run({ arrival, claims, target, action, content, intake }, pipeline) {
-    const question = { arrival, action, call: callOf(target, content), by: byOf(action), meantFor: undefined };
+  run({ arrival, claims, snapshot, target, action, content, intake }, pipeline) {
+    const question = { arrival, claims, action, call: callOf(target, content), by: byOf(action), meantFor: undefined };
     const connected = connect(question, pipeline.settings);
     // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
-    const select = undefined;
+    const { active } = snapshot;
+    const settled = { arrival, claims, target, action, select: undefined, active };
     if (!action.isEnvelope) {
-      return { offer: settleRoute({ arrival, claims, target, action, call: connected, content, select }, pipeline), asked: content };
+      return { offer: settleRoute({ ...settled, call: connected, content }, pipeline), asked: content };
     }
     const { call, content: asked } = shape(connected, content, action.request);
     intake?.held?.resize(asked.body?.bytes.length ?? 0);
     intake?.held?.made(asked.body?.size ?? 0);
-    return { offer: settleRoute({ arrival, claims, target, action, call, content: asked, select }, pipeline), asked };
+    return { offer: settleRoute({ ...settled, call, content: asked }, pipeline), asked };
   },
 });
 
@@ -42,6 +44,13 @@ function byOf(action: ReceivedAction): ConnectorQuestion['by'] {
 
 const STANDARD_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
 
+/** Of a call that names no model the connector says it, so that policy and price see the one that is sent. */
+function withDefaultModel(action: ActionRequest['action'], provider: Provider | undefined): ActionRequest['action'] {
+  const model = provider?.custom?.defaultModel;
+  if (model === undefined || !action.type.startsWith('ai.') || Object.hasOwn(action.params, 'model')) return action;
+  return { ...action, params: { model, ...action.params } };
+}
+
 /** Gives a structured call its wire form. What the caller says it is must be what its path means, or rules about `action.type` could be walked around. */
 function shape(call: Connected, content: Content, { action }: ActionRequest): { call: Connected; content: Content } {
   const { provider, operation } = call;
@@ -53,7 +62,7 @@ function shape(call: Connected, content: Content, { action }: ActionRequest): { 
   if (call.stream && (call.connectorId === GENERIC_HTTP || !provider?.canStream)) {
     throw new GatewayError('streaming_not_supported', `The connector ${call.connectorId} does not stream on the structured API.`);
   }
-  const { path, body } = directCall(action, call.path, operation);
+  const { path, body } = directCall(withDefaultModel(action, provider), call.path, operation);
   const { params, stream, bytes } = body;
   // Of what nobody understands the caller's own words are not believed either.
   const model = body.model ?? (operation.known ? call.model : undefined);

@@ -1,10 +1,10 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { readWebAddress } from '../../base/lib/web-address.ts';
 import type { AlertCard } from '../../outbound/destinations/alert-card.ts';
 import { sendToChat } from '../../outbound/destinations/chat-webhooks.ts';
 import { DeliveryError } from '../../outbound/destinations/delivery-error.ts';
 import type { Door } from '../../outbound/destinations/door.ts';
 import type { SmtpSender } from '../../outbound/destinations/smtp-sender.ts';
-import { readWebAddress } from '../../base/lib/web-address.ts';
 import type { OpenChannel } from './alert-channels.ts';
 
 export interface AlertSenderOptions {

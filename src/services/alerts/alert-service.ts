@@ -50,7 +50,9 @@ export class AlertService {
         left({ channelId: id });
         outbox
           .remove(destinationIdOf(id))
-          .catch((error: unknown) => log.warn({ err: error }, 'what a channel has left behind could not be removed; the next start tries again'));
+          .catch((error: unknown) =>
+            log.warn({ err: error }, 'what a channel has left behind could not be removed; the next start tries again'),
+          );
       } else if (before === undefined) {
         outbox.add(
           new ChannelDestination(now, {

@@ -123,7 +123,11 @@ export class AlertSubscriptions {
     const found = await this.#store.entity(SPACE, id);
     const before = found?.value as StoredSubscription | undefined;
     if (found === undefined || before?.org_id !== orgId) return undefined;
-    await commit(id, [{ op: 'put', space: SPACE, key: id, value: { ...before, enabled } }], [{ space: SPACE, key: id, version: found.version }]);
+    await commit(
+      id,
+      [{ op: 'put', space: SPACE, key: id, value: { ...before, enabled } }],
+      [{ space: SPACE, key: id, version: found.version }],
+    );
     await this.#space.refresh(id);
     return this.get(orgId, id);
   }

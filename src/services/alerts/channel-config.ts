@@ -1,8 +1,8 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { holdsMask, MASK } from '../../base/lib/mask.ts';
-import type { ChannelConfig, ChannelKind } from '../../base/model/alert-channel.ts';
 import { readWebAddress } from '../../base/lib/web-address.ts';
+import type { ChannelConfig, ChannelKind } from '../../base/model/alert-channel.ts';
 
 const MAX_ADDRESSES = 50;
 /** One address without a name or quotes: nothing of it can end a header or name another recipient. */

@@ -94,7 +94,10 @@ export class ChannelDestination implements Destination {
       this.#attempts.set(id, attempts);
       if (error.retryable && attempts < MAX_ATTEMPTS) throw error;
       await this.#note({ ...made, outcome: 'failed', reason: error.reason, detail: error.message }, subscription, last);
-      this.#options.log.warn({ channel_id: open.channel_id, alert_id: id, reason: error.reason, attempts }, 'an alert could not be delivered');
+      this.#options.log.warn(
+        { channel_id: open.channel_id, alert_id: id, reason: error.reason, attempts },
+        'an alert could not be delivered',
+      );
     }
     this.#attempts.delete(id);
   }

@@ -48,8 +48,8 @@ export const QUERY_TEXTS = {
 
 export type QueryText = keyof typeof QUERY_TEXTS;
 
-/** All that is given must be true of a record. What a record does not have is equal to nothing. */
-export interface RecordFilters extends Readonly<Partial<Record<QueryText, string>>> {
+/** All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal to nothing. */
+export interface RecordFilters extends Readonly<Partial<Record<QueryText, string | readonly string[]>>> {
   readonly record_id?: string;
   /** Is part of the record's `model`, in the same case. */
   readonly model?: string;

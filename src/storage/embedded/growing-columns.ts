@@ -25,13 +25,16 @@ class Texts {
 
   passing(test: TextTest): Uint8Array | undefined {
     const flags = new Uint8Array(this.values.length + 1);
-    if ('exact' in test) {
-      const code = this.#codes.get(test.exact);
-      if (code === undefined) return undefined;
-      flags[code] = 1;
-      return flags;
-    }
     let found = false;
+    if ('isOneOf' in test) {
+      for (const text of test.isOneOf) {
+        const code = this.#codes.get(text);
+        if (code === undefined) continue;
+        flags[code] = 1;
+        found = true;
+      }
+      return found ? flags : undefined;
+    }
     for (const [at, value] of this.values.entries()) {
       if (!test.containsOneOf.some((part) => value.includes(part))) continue;
       flags[at + 1] = 1;

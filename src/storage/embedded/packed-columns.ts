@@ -127,8 +127,8 @@ export class PackedColumns implements RecordColumns {
   passing(column: number, test: TextTest): Uint8Array | undefined {
     const of = this.#column(column);
     const flags = new Uint8Array(of.ends.length + 1);
-    const isExact = 'exact' in test;
-    for (const part of isExact ? [test.exact] : test.containsOneOf) {
+    const isExact = 'isOneOf' in test;
+    for (const part of isExact ? test.isOneOf : test.containsOneOf) {
       if (part === '') markEvery(of, isExact, flags);
       else mark(of, Buffer.from(part), isExact, flags);
     }

@@ -8,7 +8,7 @@ import { QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } f
 export type Codes = Uint8Array | Uint16Array | Uint32Array;
 
 /** What a text must be. */
-export type TextTest = { readonly exact: string } | { readonly containsOneOf: readonly string[] };
+export type TextTest = { readonly isOneOf: readonly string[] } | { readonly containsOneOf: readonly string[] };
 
 /** The columns of one segment. A text is kept once and stands in rows as a code; 0 is a row without one. */
 export interface RecordColumns {
@@ -46,8 +46,8 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
     if (column !== undefined) tests.push([column, test]);
   };
   for (const name of Object.keys(QUERY_TEXTS) as QueryText[]) {
-    const exact = filters[name];
-    if (exact !== undefined) add(name, { exact });
+    const wanted = filters[name];
+    if (wanted !== undefined) add(name, { isOneOf: typeof wanted === 'string' ? [wanted] : wanted });
   }
   if (filters.model !== undefined) add('model', { containsOneOf: [filters.model] });
   if (filters.label) add('labels', { containsOneOf: labelTexts(filters.label) });

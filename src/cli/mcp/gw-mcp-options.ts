@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs';
+import { shellVariable } from '../../base/config/environment.ts';
+import { choice, duration, token } from '../../base/config/setting-types.ts';
+import { parseAuthority } from '../../base/lib/host.ts';
+import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
+import type { Authority } from '../../base/model/arrival.ts';
+import { type CliIo, UsageError } from '../command.ts';
+import { parseGatewayUrl } from '../gateway-client.ts';
+import { parseOptions } from '../parse-options.ts';
+import { settingsOf } from '../settings-of.ts';
+
+export const GW_MCP_USAGE =
+  'gw-mcp --gateway-url URL (--admin-token TOKEN | --mgk KEY) [--listen HOST:PORT [--tls-cert FILE --tls-key FILE] [--session-ttl DURATION]] [--env dev|stg|prd]';
+
+export const ENVIRONMENTS = ['dev', 'stg', 'prd'] as const;
+export type EnvironmentName = (typeof ENVIRONMENTS)[number];
+
+/** Where clients are listened to. */
+export interface ListenOptions {
+  readonly host: string;
+  readonly port: number;
+  /** PEM. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** What clients show; undefined: nothing, on loopback. */
+  readonly token?: string;
+}
+
+export interface GwMcpOptions {
+  readonly gateway: URL;
+  /** By which the gateway is asked. */
+  readonly secret: { readonly kind: 'admin' | 'management'; readonly text: string };
+  readonly orgId: string;
+  /** Undefined: standard input and output. */
+  readonly listen?: ListenOptions;
+  /** Milliseconds. */
+  readonly sessionTtl: number;
+  readonly environment: EnvironmentName;
+}
+
+const OPTIONS = {
+  'gateway-url': { type: 'string' },
+  'admin-token': { type: 'string' },
+  mgk: { type: 'string' },
+  listen: { type: 'string' },
+  'tls-cert': { type: 'string' },
+  'tls-key': { type: 'string' },
+  'session-ttl': { type: 'string', default: '1h' },
+  env: { type: 'string', default: 'dev' },
+} as const;
+
+type Given = ReturnType<typeof parseOptions<typeof OPTIONS>>;
+
+/** What the program was started with (specification, "MCP server"). @throws UsageError that never quotes a secret */
+export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): GwMcpOptions {
+  const given = parseOptions(args, OPTIONS);
+  if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
+  const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
+  const listen = listenOf(given, io);
+  return {
+    gateway: parseGatewayUrl(given['gateway-url'], '--gateway-url'),
+    secret: secretOf(given, settings.adminToken, shellVariable('GW_MGMT_KEY', io.env)),
+    orgId: settings.orgId ?? 'default',
+    ...(listen === undefined ? {} : { listen }),
+    sessionTtl: parsed('--session-ttl', duration('1s', '24h'), given['session-ttl']),
+    environment: parsed('--env', choice(ENVIRONMENTS), given.env),
+  };
+}
+
+/** One of both; what stands in the environment counts where neither option does, since a command line is read by others on the machine. */
+function secretOf({ 'admin-token': admin, mgk }: Given, envAdmin: string | undefined, envKey: string | undefined): GwMcpOptions['secret'] {
+  if (admin !== undefined && mgk !== undefined) throw new UsageError('--admin-token and --mgk: only one of them may be given');
+  const fromEnvironment = admin === undefined && mgk === undefined;
+  const key = fromEnvironment ? envKey : mgk;
+  if (key !== undefined) {
+    if (!key.startsWith(MANAGEMENT_KEY_PREFIX))
+      throw new UsageError(`--mgk takes a management key, which begins with ${MANAGEMENT_KEY_PREFIX}`);
+    return { kind: 'management', text: checkedToken('--mgk', key) };
+  }
+  const text = fromEnvironment ? envAdmin : admin;
+  if (text === undefined) throw new UsageError('--admin-token or --mgk is needed (or GW_ADMIN_TOKEN or GW_MGMT_KEY in the environment)');
+  return { kind: 'admin', text: checkedToken('--admin-token', text) };
+}
+
+function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | undefined {
+  const { listen, 'tls-cert': cert, 'tls-key': key } = given;
+  if (listen === undefined) {
+    if (cert !== undefined || key !== undefined) throw new UsageError('--tls-cert and --tls-key are for --listen');
+    return undefined;
+  }
+  const address = addressOf(listen);
+  if (address === undefined) throw new UsageError('--listen takes HOST:PORT, such as 127.0.0.1:7090');
+  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--tls-cert and --tls-key belong together');
+  const shown = shellVariable('GW_MCP_TOKEN', env);
+  if (shown === undefined && !isLoopbackHost(address.host)) {
+    throw new UsageError(`others can reach ${address.host}: set GW_MCP_TOKEN to what clients have to show as bearer token`);
+  }
+  if (shown !== undefined && shown.length < 16) throw new UsageError('GW_MCP_TOKEN has fewer than 16 characters and can be guessed');
+  return {
+    ...address,
+    ...(cert === undefined || key === undefined ? {} : { tls: { cert: pem('--tls-cert', cert), key: pem('--tls-key', key) } }),
+    ...(shown === undefined ? {} : { token: checkedToken('GW_MCP_TOKEN', shown) }),
+  };
+}
+
+/** `0` is a port to listen on (a free one), and none to connect to. */
+function addressOf(listen: string): Authority | undefined {
+  if (!listen.endsWith(':0')) return parseAuthority(listen);
+  const authority = parseAuthority(listen.slice(0, -2), 1);
+  return authority && { host: authority.host, port: 0 };
+}
+
+function pem(option: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`${option}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function checkedToken(option: string, text: string): string {
+  try {
+    return token.parse(text);
+  } catch (error) {
+    throw new UsageError(`${option} takes ${token.allowed}`, { cause: error });
+  }
+}
+
+function parsed<T>(option: string, type: { readonly allowed: string; parse(text: string): T }, text: string): T {
+  try {
+    return type.parse(text);
+  } catch (error) {
+    throw new UsageError(`${option} takes ${type.allowed}`, { cause: error });
+  }
+}

@@ -1,0 +1,140 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { parseSafeJson } from '../../base/json/safe-json.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseAuthority } from '../../base/lib/host.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { sameSecret } from '../../base/lib/secret.ts';
+import type { Asker } from '../../operations/tools.ts';
+import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
+
+export interface McpHttpOptions {
+  readonly endpoint: McpEndpoint;
+  /** Whoever is let in has what the key of this program has. */
+  readonly asker: Omit<Asker, 'from'>;
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  /** PEM. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** What clients show as bearer token; undefined: nothing, which is for loopback alone. */
+  readonly token?: string;
+  readonly log: Logger;
+}
+
+export interface McpHttpServer {
+  readonly port: number;
+  /** Takes nothing new and ends what is idle. */
+  close(): Promise<void>;
+}
+
+const MAX_BODY = 4 * 1024 * 1024;
+const MAX_CONNECTIONS = 256;
+const PATH = '/mcp';
+
+/**
+ * Serves `/mcp` for clients of this machine, or for whoever shows the token (decision 10.9).
+ * @throws Error of `listen`, or of a certificate that cannot be used
+ */
+export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpServer> {
+  const { tls, host, port, log } = options;
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    void answer(request, response, options).catch((error: unknown) => {
+      log.error({ err: error }, 'a request could not be answered');
+      response.destroy();
+    });
+  };
+  const server: Server = tls === undefined ? createServer(onRequest) : createTlsServer({ ...tls }, onRequest);
+  server.maxConnections = MAX_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, resolve);
+  });
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, options: McpHttpOptions): Promise<void> {
+  try {
+    judge(request, options);
+    const asker = { ...options.asker, from: request.socket.remoteAddress ?? '' };
+    const headers = flatHeaders(request);
+    if (request.method === 'DELETE') return send(response, options.endpoint.end({ headers, asker }));
+    const json = async () => parseSafeJson(await bodyOf(request), { malformed: 'invalid_request' }).value;
+    send(response, await options.endpoint.post({ headers, asker, json }));
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    if (error.code === 'client_gone') return void response.destroy();
+    const allow = error.code === 'method_not_allowed' ? { Allow: 'POST, DELETE' } : {};
+    const fields = Object.fromEntries(error.headers.flatMap((value, at, all) => (at % 2 === 0 ? [[value, all[at + 1] ?? '']] : [])));
+    response.writeHead(error.status, { ...fields, ...allow, 'Content-Type': 'application/json' });
+    response.end(JSON.stringify(error.toBody()));
+  }
+}
+
+/** @throws GatewayError for what is not let in, or not there */
+function judge(request: IncomingMessage, { host, token }: McpHttpOptions): void {
+  const { headers, method = '', url = '' } = request;
+  judgePage(request);
+  const named = parseAuthority(headers.host ?? '', 80)?.host;
+  if (isLoopbackHost(host) && (named === undefined || !isLoopbackHost(named))) {
+    throw new GatewayError('misdirected_request', 'Host is not a name of this machine.');
+  }
+  if (url.split('?', 1)[0] !== PATH) throw new GatewayError('not_found', `There is nothing here but ${PATH}.`);
+  if (method !== 'POST' && method !== 'DELETE') throw new GatewayError('method_not_allowed', 'This path takes POST, DELETE.');
+  if (token === undefined) return;
+  const shown = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
+  if (shown === undefined || !sameSecret(shown, token)) throw new GatewayError('unauthorized', 'This needs the token of GW_MCP_TOKEN.');
+}
+
+/** As on the gateway's own port, no web page gets here but one of this machine's on this port (decision 3.14). @throws GatewayError */
+function judgePage({ headers, socket: { localPort } }: IncomingMessage): void {
+  const { origin } = headers;
+  const authority = parseAuthority(origin?.replace(/^https?:\/\//, '') ?? '', 80);
+  const isOwn = authority !== undefined && isLoopbackHost(authority.host) && authority.port === localPort;
+  if (origin === undefined ? headers['sec-fetch-site'] === 'cross-site' : !isOwn) {
+    throw new GatewayError('origin_not_allowed', 'A browser page of another origin sent this request.');
+  }
+}
+
+function flatHeaders({ headers }: IncomingMessage): Readonly<Record<string, string | undefined>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]));
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > MAX_BODY) throw new GatewayError('body_too_large', `The body is larger than ${MAX_BODY} bytes.`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw error instanceof GatewayError ? error : cut(error);
+  }
+  return Buffer.concat(chunks);
+}
+
+function send(response: ServerResponse, { status, text, session }: McpAnswer): void {
+  const body = Buffer.from(text ?? '');
+  response.writeHead(status, {
+    'Cache-Control': 'no-store',
+    ...(session === undefined ? {} : { [SESSION_FIELD]: session }),
+    ...(text === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...(status === 204 ? {} : { 'Content-Length': body.length }),
+  });
+  response.end(body);
+}
+
+function cut(cause: unknown): GatewayError {
+  return new GatewayError('client_gone', 'The client left before the request was complete.', { cause });
+}

@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../../base/model/credential.ts';
+import type { ShownCredential } from '../../services/credentials.ts';
+import { type CredentialBody, credentialChange, credentialParts, STRANGE_HOST, strangeHosts } from '../credential-body.ts';
+import { NODE_IDS } from '../credential-operations.ts';
+import { withEtag } from '../etag.ts';
+import { ALSO_WHEN_WRONG, choice, members, optional, requiredId, text } from '../members.ts';
+import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
+import type { OperationServices } from '../services.ts';
+import { etag, pathId, time } from '../shapes.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
+import { orgOf } from './org-of.ts';
+
+/** The environment is the operator's: a key of one org may not have its variables sent anywhere. */
+const OWN_SECRET = 'must be the secret itself: variables of the environment are named by the admin API alone';
+
+/** As the specification calls the members here ("Credential"). */
+function ownBody(services: OperationServices) {
+  const { connector, hosts, secret } = credentialParts(services);
+  return members({
+    id: requiredId(),
+    provider: connector,
+    mode: choice(CREDENTIAL_MODES),
+    secret: secret
+      .refine((value) => value?.startsWith('env:') !== true, OWN_SECRET)
+      .meta({ description: 'The secret itself; never read back' }),
+    name: text.optional(),
+    scope: choice(DISTRIBUTIONS).optional().meta({ description: 'Fixed when it is made; default: `org_wide`' }),
+    type: choice(CREDENTIAL_TYPES).optional(),
+    billing_owner: text.optional(),
+    target_hosts: hosts,
+  }).superRefine(({ provider: named, target_hosts: given }, { addIssue }) => {
+    for (const at of strangeHosts(named, given, services)) addIssue({ code: 'custom', path: ['target_hosts', at], message: STRANGE_HOST });
+  }, ALSO_WHEN_WRONG);
+}
+type OwnBody = z.output<ReturnType<typeof ownBody>>;
+
+const PATCH_BODY = members({
+  name: text.optional(),
+  scope: choice(DISTRIBUTIONS).optional().meta({ description: 'Another one than it has is refused' }),
+  node_ids: NODE_IDS.optional().meta({ description: 'Of a `node_scoped` one: the nodes that have it' }),
+});
+
+const SHOWN = z.object({
+  id: z.string(),
+  org_id: z.string().optional().meta({ description: 'Absent: it is there for every org' }),
+  provider: z.string(),
+  mode: z.enum(CREDENTIAL_MODES),
+  type: z.enum(CREDENTIAL_TYPES),
+  scope: z.enum(DISTRIBUTIONS),
+  name: z.string().optional(),
+  billing_owner: z.string().optional(),
+  target_hosts: z.array(z.string()).optional(),
+  node_ids: z.array(z.string()).optional(),
+  created_at: time,
+  updated_at: time,
+  secret_source: z.enum(['stored', 'environment', 'none']),
+});
+
+const params = pathId('Credential id');
+
+/** Stored credentials of an org (specification, "Management API"; decision 10.6). No answer holds a secret. */
+export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.credentials.list',
+    method: 'GET',
+    path: '/mgmt/v1/credentials',
+    scope: 'read',
+    summary: 'Stored credentials that the org may use, without their secrets.',
+    annotations: READS,
+    tools: [{ name: 'list_credentials', title: 'List credentials' }],
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(SHOWN.extend({ etag })) },
+    handle: ({ principal, query }, { credentials }) => {
+      const orgId = orgOf(principal);
+      const usable = credentials.service.list().filter((one) => one.org_id === undefined || one.org_id === orgId);
+      return {
+        json: pageInMemory(
+          usable.map((one) => withEtag(shown(one))),
+          (one) => one.id,
+          cursorPage('credentials', query),
+        ),
+      };
+    },
+  }),
+  operation({
+    id: 'mgmt.credentials.put',
+    method: 'PUT',
+    path: '/mgmt/v1/credentials',
+    scope: 'write',
+    summary: 'Creates or updates one credential of the org; an update without `secret` keeps the secret and what it leaves out.',
+    annotations: REPLACES,
+    versioned: true,
+    errors: ['INVALID_ARGUMENT', 'conflict'],
+    tools: [{ name: 'create_credential', title: 'Create a credential', only: 'create' }],
+    input: { body: { schema: ownBody, what: 'The credential' } },
+    output: { status: 200, schema: SHOWN },
+    handle: async ({ principal, body, commit, expectShown }, { credentials }) => {
+      const orgId = orgOf(principal);
+      const next = (current: ShownCredential | undefined) => {
+        if (current !== undefined) requireOwn(current, orgId);
+        expectShown(current && shown(current));
+        return credentialChange({ ...adminBody(body), org_id: orgId }, credentials, 'provider');
+      };
+      return { json: shown(await credentials.service.change(body.id, next, commit)) };
+    },
+  }),
+  operation({
+    id: 'mgmt.credentials.patch',
+    method: 'PATCH',
+    path: '/mgmt/v1/credentials/{id}',
+    scope: 'write',
+    summary: 'Changes the name of a credential of the org, or the nodes that have it; its scope is fixed.',
+    annotations: REPLACES,
+    versioned: true,
+    errors: ['INVALID_ARGUMENT', 'not_found', 'conflict'],
+    tools: [{ name: 'update_credential', title: 'Update a credential', ids: { id: 'credential_id' } }],
+    input: { params, body: { schema: () => PATCH_BODY, what: 'The change' } },
+    output: { status: 200, schema: SHOWN },
+    handle: async ({ principal, params: { id: name }, body, commit, expectShown }, { credentials }) => {
+      const before = ownOne(name, orgOf(principal), credentials.service.get(name));
+      expectShown(shown(before));
+      const { name: called, scope, node_ids: nodes } = body;
+      return { json: shown(await credentials.service.amend(name, { name: called, distribution: scope, node_ids: nodes }, commit)) };
+    },
+  }),
+  operation({
+    id: 'mgmt.credentials.remove',
+    method: 'DELETE',
+    path: '/mgmt/v1/credentials/{id}',
+    scope: 'write',
+    summary: 'Removes a credential of the org and its secret.',
+    annotations: REMOVES,
+    errors: ['not_found', 'conflict'],
+    tools: [{ name: 'delete_credential', title: 'Delete a credential', ids: { id: 'credential_id' } }],
+    input: { params },
+    output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
+    handle: async ({ principal, params: { id: name }, commit }, { credentials }) => {
+      ownOne(name, orgOf(principal), credentials.service.get(name));
+      await credentials.service.remove(name, commit);
+      return { json: { id: name, status: 'deleted' as const } };
+    },
+  }),
+];
+
+function adminBody({ id: credentialId, provider, secret, scope, ...rest }: OwnBody): CredentialBody {
+  return {
+    ...rest,
+    credential_id: credentialId,
+    connector_id: provider,
+    ...optional('secret_ref', secret),
+    ...optional('distribution', scope),
+  };
+}
+
+function shown({ credential_id: id, connector_id: provider, distribution: scope, ...rest }: ShownCredential) {
+  return { id, provider, scope, ...rest };
+}
+
+/** @throws GatewayError `not_found` for one of another org too, `conflict` for one of all orgs */
+function ownOne(name: string, orgId: string, found: ShownCredential | undefined): ShownCredential {
+  if (found === undefined || (found.org_id !== undefined && found.org_id !== orgId))
+    throw new GatewayError('not_found', `There is no credential ${name}.`);
+  requireOwn(found, orgId);
+  return found;
+}
+
+/** Ids of credentials are one space for all orgs. @throws GatewayError `conflict` */
+function requireOwn({ credential_id: name, org_id: of }: ShownCredential, orgId: string): void {
+  if (of === orgId) return;
+  if (of !== undefined) throw new GatewayError('conflict', `The id ${name} cannot be used: choose another one.`);
+  throw new GatewayError('conflict', `The credential ${name} is there for every org: the admin API alone changes it.`);
+}

@@ -1,0 +1,185 @@
+import { z } from 'zod';
+import { amountFromNumber } from '../../base/lib/amounts.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
+import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
+import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
+import type { RecordFilters } from '../../storage/contract/record-query.ts';
+import type { Store, StoredRecord } from '../../storage/contract/store.ts';
+import { ALSO_WHEN_WRONG, choice, text } from '../members.ts';
+import { type GatewayOperation, operation, READS } from '../operation.ts';
+import { findRecord, RECORD } from '../record-operations.ts';
+import { DAY_MS, moment, timeOf, timeZone, zoneOf } from '../report-query.ts';
+import type { OperationServices } from '../services.ts';
+import { CURSOR_PARAMETERS, type CursorPage, cursorPage, dataPage } from './cursor-pages.ts';
+import { orgOf } from './org-of.ts';
+
+const RECORDED_DECISIONS = [...DECISIONS, 'error'] as const;
+const COST_RULE = 'must be a number of dollars of at least 0, such as 0.25';
+/** The time from which on a list is, and the position behind which its page begins. */
+const PLACE = /^(\d{1,16}) (\S+)$/;
+const TIME_RULE = 'must be a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
+
+/** The filters of the list (specification, "Records filters"). */
+const FILTERS = {
+  from: moment,
+  to: moment,
+  tz: timeZone,
+  record_id: text.optional(),
+  decision: choice(RECORDED_DECISIONS)
+    .optional()
+    .meta({ description: '`allow` includes `downgrade`, `deny` every refusal; any other matches exactly' }),
+  traffic_class: choice(TRAFFIC_CLASSES).optional(),
+  workload_id: text.optional(),
+  provider: text.optional(),
+  model: text.optional().meta({ description: 'A part of its name' }),
+  action_type: text.optional(),
+  record_tier: choice(RECORD_TIERS).optional(),
+  connection_type: choice(CONNECTION_TYPES).optional(),
+  target_host: text.optional(),
+  stream_outcome: choice(STREAM_OUTCOMES).optional(),
+  node: text.optional().meta({ description: 'Node id' }),
+  credential_id: text.optional(),
+  api_key_id: text.optional(),
+  project: text.optional().meta({ description: 'Project id' }),
+  account: text.optional().meta({ description: 'Account id' }),
+  customer: text.optional().meta({ description: 'Customer id' }),
+  label_key: text.optional(),
+  label_value: text.optional().meta({ description: 'Of the label `label_key`' }),
+  min_cost_usd: z
+    .string()
+    .refine((cost) => amountFromNumber(cost) !== undefined, COST_RULE)
+    .optional()
+    .meta({ type: 'number', minimum: 0, description: 'US dollars' }),
+};
+
+function listQuery({ reports }: OperationServices) {
+  return z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS }).superRefine((query, { addIssue }) => {
+    const add = (name: string, message: string) => addIssue({ code: 'custom', path: [name], message });
+    const { from, to } = rangeOf(query, reports.clock.now());
+    if (from === undefined) add('from', TIME_RULE);
+    if (to === undefined) add('to', TIME_RULE);
+    if (from !== undefined && to !== undefined && from >= to) add('from', 'must be before to, which is now when it is not given');
+    if (query.label_value !== undefined && query.label_key === undefined) add('label_value', 'needs label_key beside it');
+  }, ALSO_WHEN_WRONG);
+}
+
+type ListQuery = z.output<ReturnType<typeof listQuery>>;
+
+/** Undefined where the text is no time. Without `to` the list ends now, without `from` it begins 24 hours before its end. */
+function rangeOf({ from, to, tz }: Pick<Partial<ListQuery>, 'from' | 'to' | 'tz'>, now: number): { from: number | undefined; to: number | undefined } {
+  const zone = zoneOf(tz);
+  const end = to === undefined ? now + 1 : timeOf(to, 1, zone);
+  return { from: from === undefined ? (end ?? now) - DAY_MS : timeOf(from, 0, zone), to: end };
+}
+
+/** Records of the org (specification, "Records filters"; decision 10.6). */
+export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.records.list',
+    method: 'GET',
+    path: '/mgmt/v1/records',
+    scope: 'read',
+    summary:
+      'Execution records of the org, the newest first, by default those of the last 24 hours; all filters that are given must be true.',
+    annotations: READS,
+    tools: [{ name: 'list_records', title: 'List records' }],
+    input: { query: { schema: listQuery } },
+    output: { status: 200, schema: dataPage(RECORD) },
+    handle: async ({ principal, query }, { store, reports: { clock } }) => {
+      const page = cursorPage('records', query);
+      return { json: await pageOf(store, orgOf(principal), query, page, clock.now()) };
+    },
+  }),
+  operation({
+    id: 'mgmt.records.read',
+    method: 'GET',
+    path: '/mgmt/v1/records/{hash}',
+    scope: 'read',
+    summary: 'One execution record with its whole policy trace, byte for byte as it was hashed; by its hash, or by its id.',
+    annotations: READS,
+    errors: ['not_found'],
+    tools: [{ name: 'get_record', title: 'Get record', ids: { hash: 'record_hash' } }],
+    input: { params: z.object({ hash: z.string().meta({ description: 'Hex SHA-256 of the record, or its id' }) }) },
+    output: { status: 200, schema: RECORD },
+    handle: async ({ principal, params }, { store }) => {
+      const found = await findRecord(store, params.hash, principal);
+      if (found === undefined) throw new GatewayError('not_found', 'There is no such record.');
+      return { text: found.text };
+    },
+  }),
+];
+
+/**
+ * What stays the same while somebody pages: the time from which the list is goes with the cursor. That to which it is needs no keeping, since every page begins behind
+ * what was shown.
+ */
+async function pageOf(store: Pick<Store, 'records'>, orgId: string, query: ListQuery, page: CursorPage, now: number) {
+  const { from, to } = rangeOf(query, now);
+  const place = page.after === undefined ? undefined : PLACE.exec(page.after);
+  if (place === null) throw badCursor();
+  const since = place === undefined ? from : Number(place[1]);
+  const after = place?.[2];
+  const found = await store
+    .records({
+      ...filtersOf(orgId, query),
+      ...(since === undefined ? {} : { since }),
+      ...(to === undefined ? {} : { until: to }),
+      ...(after === undefined ? {} : { after }),
+      limit: page.limit + 1,
+      newestFirst: true,
+    })
+    .catch((error: unknown) => {
+      throw error instanceof GatewayError && error.code === 'invalid_request' ? badCursor() : error;
+    });
+  const shown = found.slice(0, page.limit);
+  const last = shown.at(-1);
+  const next = found.length > page.limit && last !== undefined ? `${since ?? 0} ${last.position}` : undefined;
+  return page.shown(shown.map(listed), next);
+}
+
+function filtersOf(orgId: string, query: ListQuery): RecordFilters {
+  const { label_key: key, label_value: value, min_cost_usd: cost, decision } = query;
+  const minCost = cost === undefined ? undefined : amountFromNumber(cost);
+  const filters = {
+    record_id: query.record_id?.toLowerCase(),
+    decision: decision === undefined ? undefined : decisionsFor(decision),
+    traffic_class: query.traffic_class,
+    workload_id: query.workload_id,
+    provider: query.provider,
+    model: query.model,
+    action_type: query.action_type,
+    record_tier: query.record_tier,
+    connection_type: query.connection_type,
+    target_host: query.target_host,
+    stream_outcome: query.stream_outcome,
+    node_id: query.node,
+    credential_id: query.credential_id,
+    api_key_id: query.api_key_id,
+    project_id: query.project,
+    account_id: query.account,
+    customer_id: query.customer,
+    label: key === undefined ? undefined : { key, ...(value === undefined ? {} : { value }) },
+    min_cost_usd: minCost,
+  };
+  return { ...Object.fromEntries(Object.entries(filters).filter(([, filter]) => filter !== undefined)), org_id: orgId };
+}
+
+/** Decision 8.10. */
+function decisionsFor(asked: RecordedDecision): readonly string[] {
+  if (asked === 'allow') return DECISIONS.filter(permits);
+  return asked === 'deny' ? DECISIONS.filter((decision) => !permits(decision)) : [asked];
+}
+
+/** Without the observed values of policy fields, which a list of hundreds has no use for. */
+function listed({ text: canonical }: StoredRecord) {
+  const record = JSON.parse(canonical) as ExecutionRecord;
+  const { attributes: _observed, ...trace } = record.policy_trace ?? {};
+  return { ...record, ...(record.policy_trace === undefined ? {} : { policy_trace: trace }) };
+}
+
+function badCursor(): GatewayError {
+  return new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', {
+    details: [{ path: 'cursor', message: 'must be the next_cursor of an earlier page of this list, asked with the same filters' }],
+  });
+}

@@ -1,0 +1,53 @@
+import { OPERATIONS } from './operation-table.ts';
+import { type ComposedTool, type ResourceRow, ToolTable } from './tools.ts';
+
+/** Keys are made and revoked by REST alone, whatever the scope: an assistant is told where (specification, "MCP server"). */
+const LIST_KEYS: ComposedTool = {
+  tool: {
+    name: 'list_keys',
+    title: 'List keys',
+    description: 'Says where keys are listed, made and revoked: not by tools.',
+    scope: 'read',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    outputSchema: {
+      type: 'object',
+      properties: { list: { type: 'string' }, message: { type: 'string' } },
+      required: ['list', 'message'],
+      additionalProperties: false,
+    },
+  },
+  plan: () => ({
+    answer: {
+      list: 'GET /mgmt/v1/keys',
+      message: 'Keys are listed, made and revoked by the management API with a management key (mgk_…), never by tools.',
+    },
+  }),
+};
+
+/** Tools that are no single operation. */
+const COMPOSED: readonly ComposedTool[] = [LIST_KEYS];
+
+/** What an assistant may read whole, and the tool that reads it (specification, "MCP server"). */
+const RESOURCES: readonly ResourceRow[] = [
+  row('providers://catalog', 'Providers', 'The catalogue of providers, their modes and policy presets.', 'list_providers'),
+  row('providers://custom', 'Custom connectors', 'Connectors that this org has added.', 'list_custom_providers'),
+  row('records://recent', 'Recent records', 'The last 100 records.', 'list_records', { limit: 100 }),
+  row('credentials://list', 'Credentials', 'Stored credentials, without their secrets.', 'list_credentials'),
+  row('attribution://summary', 'Attribution', 'Use and cost by project, customer and account.', 'get_attribution_summary'),
+  row('nodes://status', 'Nodes', 'The nodes of this gateway.', 'list_nodes'),
+  row('pricing://configs', 'Prices', 'What models cost.', 'list_provider_pricing'),
+];
+
+function row(uri: string, title: string, description: string, tool: string, args: ResourceRow['args'] = {}): ResourceRow {
+  return { uri, name: uri.replace('://', '-'), title, description, tool, args };
+}
+
+const tools = new ToolTable(OPERATIONS, COMPOSED, []).tools.map(({ name }) => name);
+
+/** Every tool, and the resources whose tool there is. */
+export const TOOLS: ToolTable = new ToolTable(
+  OPERATIONS,
+  COMPOSED,
+  RESOURCES.filter(({ tool }) => tools.includes(tool)),
+);

@@ -1,0 +1,24 @@
+import type { McpServerFacts } from './mcp-dispatcher.ts';
+
+const INSTRUCTIONS = [
+  'Manages an AI request gateway: who may call which AI provider, at what cost, and what came of it.',
+  'Lists come in pages: pass next_cursor of an answer as cursor.',
+  'Amounts of money are exact decimal text in USD; times are RFC 3339 in UTC.',
+  'A tool that fails answers {error: {code, message, details}}; insufficient_scope means that this key may only read.',
+  'Keys are never made, shown or revoked by tools.',
+].join(' ');
+
+/**
+ * How the server presents itself.
+ * @param environment which gateway this is, so that a person and his assistant see what they are about to change
+ */
+export function mcpServerFacts(version: string, environment?: { readonly name: string; readonly caution: string }): McpServerFacts {
+  const name = 'ai-request-gateway';
+  if (environment === undefined) return { name, title: 'AI Request Gateway', version, instructions: INSTRUCTIONS };
+  return {
+    name: `${name}-${environment.name}`,
+    title: `AI Request Gateway (${environment.name})`,
+    version,
+    instructions: `${environment.caution} ${INSTRUCTIONS}`,
+  };
+}

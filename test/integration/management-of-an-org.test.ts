@@ -1,0 +1,124 @@
+// What an org manages of its own: workloads, credentials, its rate limiter, approvals and quarantine; and that another org sees and changes none of it.
+import t from 'tap';
+import { OPERATIONS } from '../../src/operations/operation-table.ts';
+import { ToolTable } from '../../src/operations/tools.ts';
+import { bundleOf, chat, startGoverned } from '../support/governed.ts';
+import { codeIn, managedOf, startManaged } from '../support/managed.ts';
+
+type Items = { readonly data: readonly Readonly<Record<string, unknown>>[] };
+const ids = (body: unknown, member: string) => (body as Items).data.map((one) => one[member]);
+
+t.test('workloads of an org are its own; those of every org are seen and not changed', async (t) => {
+  const { manage, keyOf, with: withKey, gw } = await startManaged(t);
+  const other = withKey((await keyOf('globex')).key);
+  const put = await manage('PUT', 'workloads', { workload_id: 'ci', name: 'CI' });
+  t.strictSame(put.body, { workload_id: 'ci', name: 'CI', org_id: 'acme' });
+  t.strictSame(ids((await manage('GET', 'workloads')).body, 'workload_id'), ['ci', 'default']);
+  t.strictSame(ids((await other('GET', 'workloads')).body, 'workload_id'), ['default']);
+  t.equal(codeIn(await other('PUT', 'workloads', { workload_id: 'ci' })), 'conflict');
+  t.equal(codeIn(await other('DELETE', 'workloads/ci')), 'not_found');
+  t.equal(codeIn(await manage('DELETE', 'workloads/default')), 'conflict');
+  t.equal(codeIn(await manage('PUT', 'workloads', { workload_id: 'default' })), 'conflict');
+  t.equal((await manage('PUT', 'workloads', { workload_id: 'x', org_id: 'globex' })).status, 400);
+  const { workloads } = (await gw.admin('GET', '/v1/admin/workloads')).body as { workloads: readonly { workload_id: string }[] };
+  t.strictSame(
+    workloads.map((one) => one.workload_id),
+    ['ci', 'default'],
+  );
+  t.equal((await manage('DELETE', 'workloads/ci')).status, 200);
+  t.equal(codeIn(await manage('DELETE', 'workloads/ci')), 'not_found');
+});
+
+t.test('who changes what somebody else has changed since is told so', async (t) => {
+  const { manage } = await startManaged(t);
+  const first = await manage('PUT', 'workloads', { workload_id: 'ci', name: 'one' }, { 'if-none-match': '*' });
+  const etag = first.headers.get('etag') ?? '';
+  t.equal((await manage('PUT', 'workloads', { workload_id: 'ci' }, { 'if-none-match': '*' })).status, 412);
+  const [listed] = ((await manage('GET', 'workloads')).body as Items).data;
+  t.equal(listed?.['etag'], etag);
+  t.equal((await manage('PUT', 'workloads', { workload_id: 'ci', name: 'two' }, { 'if-match': etag })).status, 200);
+  const late = await manage('PUT', 'workloads', { workload_id: 'ci', name: 'three' }, { 'if-match': etag });
+  t.equal(codeIn(late), 'precondition_failed');
+  t.equal(((await manage('GET', 'workloads')).body as Items).data[0]?.['name'], 'two');
+  t.equal((await manage('PUT', 'workloads', { workload_id: 'new' }, { 'if-match': '*' })).status, 412);
+});
+
+t.test('credentials of an org: made, renamed, removed, never read, and never a variable of the environment', async (t) => {
+  const { manage, keyOf, with: withKey } = await startManaged(t);
+  const other = withKey((await keyOf('globex')).key);
+  const secret = 'sk-planted-0123456789';
+  const put = await manage('PUT', 'credentials', { id: 'main', provider: 'provider_a', mode: 'alias', secret, name: 'Main' });
+  t.equal(put.status, 200, JSON.stringify(put.body));
+  t.equal((put.body as { provider: string }).provider, 'openai');
+  t.equal((await manage('PUT', 'credentials', { id: 'x', provider: 'openai', mode: 'alias', secret: 'env:GW_ADMIN_TOKEN' })).status, 400);
+  const renamed = await manage('PATCH', 'credentials/main', { name: 'Production' }, { 'if-match': put.headers.get('etag') ?? '' });
+  t.equal((renamed.body as { name: string }).name, 'Production');
+  t.equal(codeIn(await manage('PATCH', 'credentials/main', { scope: 'node_scoped' })), 'INVALID_ARGUMENT');
+  t.equal(codeIn(await manage('PATCH', 'credentials/main', { node_ids: ['n1'] })), 'INVALID_ARGUMENT');
+  t.strictSame(ids((await manage('GET', 'credentials')).body, 'id'), ['main']);
+  t.notMatch(JSON.stringify((await manage('GET', 'credentials')).body), secret);
+  t.strictSame(ids((await other('GET', 'credentials')).body, 'id'), []);
+  t.equal(codeIn(await other('PATCH', 'credentials/main', { name: 'Mine' })), 'not_found');
+  t.equal(codeIn(await other('DELETE', 'credentials/main')), 'not_found');
+  t.equal(codeIn(await other('PUT', 'credentials', { id: 'main', provider: 'openai', mode: 'alias', secret: 's' })), 'conflict');
+  t.equal((await manage('DELETE', 'credentials/main')).status, 200);
+});
+
+t.test('the rate limiter of an org is its own, and counts from the next call on', async (t) => {
+  const { gw, send } = await startGoverned(t, { bundle: bundleOf('  targets:\n    - {id: all, effect: {decision: allow}}\n') });
+  const { manage, keyOf, with: withKey } = await managedOf(gw);
+  const other = withKey((await keyOf('globex')).key);
+  const config = { refill_rate: 1, max_tokens: 1, window_duration: '1h' };
+  t.equal((await manage('PUT', 'ratelimit/config', config)).status, 200);
+  t.strictSame((await manage('GET', 'ratelimit/config')).body, config);
+  t.notSame((await other('GET', 'ratelimit/config')).body, config);
+  const call = async (org: string) => (await send(chat(['X-GW-Org-ID', org]))).status;
+  t.equal(await call('acme'), 200);
+  t.equal(await call('acme'), 403, 'its second call within the hour');
+  t.strictSame([await call('globex'), await call('globex')], [200, 200]);
+  t.strictSame((await manage('GET', 'ratelimit/keys')).body, { data: ['default'], next_cursor: null, has_more: false });
+});
+
+t.test('an org decides its own approvals and releases its own callers, by the name of the key', async (t) => {
+  const rules = '  targets:\n    - {id: ask, effect: {decision: require_approval, reason: large}}\n';
+  const { gw, send } = await startGoverned(t, { bundle: bundleOf(rules) });
+  const { manage, keyOf, with: withKey } = await managedOf(gw);
+  const other = withKey((await keyOf('globex')).key);
+  await send(chat(['X-GW-Org-ID', 'acme']));
+  const [waiting] = ((await manage('GET', 'approvals?status=pending')).body as Items).data;
+  const id = String(waiting?.['approval_id']);
+  t.strictSame((await other('GET', 'approvals')).body, { data: [], next_cursor: null, has_more: false });
+  t.equal(codeIn(await other('POST', `approvals/${id}/approve`)), 'not_found');
+  const approved = await manage('POST', `approvals/${id}/approve`);
+  t.equal((approved.body as { decided_by: string }).decided_by, 'key of acme');
+  t.equal(codeIn(await manage('POST', `approvals/${id}/deny`)), 'conflict');
+  t.equal((await send(chat(['X-GW-Org-ID', 'acme']))).status, 200);
+});
+
+t.test('a tool is its operation: the same arguments, the same answer, and only one way to make what is there', async (t) => {
+  const table = new ToolTable(OPERATIONS, [], []);
+  t.strictSame(table.requestOf('create_workload', { workload_id: 'ci' }), {
+    method: 'PUT',
+    path: '/mgmt/v1/workloads',
+    headers: { 'if-none-match': '*' },
+    body: { workload_id: 'ci' },
+  });
+  t.strictSame(table.requestOf('delete_workload', { workload_id: 'a/b' }), {
+    method: 'DELETE',
+    path: '/mgmt/v1/workloads/a%2Fb',
+    headers: {},
+  });
+  t.strictSame(table.requestOf('list_approvals', { status: 'pending', limit: 5 }), {
+    method: 'GET',
+    path: '/mgmt/v1/approvals?status=pending&limit=5',
+    headers: {},
+  });
+  t.throws(() => table.requestOf('delete_workload', {}), { code: 'invalid_request' });
+  t.throws(() => table.requestOf('delete_workload', { workload_id: 'a', more: 1 }), { code: 'invalid_request' });
+  t.throws(() => table.requestOf('nothing', {}), { code: 'not_found' });
+  for (const { name, inputSchema, annotations, scope } of table.tools) {
+    t.equal(inputSchema['type'], 'object', name);
+    t.equal(annotations.readOnlyHint, scope === 'read', name);
+    t.equal(annotations.readOnlyHint, /^(?:list|get)_/.test(name), name);
+  }
+});
