@@ -93,7 +93,12 @@ t.test('rsyslog reads what is sent to it by TCP and UDP, and CEF', { skip: skipW
   t.equal(audit.pri, '109', 'facility 13, notice');
 
   const make = async (address: string, format: string): Promise<string> => {
-    const made = await manage('POST', 'export/destinations', { name: address, kind: 'syslog', config: { address, format }, event_types: ['approval'] });
+    const made = await manage('POST', 'export/destinations', {
+      name: address,
+      kind: 'syslog',
+      config: { address, format },
+      event_types: ['approval'],
+    });
     return String((made.body as Json)['id']);
   };
   const before = of('test').length;

@@ -13,7 +13,12 @@ const SLACK = 'hooks.slack.com';
 type Json = Record<string, unknown>;
 
 async function spend(port: number): Promise<void> {
-  const action = { type: 'ai.infer', method: 'POST', target_host: HOST, params: { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 1_000 } };
+  const action = {
+    type: 'ai.infer',
+    method: 'POST',
+    target_host: HOST,
+    params: { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 1_000 },
+  };
   const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k', action };
   await fetch(`http://127.0.0.1:${port}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
 }
@@ -30,14 +35,23 @@ for (const [text, what] of MOMENTS) {
       const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));
       const upstream = await startTlsUpstream({
         hosts: [HOST, SLACK],
-        handler: inbox.handler([SLACK], (_request, response, whole) =>
-          void whole.then(() => response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":0,"completion_tokens":1000}}')),
+        handler: inbox.handler(
+          [SLACK],
+          (_request, response, whole) =>
+            void whole.then(() =>
+              response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":0,"completion_tokens":1000}}'),
+            ),
         ),
       });
       t.teardown(() => upstream.close());
       const env = gatewayEnvironment(t, { bundle: ALLOW_ALL, env: towards(t, upstream, [HOST, SLACK]) });
       const first = await startGatewayWith(t, env);
-      const made = await first.admin('POST', '/v1/admin/mgmt-keys', { org_id: 'default', name: 'k', kind: 'management', scopes: ['read', 'write'] });
+      const made = await first.admin('POST', '/v1/admin/mgmt-keys', {
+        org_id: 'default',
+        name: 'k',
+        kind: 'management',
+        scopes: ['read', 'write'],
+      });
       const { key } = made.body as { key: string };
       const manage = async (port: number, method: string, path: string, body?: object): Promise<Json> => {
         const response = await fetch(`http://127.0.0.1:${port}/mgmt/v1/${path}`, {
@@ -47,9 +61,21 @@ for (const [text, what] of MOMENTS) {
         });
         return (await response.json()) as Json;
       };
-      const limit = await first.admin('POST', '/v1/admin/budgets/limits', { org_id: 'default', scope: 'org', limit_usd: '0.02', warning_threshold_pct: 50 });
-      const channel = await manage(first.port, 'POST', 'alerts/channels', { name: 's', kind: 'slack', config: { webhook_url: `https://${SLACK}/x` } });
-      await manage(first.port, 'POST', 'alerts/subscriptions', { channel_id: channel['channel_id'], limit_id: (limit.body as Json)['limit_id'] });
+      const limit = await first.admin('POST', '/v1/admin/budgets/limits', {
+        org_id: 'default',
+        scope: 'org',
+        limit_usd: '0.02',
+        warning_threshold_pct: 50,
+      });
+      const channel = await manage(first.port, 'POST', 'alerts/channels', {
+        name: 's',
+        kind: 'slack',
+        config: { webhook_url: `https://${SLACK}/x` },
+      });
+      await manage(first.port, 'POST', 'alerts/subscriptions', {
+        channel_id: channel['channel_id'],
+        limit_id: (limit.body as Json)['limit_id'],
+      });
       first.child.kill('SIGKILL');
       await first.child.ended;
 

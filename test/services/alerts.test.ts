@@ -4,7 +4,7 @@ import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { BudgetAlert, BudgetLevel } from '../../src/base/model/budget-limit.ts';
-import type { Door, PostAnswer, PostRequest } from '../../src/outbound/destinations/door.ts';
+import type { PostAnswer, PostRequest, WayOut } from '../../src/outbound/destinations/way-out.ts';
 import { AlertService } from '../../src/services/alerts/alert-service.ts';
 import { Outbox } from '../../src/services/outbox.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -86,7 +86,7 @@ async function scene(t: HasTeardown, answer: (request: PostRequest) => PostAnswe
   if (store === undefined) t.teardown(() => shared.close());
   const outbox = await Outbox.open({ store: shared, clock, log: silentLogger, writer: store === undefined ? 'one' : 'two' });
   const posts: PostRequest[] = [];
-  const door: Door = {
+  const door: WayOut = {
     post: async (request) => {
       posts.push(request);
       bell.ring();
@@ -95,7 +95,17 @@ async function scene(t: HasTeardown, answer: (request: PostRequest) => PostAnswe
     connect: () => Promise.reject(new Error('nobody connects')),
     datagrams: () => Promise.reject(new Error('nobody sends datagrams')),
   };
-  const options = { store: shared, clock, log: silentLogger, box: BOX, outbox, door, smtp: undefined, mayBePlain: () => false, gatewayUrl: 'http://gw' };
+  const options = {
+    store: shared,
+    clock,
+    log: silentLogger,
+    box: BOX,
+    outbox,
+    door,
+    smtp: undefined,
+    mayBePlain: () => false,
+    gatewayUrl: 'http://gw',
+  };
   const alerts = await AlertService.open(options);
   outbox.start();
   t.teardown(() => outbox.close());
@@ -193,8 +203,18 @@ t.test('an alert that is delivered again after a kill is known, and is not sent 
   await all.store.commit(undefined, [...effects, { op: 'put', space: 'outbox', key: event.id, value: event }]);
   const outbox = await Outbox.open({ store: all.store, clock: all.clock, log: silentLogger, writer: 'one' });
   t.equal(outbox.waiting, 1);
-  const door: Door = { ...({} as Door), post: () => Promise.reject(new Error('it is sent again')) };
-  await AlertService.open({ store: all.store, clock: all.clock, log: silentLogger, box: BOX, outbox, door, smtp: undefined, mayBePlain: () => false, gatewayUrl: '' });
+  const door: WayOut = { ...({} as WayOut), post: () => Promise.reject(new Error('it is sent again')) };
+  await AlertService.open({
+    store: all.store,
+    clock: all.clock,
+    log: silentLogger,
+    box: BOX,
+    outbox,
+    door,
+    smtp: undefined,
+    mayBePlain: () => false,
+    gatewayUrl: '',
+  });
   outbox.start();
   while (outbox.waiting > 0) await turn();
   await outbox.close();

@@ -52,11 +52,16 @@ t.test('Google Chat: nothing of an alert stands where it could call somebody', a
 });
 
 t.test('what is too long is cut to what the products take, in whole characters', async (t) => {
-  const discord = CHAT_WEBHOOKS.discord.message(HUGE) as { embeds: { title: string; description: string; fields: { name: string; value: string }[] }[] };
+  const discord = CHAT_WEBHOOKS.discord.message(HUGE) as {
+    embeds: { title: string; description: string; fields: { name: string; value: string }[] }[];
+  };
   const [embed = { title: '', description: '', fields: [] }] = discord.embeds;
-  const length = embed.title.length + embed.description.length + embed.fields.reduce((sum, { name, value }) => sum + name.length + value.length, 0);
+  const length =
+    embed.title.length + embed.description.length + embed.fields.reduce((sum, { name, value }) => sum + name.length + value.length, 0);
   t.ok(length <= 6_000 && embed.title.length <= 256 && embed.fields.length <= 25, String(length));
-  const slack = CHAT_WEBHOOKS.slack.message(HUGE) as { attachments: { blocks: { text?: { text: string }; fields?: { text: string }[] }[] }[] };
+  const slack = CHAT_WEBHOOKS.slack.message(HUGE) as {
+    attachments: { blocks: { text?: { text: string }; fields?: { text: string }[] }[] }[];
+  };
   for (const { text, fields = [] } of slack.attachments[0]?.blocks ?? []) {
     t.ok((text?.text.length ?? 0) <= 3_000 && fields.length <= 10 && fields.every((field) => field.text.length <= 2_000));
   }

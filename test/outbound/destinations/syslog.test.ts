@@ -18,7 +18,12 @@ function event(payload: Record<string, unknown>, type = 'execution'): ExportedEv
 }
 
 function doorOf(t: HasTeardown, caFile?: string): SideDoor {
-  const upstream = createUpstream({ clock: systemClock, headersTimeoutMs: 5_000, idleTimeoutMs: 5_000, ...(caFile === undefined ? {} : { caFile }) });
+  const upstream = createUpstream({
+    clock: systemClock,
+    headersTimeoutMs: 5_000,
+    idleTimeoutMs: 5_000,
+    ...(caFile === undefined ? {} : { caFile }),
+  });
   t.teardown(() => upstream.close());
   return new SideDoor(upstream, systemClock);
 }
@@ -53,16 +58,27 @@ t.test('severity follows what happened', async (t) => {
     ['risk_alert', {}, 1],
     ['audit', {}, 5],
   ];
-  for (const [type, payload, severity] of cases) t.equal(severityOf(event(payload, type).envelope), severity, `${type} ${JSON.stringify(payload)}`);
+  for (const [type, payload, severity] of cases)
+    t.equal(severityOf(event(payload, type).envelope), severity, `${type} ${JSON.stringify(payload)}`);
 });
 
 t.test('what is too long loses its largest members, says which, and keeps what it can be looked up by', async (t) => {
-  const payload = { record_id: 'r', record_hash: 'h'.repeat(64), decision: 'deny', labels: 'l'.repeat(9_000), policy_trace: 'p'.repeat(3_000), model: 'gpt' };
+  const payload = {
+    record_id: 'r',
+    record_hash: 'h'.repeat(64),
+    decision: 'deny',
+    labels: 'l'.repeat(9_000),
+    policy_trace: 'p'.repeat(3_000),
+    model: 'gpt',
+  };
   const message = syslogMessage(event(payload), 'node', 'rfc5424', 1_400);
   t.ok(message.length <= 1_400);
   const read = JSON.parse(message.toString().replace(/^.*?\] /, '')) as { payload: Record<string, unknown> };
   t.match(read.payload, { record_id: 'r', record_hash: payload.record_hash, model: 'gpt', dropped: ['labels', 'policy_trace'] });
-  t.match(syslogMessage(event({ record_id: 'r' }), 'node', 'rfc5424', 8_000).toString(), /^<109>1 2026-11-24T12:00:00\.000Z node ai-request-gateway - execution \[gw@32473 event_id="evt_1"/);
+  t.match(
+    syslogMessage(event({ record_id: 'r' }), 'node', 'rfc5424', 8_000).toString(),
+    /^<109>1 2026-11-24T12:00:00\.000Z node ai-request-gateway - execution \[gw@32473 event_id="evt_1"/,
+  );
   t.ok(syslogMessage(event({ record_id: 'é'.repeat(3_000) }), 'a host\n', 'rfc5424', 1_400).length <= 1_400);
 });
 
@@ -77,7 +93,8 @@ t.test('CEF: pipes, equal signs, backslashes and line ends are escaped', async (
 t.test('addresses', async (t) => {
   t.match(readSyslogAddress('udp://siem.example.com:514'), { transport: 'udp', authority: { host: 'siem.example.com', port: 514 } });
   t.match(readSyslogAddress('tls://[::1]'), { transport: 'tls', authority: { port: 6514 } });
-  for (const bad of ['siem:514', 'tcp://siem', 'http://siem:1', 'tcp://u@siem:1', 'tcp://siem:1/path', 'tcp://siem:99999']) t.equal(readSyslogAddress(bad), undefined, bad);
+  for (const bad of ['siem:514', 'tcp://siem', 'http://siem:1', 'tcp://u@siem:1', 'tcp://siem:1/path', 'tcp://siem:99999'])
+    t.equal(readSyslogAddress(bad), undefined, bad);
 });
 
 t.test('messages are counted in octets over TLS, and the server has them all when the sending ends', async (t) => {
@@ -116,7 +133,13 @@ t.test('a server that breaks off, and a gateway that stops, leave the events to 
   });
   const door = doorOf(t);
   const many = Array.from({ length: 2_000 }, () => event({ record_id: 'r', reason: 'x'.repeat(7_000) }));
-  const broken = sendToSyslog({ door, clock: systemClock }, target(await listen(t, breaking), 'tcp'), many, 'node', new AbortController().signal);
+  const broken = sendToSyslog(
+    { door, clock: systemClock },
+    target(await listen(t, breaking), 'tcp'),
+    many,
+    'node',
+    new AbortController().signal,
+  );
   t.match(await faultOf(broken), { reason: 'unreachable', retryable: true });
   const ending = new AbortController();
   const sent = sendToSyslog({ door, clock: systemClock }, target(await listen(t, silent), 'tcp'), many, 'node', ending.signal);
