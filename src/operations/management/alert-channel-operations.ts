@@ -166,7 +166,8 @@ export const ALERT_CHANNEL_OPERATIONS: readonly GatewayOperation[] = [
 ];
 
 function kindOf(name: ChannelKind | (typeof ALIASES)[number]): ChannelKind {
-  const at = ALIASES.findIndex((alias) => alias === name);
+  const aliases: readonly string[] = ALIASES;
+  const at = aliases.indexOf(name);
   return CHAT_KINDS[at] ?? CHANNEL_KINDS.find((one) => one === name) ?? 'email';
 }
 
