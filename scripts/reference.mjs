@@ -33,6 +33,7 @@ const PAGES = [
     ],
     body: policyLanguagePage,
   },
+  { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
   { file: 'commands.md', from: ['cli/run'], body: commandsPage },
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
@@ -296,6 +297,30 @@ ${table(['Operator', 'On fields of type', 'Holds when'], operators)}
 ${table(['Effect', 'Meaning'], effects)}
 
 A mutation writes one of ${list(MUTABLE)}.`;
+}
+
+function toolsPage({ TOOLS }) {
+  const effect = ({ readOnlyHint, destructiveHint, openWorldHint }) =>
+    [readOnlyHint ? 'reads' : 'changes', ...(destructiveHint ? ['can take away'] : []), ...(openWorldHint ? ['reaches others'] : [])].join(
+      ', ',
+    );
+  const tools = TOOLS.tools.map(({ name, title, description, scope, annotations }) => [
+    code(name),
+    title,
+    scope,
+    effect(annotations),
+    description,
+  ]);
+  const resources = TOOLS.resources.map(({ uri, title, description, tool }) => [code(uri), title, code(tool), description]);
+  return `# Tools
+
+What the [MCP server](../guides/mcp.md) offers to assistants. Each tool is an operation of the [management API](operations.md), with its arguments and its answer; the schemas are in \`tools/list\`.
+
+${table(['Tool', 'Title', 'Scope', 'Effect', 'What it does'], tools)}
+
+## Resources
+
+${table(['URI', 'Title', 'As', 'What it is'], resources)}`;
 }
 
 async function commandsPage({ allCommands }) {

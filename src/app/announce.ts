@@ -5,12 +5,14 @@ import type { Gateway } from './gateway.ts';
 /** What a person needs to see after the start: where everything is, and the first thing to try. Never a secret. */
 export function announcement(gateway: Gateway, config: Config): string {
   const proxy = `http://${bracketHost(gateway.host)}:${gateway.port}`;
+  const management = `http://${bracketHost(config.host)}:${gateway.managementPort ?? gateway.port}`;
   const lines = [
     'AI Request Gateway is running.',
     '',
     `  proxy        ${proxy}`,
     `  ambient      http://${bracketHost(gateway.ambientHost)}:${gateway.ambientPort}`,
     `  API          ${proxy}/v1/actions:execute`,
+    `  management   ${management}/mgmt/v1, ${management}/mcp`,
     `  health       ${proxy}/healthz`,
     `  ca           ${gateway.caFile ?? 'interception is off'}`,
     `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,

@@ -8,7 +8,7 @@ const NO_SOCKET: ReadonlySet<string> = new Set(['EINVAL', 'EBADF', 'ENOTSOCK', '
 /** What keeps a port from being opened, in words that name the setting to change; any other error as it is. */
 export function bindError(
   error: unknown,
-  { host, ambientPort }: Pick<Config, 'host' | 'ambientPort'>,
+  { host, ambientPort, mgmtPort }: Pick<Config, 'host' | 'ambientPort' | 'mgmtPort'>,
   inherited: InheritedSockets = {},
 ): unknown {
   if (!(error instanceof Error) || !('code' in error)) return error;
@@ -20,7 +20,8 @@ export function bindError(
     });
   }
   const port = 'port' in error && typeof error.port === 'number' ? error.port : 0;
-  const setting = port === ambientPort ? 'GW_AMBIENT_PORT' : 'GW_PORT';
+  const named = port === mgmtPort ? 'GW_MGMT_PORT' : 'GW_PORT';
+  const setting = port === ambientPort ? 'GW_AMBIENT_PORT' : named;
   const say = (message: string) => new Error(message, { cause: error });
   switch (error.code) {
     case 'EADDRINUSE':

@@ -19,6 +19,8 @@ import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts
 export interface DoorOptions {
   readonly pipeline: LineGround;
   readonly router: Router;
+  /** Of the management port; undefined: there is none. */
+  readonly managementRouter: Router | undefined;
   /** `GW_PROXY_ENABLED`. */
   readonly proxyEnabled: boolean;
   readonly rules: TreatmentRules;
@@ -30,6 +32,8 @@ export interface Doors {
   /** Connects for a tunnel that passes. @throws GatewayError the refusal */
   dial(request: ConnectRequest): Promise<Socket>;
   onArrival(arrival: Arrival): void;
+  /** The same on the management port. */
+  onManagement(arrival: Arrival): void;
   onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
 }
 
@@ -37,6 +41,7 @@ export interface Doors {
 export function createDoors(options: DoorOptions): Doors {
   return {
     onArrival: (arrival) => admitArrival(arrival, options),
+    onManagement: (arrival) => admitManagement(arrival, options),
     onTunnel: (request) => decideTunnel(request, options),
     dial: (request) => dialTunnel(request, options),
   };
@@ -62,6 +67,18 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+}
+
+/** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */
+function admitManagement(arrival: Arrival, { managementRouter: router, guard }: DoorOptions): void {
+  const { head } = arrival;
+  if (router === undefined) throw new TypeError('there is no management port');
+  if (head.door !== 'origin') router.refuse(arrival, new GatewayError('connect_refused', 'This port is no proxy; that is on GW_PORT.'));
+  else {
+    const refused = guardOrigin(head, guard());
+    if (refused) router.refuse(arrival, refused);
+    else void router.handle(arrival);
+  }
 }
 
 function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {

@@ -6,6 +6,7 @@ import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
+import { AddonService } from '../services/addons.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -13,14 +14,15 @@ import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
+import type { Route } from '../surfaces/http/route.ts';
 import { Router } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes, type RouteParts } from './routes.ts';
+import { gatewayRoutes, type RouteParts, routesByPort } from './routes.ts';
 
 /** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
 const ALONE: OrgBudgetConfig = {
@@ -35,6 +37,8 @@ const ALONE: OrgBudgetConfig = {
 export interface Line {
   readonly pipeline: LineGround;
   readonly router: Router;
+  /** Of the management port; undefined where the one router serves everything. */
+  readonly managementRouter: Router | undefined;
   /** The second bundle; undefined when there is none. */
   readonly shadow: ShadowPolicy | undefined;
 }
@@ -75,6 +79,14 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
+    addons: new AddonService({
+      clock,
+      catalogues,
+      policies,
+      presets: resources.presets,
+      oauthPassthrough: pipeline.settings.oauthPassthrough,
+    }),
+    exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -95,16 +107,14 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  return {
-    pipeline,
-    shadow,
-    router: new Router({ routes, authenticator, log, events, callerIp: askedFrom }),
-  };
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
+  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
+  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */
 function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
-  const { clock, log, events, store, budgets, intents } = resources;
+  const { clock, log, events, store, budgets, counters, intents } = resources;
   return {
     ...made,
     settings: settingsOf(config, resources),
@@ -113,6 +123,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     events,
     store,
     budgets,
+    counters,
     intents,
     catalogues: resources.catalogues,
     policies: resources.policies,
@@ -128,14 +139,14 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     quarantines: resources.quarantines,
     risks: resources.risks,
     running: resources.running,
-    lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
+    lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
   };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -147,6 +158,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
+    exportCounts: () => exports.counts.rows(),
     approvals,
     quarantines,
   });
@@ -190,7 +202,7 @@ function moneyRoutes(
     credentials: {
       ...context,
       service: credentials,
-      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, context, log, commit),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log, commit),
     },
     connectors: {
       catalogues,

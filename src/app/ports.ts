@@ -7,10 +7,10 @@ import { createDoors } from './doors.ts';
 import type { Line } from './line.ts';
 import type { Resources } from './resources.ts';
 
-/** Opens both ports and leads what arrives to the line. */
+/** Opens the ports and leads what arrives to the line. */
 export async function openPorts(
   config: Config,
-  { pipeline, router }: Line,
+  { pipeline, router, managementRouter }: Line,
   resources: Resources,
   inherited: InheritedSockets = {},
 ): Promise<Listener> {
@@ -26,14 +26,16 @@ export async function openPorts(
   const doors = createDoors({
     pipeline,
     router,
+    managementRouter,
     proxyEnabled: config.proxyEnabled,
     rules: { proxyBypass: config.proxyBypass, proxyNonAi: config.proxyNonAi, catalogues, intercept: ca !== undefined },
     guard: () => guard,
   });
   const onBound = (places: readonly BoundPort[]): void => {
-    guard.loopbackBind = places.every((place) =>
-      inherited[place.trafficClass] === undefined ? isLoopbackHost(config.host) : isSafe(place, config),
-    );
+    guard.loopbackBind = places.every((place) => {
+      const isInherited = place.trafficClass !== undefined && inherited[place.trafficClass] !== undefined;
+      return isInherited ? isSafe(place, config) : isLoopbackHost(config.host);
+    });
     for (const { port } of places) {
       ports.add(port);
       // The unspecified address stands for every address of this machine.
@@ -44,6 +46,7 @@ export async function openPorts(
     host: config.host,
     port: config.port,
     ambientPort: config.ambientPort,
+    managementPort: config.mgmtPort,
     inherited,
     clock,
     log,
@@ -53,6 +56,7 @@ export async function openPorts(
     ownNames: [...config.publicNames],
     onBound,
     onArrival: doors.onArrival,
+    onManagement: doors.onManagement,
     onTunnel: doors.onTunnel,
     onRefused: (event) => events.emit('unrecorded', event),
     dial: (_authority, _signal, request) => doors.dial(request),

@@ -34,7 +34,23 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts)
   return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
 }
 
+/**
+ * Which routes each port has: with a port of their own the management API and MCP are there alone, and so is health, which stays on the first port too
+ * (decision 10.10).
+ */
+export function routesByPort(
+  routes: readonly Route[],
+  apart: boolean,
+): { readonly main: readonly Route[]; readonly management?: readonly Route[] } {
+  if (!apart) return { main: routes };
+  const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path;
+  return {
+    main: routes.filter((route) => !isApart(route)),
+    management: routes.filter((route) => isApart(route) || route.path === '/healthz'),
+  };
+}
+
 /** Whether an operation is one of the management API, whose keys open nothing else. */
-function isManagement({ path }: DescribedOperation): boolean {
+function isManagement({ path }: { readonly path: string }): boolean {
   return path.startsWith('/mgmt/v1/');
 }

@@ -121,7 +121,7 @@ t.test('both lines of official clients list every tool, and read what they may',
   const url = new URL(`${gw.url}/mcp`);
   const names = TOOLS.tools.map(({ name }) => name);
   const old = new OldClient({ name: 'test', version: '1' });
-  await old.connect(new OldTransport(url, { requestInit }) as Parameters<typeof old.connect>[0]);
+  await old.connect(new OldTransport(url, { requestInit }));
   const modern = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
   await modern.connect(new StreamableHTTPClientTransport(url, { requestInit }));
   t.equal(modern.getNegotiatedProtocolVersion(), '2026-07-28');
@@ -152,7 +152,7 @@ t.test('every tool that reads answers what its own output schema says, to a clie
   const { key } = await keyOf('acme', ['read'], 'mcp');
   const client = new OldClient({ name: 'test', version: '1' });
   const transport = new OldTransport(new URL(`${gw.url}/mcp`), { requestInit: { headers: { authorization: `Bearer ${key}` } } });
-  await client.connect(transport as Parameters<typeof client.connect>[0]);
+  await client.connect(transport);
   const { tools } = await client.listTools();
   for (const { name, annotations, inputSchema } of tools) {
     if (annotations?.readOnlyHint !== true || (inputSchema.required ?? []).length > 0) continue;

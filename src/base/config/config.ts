@@ -82,7 +82,7 @@ const NEEDS = [
 
 /** Rules that need more than one setting; a member that is itself bad has been reported already. */
 function checkTogether(values: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
-  const { host, port, ambientPort, maxBodyBytes, maxBufferedBytes } = values;
+  const { host, port, ambientPort, mgmtPort, maxBodyBytes, maxBufferedBytes } = values;
   for (const [variable, needs] of NEEDS) {
     if (reader.isSet(variable) && !reader.isSet(needs)) reader.problem(needs, `${needs} is not set, and ${variable} needs it`);
   }
@@ -92,6 +92,10 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
   }
   if (port !== 0 && port !== undefined && port === ambientPort) {
     reader.problem('GW_AMBIENT_PORT', `GW_AMBIENT_PORT: "${port}" is GW_PORT too; it takes a port of its own`);
+  }
+  if (mgmtPort !== 0 && mgmtPort !== undefined && (mgmtPort === port || mgmtPort === ambientPort)) {
+    const other = mgmtPort === port ? 'GW_PORT' : 'GW_AMBIENT_PORT';
+    reader.problem('GW_MGMT_PORT', `GW_MGMT_PORT: "${mgmtPort}" is ${other} too; it takes a port of its own`);
   }
   if (typeof maxBodyBytes === 'number' && typeof maxBufferedBytes === 'number' && maxBufferedBytes < maxBodyBytes) {
     reader.problem(

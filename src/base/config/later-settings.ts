@@ -20,7 +20,6 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_BOOTSTRAP_TOKEN', fallback: undefined, help: 'Single-use token of the first enrolment.', secret: true },
   { variable: 'GW_KEY_DIR', fallback: './keys', help: 'Folder of the client certificate for the control plane.' },
   { variable: 'GW_CHECKIN_IDLE_THRESHOLD', fallback: '60s', help: 'Inactivity after which the gateway checks in with the control plane.' },
-  { variable: 'GW_MGMT_PORT', fallback: undefined, help: 'Own port of the management API and MCP.' },
   { variable: 'GW_CONSOLE_ENABLED', fallback: 'true', help: 'The web console.', harmless: ['false'] },
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },

@@ -56,6 +56,12 @@ export const SETTINGS = {
     '7081',
     'Second proxy port, whose traffic is classed `ambient`; `0` picks a free one.',
   ),
+  mgmtPort: optional(
+    'GW_MGMT_PORT',
+    type.integer(0, 65_535),
+    'Port of the management API and of MCP, which are then no longer on `GW_PORT`; `0` picks a free one.',
+    'unset: they are on `GW_PORT`',
+  ),
   publicNames: required(
     'GW_PUBLIC_NAMES',
     type.hostNames,

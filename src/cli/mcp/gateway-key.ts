@@ -45,7 +45,7 @@ const MARGIN_MS = 600_000;
 
 /**
  * A management key that this program makes for itself with the admin token, so that the token itself goes along with no call: short-lived, taken anew before it ends, and
- * revoked when the program ends (decision 3.26).
+ * revoked when the program ends (decision 10.9).
  */
 export class BorrowedKey implements GatewayKey {
   readonly #options: BorrowedKeyOptions;

@@ -5,6 +5,7 @@ import { parseAuthority } from '../../base/lib/host.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { parseGatewayUrl } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
@@ -88,7 +89,7 @@ function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | un
     if (cert !== undefined || key !== undefined) throw new UsageError('--tls-cert and --tls-key are for --listen');
     return undefined;
   }
-  const address = parseAuthority(listen);
+  const address = addressOf(listen);
   if (address === undefined) throw new UsageError('--listen takes HOST:PORT, such as 127.0.0.1:7090');
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--tls-cert and --tls-key belong together');
   const shown = shellVariable('GW_MCP_TOKEN', env);
@@ -101,6 +102,13 @@ function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | un
     ...(cert === undefined || key === undefined ? {} : { tls: { cert: pem('--tls-cert', cert), key: pem('--tls-key', key) } }),
     ...(shown === undefined ? {} : { token: checkedToken('GW_MCP_TOKEN', shown) }),
   };
+}
+
+/** `0` is a port to listen on (a free one), and none to connect to. */
+function addressOf(listen: string): Authority | undefined {
+  if (!listen.endsWith(':0')) return parseAuthority(listen);
+  const authority = parseAuthority(listen.slice(0, -2), 1);
+  return authority && { host: authority.host, port: 0 };
 }
 
 function pem(option: string, file: string): string {

@@ -33,7 +33,7 @@ export interface GwMcpIo extends Pick<CliIo, 'env'> {
   readonly log: Logger;
 }
 
-/** What is said to an assistant of the gateway it is about to change (decision 3.26). */
+/** What is said to an assistant of the gateway it is about to change (decision 10.9). */
 const CAUTIONS: Readonly<Record<EnvironmentName, string>> = {
   dev: 'This is a development gateway (dev).',
   stg: 'This is a staging gateway (stg): others test on it.',

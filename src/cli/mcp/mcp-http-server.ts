@@ -34,7 +34,7 @@ const MAX_CONNECTIONS = 256;
 const PATH = '/mcp';
 
 /**
- * Serves `/mcp` for clients of this machine, or for whoever shows the token (decision 3.26).
+ * Serves `/mcp` for clients of this machine, or for whoever shows the token (decision 10.9).
  * @throws Error of `listen`, or of a certificate that cannot be used
  */
 export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpServer> {

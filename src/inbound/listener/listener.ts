@@ -27,6 +27,8 @@ export interface ListenerOptions {
   /** `GW_PORT` and `GW_AMBIENT_PORT`; 0 takes a free one. */
   readonly port: number;
   readonly ambientPort: number;
+  /** `GW_MGMT_PORT`; undefined: there is none. It is never handed over. */
+  readonly managementPort?: number | undefined;
   /** Descriptors of sockets that listen already, by the traffic they are for; host and port are then theirs. They are closed with the listener, not shut down. */
   readonly inherited?: Readonly<Partial<Record<TrafficClass, number>>>;
   readonly clock: Clock;
@@ -48,6 +50,8 @@ export interface ListenerOptions {
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   /** Takes every HTTP request of every door and answers it through its sink. */
   onArrival(arrival: Arrival): void;
+  /** Takes every request of the management port instead. */
+  onManagement?(arrival: Arrival): void;
   /** What came was answered with an error here, so that it has no record. */
   onRefused?(event: UnrecordedEvent): void;
   onTunnelClosed?(summary: TunnelSummary): void;
@@ -57,7 +61,8 @@ export interface ListenerOptions {
 
 /** Where a port really is. */
 export interface BoundPort {
-  readonly trafficClass: TrafficClass;
+  /** Undefined: it carries no traffic, but the management API. */
+  readonly trafficClass?: TrafficClass;
   readonly address: string;
   readonly port: number;
 }
@@ -66,7 +71,8 @@ export interface Listener {
   /** The ports that were really taken. */
   readonly port: number;
   readonly ambientPort: number;
-  /** The same with their addresses: `developer`, `ambient`. */
+  readonly managementPort: number | undefined;
+  /** The same with their addresses: `developer`, `ambient`, management. */
   readonly places: readonly BoundPort[];
   /** Open CONNECTs and WebSockets, and connections of clients in all. */
   readonly openTunnels: number;
@@ -86,10 +92,14 @@ export interface Listener {
 /** How long what is cut may take to be recorded, and to be read by its client. */
 const CUT_MS = 1_000;
 
-const PORTS = ['developer', 'ambient'] as const satisfies readonly TrafficClass[];
+/** In the order in which they are opened. */
+const PORTS = ['developer', 'ambient', 'management'] as const;
+type PortName = (typeof PORTS)[number];
+/** A CONNECT there asks the wrong port, whatever it asks for. */
+const NO_PROXY_HERE = new GatewayError('connect_refused', 'This port serves the management API and MCP; the proxy is on GW_PORT.');
 
 /**
- * Opens both ports. Who comes before both are there waits.
+ * Opens the ports. Who comes before all are there waits.
  * @throws Error of `listen` (EADDRINUSE, EACCES, …); nothing stays open then
  */
 export async function openListener(options: ListenerOptions): Promise<Listener> {
@@ -97,9 +107,10 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   const fronts: Front[] = [];
   let places: readonly BoundPort[] = [];
   try {
-    for (const trafficClass of PORTS) fronts.push(await openFront(doors.frontOptions(trafficClass)));
+    const names = PORTS.filter((name) => name !== 'management' || options.managementPort !== undefined);
+    for (const name of names) fronts.push(await openFront(doors.frontOptions(name)));
     for (const { port } of fronts) doors.own.addPort(port);
-    places = fronts.map(({ address, port }, at) => ({ trafficClass: PORTS[at] ?? 'developer', address, port }));
+    places = fronts.map(({ address, port }, at) => placeOf(names[at], address, port));
     options.onBound?.(places);
   } catch (error) {
     for (const front of fronts) front.close();
@@ -111,8 +122,12 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return opened(doors, servers, places, options.clock);
 }
 
+function placeOf(name: PortName | undefined, address: string, port: number): BoundPort {
+  return name === 'management' || name === undefined ? { address, port } : { trafficClass: name, address, port };
+}
+
 function opened(doors: PortServers, servers: readonly Server[], places: readonly BoundPort[], clock: Clock): Listener {
-  const [port = 0, ambientPort = 0] = places.map((place) => place.port);
+  const [port = 0, ambientPort = 0, managementPort] = places.map((place) => place.port);
   const stopAccepting = (): Promise<unknown> =>
     Promise.all(servers.map((server) => new Promise<void>((resolve) => (server.listening ? server.close(() => resolve()) : resolve()))));
   const close = async (): Promise<void> => {
@@ -125,6 +140,7 @@ function opened(doors: PortServers, servers: readonly Server[], places: readonly
   return {
     port,
     ambientPort,
+    managementPort,
     places,
     get openTunnels() {
       return doors.tunnels.size;
@@ -160,7 +176,7 @@ async function within(promise: Promise<void>, ms: number, clock: Clock): Promise
   return inTime;
 }
 
-/** The state that both ports share. */
+/** The state that all ports share. */
 class PortServers {
   readonly links = new Links();
   readonly own: OwnAddresses;
@@ -168,6 +184,7 @@ class PortServers {
   readonly connect: ConnectDoor;
   readonly #options: ListenerOptions;
   readonly #arrivals: Arrivals;
+  readonly #managed: Arrivals;
   readonly #inner: InnerServers;
   readonly #http1 = new WeakMap<object, Http1Connection>();
   #cancelSweep: (() => void) | undefined;
@@ -180,6 +197,7 @@ class PortServers {
     this.tunnels = new OpenTunnels(limits.maxTunnels);
     const onRefused = (event: UnrecordedEvent): void => options.onRefused?.(event);
     this.#arrivals = { clock, limits, tunnels: this.tunnels, onArrival: (arrival) => this.#arrive(arrival), onRefused };
+    this.#managed = { ...this.#arrivals, onArrival: (arrival) => this.#arrive(arrival, options.onManagement) };
     this.#inner = new InnerServers(this.#arrivals);
     this.connect = new ConnectDoor({
       clock,
@@ -201,16 +219,17 @@ class PortServers {
     this.#sweepLater(limits.sweepMs);
   }
 
-  frontOptions(trafficClass: TrafficClass): Parameters<typeof openFront>[0] {
-    const { host, port, ambientPort, inherited, clock } = this.#options;
+  frontOptions(name: PortName): Parameters<typeof openFront>[0] {
+    const { host, port, ambientPort, managementPort = 0, inherited, clock } = this.#options;
+    const isManagement = name === 'management';
     return {
-      descriptor: inherited?.[trafficClass],
+      descriptor: isManagement ? undefined : inherited?.[name],
       host,
-      port: trafficClass === 'developer' ? port : ambientPort,
+      port: { developer: port, ambient: ambientPort, management: managementPort }[name],
       now: clock.now(),
       limits: this.#arrivals.limits,
-      onConnection: (socket) => this.#connected(socket, trafficClass),
-      onConnect: (request, socket, head) => this.#tunnelled(request, socket, head),
+      onConnection: (socket) => this.#connected(socket, isManagement ? 'developer' : name, isManagement ? this.#managed : this.#arrivals),
+      onConnect: (request, socket, head) => (isManagement ? this.#misplaced(socket) : this.#tunnelled(request, socket, head)),
       onRequest: (request, response, expectsContinue) => this.#requested(request, response, expectsContinue),
       onUpgrade: (request, socket, head) => this.#upgraded(request, socket, head),
       onClientError: (error, socket) => this.#unreadable(error, socket),
@@ -223,9 +242,9 @@ class PortServers {
     this.#inner.close();
   }
 
-  #connected(socket: Socket, trafficClass: TrafficClass): void {
+  #connected(socket: Socket, trafficClass: TrafficClass, arrivals: Arrivals): void {
     const link = this.links.open(socket, trafficClass);
-    const connection = new Http1Connection({ link, transport: socket, secure: false, arrivals: this.#arrivals });
+    const connection = new Http1Connection({ link, transport: socket, secure: false, arrivals });
     link.activity = connection;
     this.#http1.set(socket, connection);
     if (this.links.draining) connection.drain();
@@ -246,6 +265,12 @@ class PortServers {
     else this.connect.accept(request, link, head);
   }
 
+  #misplaced(socket: Socket): void {
+    const connection = this.#http1.get(socket);
+    if (connection === undefined) socket.destroy();
+    else connection.refuse(NO_PROXY_HERE);
+  }
+
   #upgraded(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const connection = this.#http1.get(socket);
     if (connection === undefined) socket.destroy();
@@ -259,9 +284,9 @@ class PortServers {
     else connection.refuse(answer);
   }
 
-  #arrive(arrival: Arrival): void {
+  #arrive(arrival: Arrival, take: ((arrival: Arrival) => void) | undefined = this.#options.onArrival): void {
     try {
-      this.#options.onArrival(arrival);
+      take(arrival);
     } catch (error) {
       this.#options.log.error({ err: error }, 'a request could not be taken in');
       if (arrival.reply.headSent) arrival.reply.reset();

@@ -23,6 +23,7 @@ import type { RiskRequest } from '../../decide/risk/risk-profile.ts';
 import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
+import type { ActivePolicy } from '../../services/active-policy.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { ApprovalAnswer, ApprovalRequest } from '../../services/approvals.ts';
 import type { CallerVerdict, Failure, Stranger } from '../../services/authenticator.ts';
@@ -32,7 +33,6 @@ import type { Delegation } from '../../services/delegations.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
 import type { KeptRecord } from '../../services/late-records.ts';
 import type { CountedRequest } from '../../services/monthly-requests.ts';
-import type { ActivePolicy } from '../../services/policies.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantines.ts';
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
 import type { CapExceeded, Reservation } from '../../services/reservation.ts';
@@ -147,6 +147,12 @@ export interface Budgets {
   stored(counted: Counted): void;
 }
 
+/** The totals that every record adds to. */
+export interface Counters {
+  /** To be committed with the record. */
+  effects(record: ExecutionRecord): readonly Effect[];
+}
+
 /** Responses that go on behind the answers to their calls. */
 export interface DeferredResponses {
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
@@ -234,6 +240,7 @@ export interface CallServices {
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;
   readonly budgets: Budgets;
+  readonly counters: Counters;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

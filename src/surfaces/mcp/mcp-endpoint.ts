@@ -38,7 +38,7 @@ const ACCEPTED: McpAnswer = { status: 202 };
 
 /**
  * Streamable HTTP behind one endpoint, without the HTTP: which messages are taken together, which session they are of, and with which status they are answered.
- * Revisions with sessions and those without are served side by side; what a request says of itself tells them apart (decision 3.24).
+ * Revisions with sessions and those without are served side by side; what a request says of itself tells them apart (decision 10.7).
  */
 export class McpEndpoint {
   readonly sessions: McpSessions;

@@ -14,7 +14,7 @@ export interface McpRevision {
 const NOT_FOUND = -32_002;
 const INVALID_PARAMS = -32_602;
 
-/** What is spoken, the newest first (decision 3.24). */
+/** What is spoken, the newest first (decision 10.7). */
 export const REVISIONS: readonly McpRevision[] = [
   { name: '2026-07-28', stateless: true, batches: false, structured: true, resourceNotFound: INVALID_PARAMS },
   { name: '2025-11-25', stateless: false, batches: false, structured: true, resourceNotFound: NOT_FOUND },

@@ -29,7 +29,7 @@ const MAX = 2_048;
 
 /**
  * Sessions in memory, which no timer follows: the one that was idle longest goes when there are too many, of its owner or in all, so that a client that
- * begins ever new ones takes none from another key while there is room for all (decision 3.25).
+ * begins ever new ones takes none from another key while there is room for all (decision 10.8).
  */
 export class McpSessions {
   readonly #options: Required<McpSessionOptions>;

@@ -21,8 +21,7 @@ t.test('the client of the first line drives every method, and ends its session',
   const { url, endpoint, tools } = await served(t);
   const client = new OldClient(INFO);
   const transport = new OldTransport(url);
-  // Its types were made without exactOptionalPropertyTypes.
-  await client.connect(transport as Parameters<typeof client.connect>[0]);
+  await client.connect(transport);
   t.equal(transport.protocolVersion, '2025-11-25');
   t.match(client.getServerVersion(), { name: 'fixture', title: 'A fixture', version: '1.2.3' });
   t.strictSame(client.getServerCapabilities(), { tools: {}, resources: {} });
@@ -81,7 +80,7 @@ t.test('a client whose session is gone is told so, and begins another', async (t
   const { url, clock } = await served(t);
   const connected = async () => {
     const client = new OldClient(INFO);
-    await client.connect(new OldTransport(url) as Parameters<typeof client.connect>[0]);
+    await client.connect(new OldTransport(url));
     return client;
   };
   const first = await connected();

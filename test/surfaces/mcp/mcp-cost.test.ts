@@ -1,5 +1,6 @@
 // What a call of a tool costs beside what the tool does, and that nothing of it is left behind.
 import t from 'tap';
+import { settledBytesInUse } from '../../support/bytes-in-use.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
 import { aloneOf, mcpPlace, requestOf } from './mcp-place.ts';
 
@@ -28,4 +29,19 @@ t.test('one call costs well under a millisecond of CPU at the median, with a ses
     t.ok(median < 1, `${way}: ${median} ms`);
   }
   t.equal(place.endpoint.sessions.size, 1, 'a call leaves no session behind');
+});
+
+t.test('nothing of a call is held when it is answered', async (t) => {
+  const place = mcpPlace();
+  const session = { 'mcp-session-id': await place.begin('2025-11-25') };
+  const calls = async (count: number) => {
+    for (let at = 0; at < count; at += 1) await place.post(requestOf('tools/call', { name: 'list_things' }), session);
+    place.tools.calls.length = 0;
+  };
+  await calls(500);
+  const before = await settledBytesInUse();
+  await calls(5_000);
+  const held = (await settledBytesInUse()) - before;
+  // A hundred bytes of each call would be half a megabyte.
+  t.ok(held < 250_000, `${held} bytes of 5,000 calls`);
 });
