@@ -18,26 +18,6 @@ const CHAT_HOST = 'hooks.slack.com';
 
 /** Operations without an example yet; empty when everything has one. */
 export const NO_EXAMPLE: readonly string[] = [];
-/** Examples of operations that are not there yet; empty when all are. */
-export const COMING: readonly string[] = [
-  'mgmt.providers.list',
-  'mgmt.providers.switch',
-  'mgmt.spend.read',
-  'mgmt.billing.summary',
-  'mgmt.dashboard.read',
-  'mgmt.dashboard.decisions',
-  'mgmt.attribution.summary',
-  'mgmt.attribution.labels',
-  'mgmt.attribution.label',
-  'mgmt.exports.create',
-  'mgmt.exports.list',
-  'mgmt.exports.update',
-  'mgmt.exports.test',
-  'mgmt.exports.remove',
-  'mgmt.policies.put',
-  'mgmt.policies.list',
-  'mgmt.policies.reload',
-];
 /** What the examples hand over, and nobody may read. */
 export const SECRETS: readonly string[] = [
   'sk-EXAMPLE-secret-0123456789',
