@@ -10,6 +10,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
@@ -21,6 +22,11 @@ const PAGES = [
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
+  {
+    file: 'management.md',
+    from: ['app/routes', 'operations/openapi'],
+    body: ({ DESCRIBED }, { openApi }) => managementPage(DESCRIBED, openApi(DESCRIBED, {}, ''), { table, code, shapeOf, bodyMembers }),
+  },
   {
     file: 'policy-language.md',
     from: [
