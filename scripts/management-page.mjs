@@ -59,7 +59,9 @@ function inputPart({ parameters = [], requestBody }, { table, code, shapeOf, bod
 function curl(method, path, { parameters = [], requestBody }) {
   const given = parameters.filter(({ example }) => example !== undefined);
   const query = given.filter((one) => one.in === 'query').map(({ name, example }) => `${name}=${encodeURIComponent(String(example))}`);
-  const place = given.filter((one) => one.in === 'path').reduce((all, { name, example }) => all.replace(`{${name}}`, encodeURIComponent(example)), path);
+  const place = given
+    .filter((one) => one.in === 'path')
+    .reduce((all, { name, example }) => all.replace(`{${name}}`, encodeURIComponent(example)), path);
   const body = requestBody?.content[JSON_TYPE].example;
   return [
     `curl${method === 'GET' ? '' : ` -X ${method}`} "$GATEWAY${place}${query.length === 0 ? '' : `?${query.join('&')}`}" -H "Authorization: Bearer $GW_MGMT_KEY"`,
@@ -93,7 +95,9 @@ function answerMembers(schema, prefix = '') {
 
 function refusals({ responses }, code) {
   const refused = Object.entries(responses).filter(([status]) => Number(status) >= 400);
-  return refused.map(([status, { description }]) => `${status} ${[...description.matchAll(/`(\w+)`:/g)].map(([, name]) => code(name)).join(', ')}`).join('; ');
+  return refused
+    .map(([status, { description }]) => `${status} ${[...description.matchAll(/`(\w+)`:/g)].map(([, name]) => code(name)).join(', ')}`)
+    .join('; ');
 }
 
 function shown(value, depth = 0) {

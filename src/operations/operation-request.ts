@@ -4,6 +4,7 @@ import type { GatewayOperation } from './operation.ts';
 
 /** What of an operation its request is made of. */
 type Asked = Pick<GatewayOperation, 'method' | 'path' | 'inputs'>;
+
 import type { OperationServices } from './services.ts';
 
 /** As it is sent. `path` has its query. */

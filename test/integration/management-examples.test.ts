@@ -12,8 +12,8 @@ import { EXAMPLES } from '../../src/operations/management/examples.ts';
 import { exampleArgs } from '../../src/operations/management/operation-example.ts';
 import { planOf, requestOf, takenNames } from '../../src/operations/operation-request.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
-import { exampleOrg, isOfEveryOrg, SECRETS, TELLS_SECRETS } from '../support/example-org.ts';
 import { DescribedApi } from '../support/described-api.ts';
+import { exampleOrg, isOfEveryOrg, SECRETS, TELLS_SECRETS } from '../support/example-org.ts';
 import { keptAnswer } from '../support/kept-answer.ts';
 
 const management = OPERATIONS.filter(({ id }) => id.startsWith('mgmt.'));

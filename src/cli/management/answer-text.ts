@@ -42,7 +42,7 @@ export function answerText(answer: unknown, facts: AnswerFacts): string {
 /** A map to figures, each entry a row. @param heading what the names of the map are */
 export function mapText(map: Json, heading: string, facts: AnswerFacts): string {
   const rows = Object.entries(map).map(([name, value]) =>
-    isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, value },
+    isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, cost_usd: value },
   );
   return listText(rows, { things: `figures by ${heading}`, width: facts.width });
 }
