@@ -85,41 +85,35 @@ const TOOL_NAMES: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
+const MORE_TOOLS: readonly string[] = [];
 
 const PREFIX = '/mgmt/v1';
-const management = OPERATIONS.filter(({ path }) => path.startsWith(`${PREFIX}/`));
-
-/** The entry that answers a route: of two that fit the one that names more. */
-function entryFor(method: string, path: string): (typeof management)[number] | undefined {
-  const fits = ({ method: own, path: pattern }: (typeof management)[number]) => {
-    const parts = pattern.slice(PREFIX.length).split('/');
-    const asked = path.split('/');
-    return own === method && parts.length === asked.length && parts.every((part, at) => part === asked[at] || part.startsWith('{'));
-  };
-  const names = ({ path: pattern }: (typeof management)[number]) => pattern.split('{').length;
-  return management.filter(fits).sort((a, b) => names(a) - names(b))[0];
-}
+/** One entry takes all six switches of a provider. */
+const SWITCHES = ['routing', 'byok', 'oauth'].flatMap((mode) => ['enable', 'disable'].map((state) => `${mode}/${state}`));
+const management = OPERATIONS.filter(({ path }) => path.startsWith(`${PREFIX}/`)).flatMap((row) =>
+  row.path.endsWith('/{mode}/{state}') ? SWITCHES.map((words) => ({ ...row, path: row.path.replace('{mode}/{state}', words) })) : [row],
+);
+const named = management.map(({ method, path }) => `${method} ${path.slice(PREFIX.length)}`);
 
 t.test('the management API has every route of the specification, with its scope, and no others than are named here', (t) => {
   const rows = ROUTES.flatMap(([methods, path, scopes]) =>
-    methods.split(' ').map((method, at) => ({ method, path, scope: scopes.split(' ')[at] === 'r' ? 'read' : 'write' })),
+    methods.split(' ').map((method, at) => ({ route: `${method} ${path}`, scope: scopes.split(' ')[at] === 'r' ? 'read' : 'write' })),
   );
   t.equal(rows.length, 73);
-  const asked = new Set<string>();
-  for (const { method, path, scope } of rows) {
-    const entry = entryFor(method, path);
-    t.equal(entry?.scope, scope, `${method} ${path}`);
-    asked.add(entry?.id ?? '');
+  const expected = [...rows.map(({ route }) => route), ...MORE_ROUTES];
+  t.strictSame([...named].sort(), expected.sort());
+  for (const { route, scope } of rows) {
+    const row = management[named.indexOf(route)];
+    t.equal(row?.scope, scope, route);
   }
-  const more = management.filter(({ id }) => !asked.has(id)).map(({ method, path }) => `${method} ${path.slice(PREFIX.length)}`);
-  t.strictSame(more.sort(), [...MORE_ROUTES].sort());
   t.end();
 });
 
 t.test('MCP has every tool of the specification and no others, each with the scope of its operation', (t) => {
   t.equal(TOOL_NAMES.length, 66);
   t.equal(new Set(TOOL_NAMES).size, TOOL_NAMES.length);
-  t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), [...TOOL_NAMES].sort());
+  const expected = [...TOOL_NAMES, ...MORE_TOOLS];
+  t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort());
   for (const { name, scope, annotations } of TOOLS.tools) {
     t.equal(scope === 'read', annotations.readOnlyHint, name);
     t.equal(scope === 'read', /^(?:list|get)_/.test(name), name);
