@@ -33,7 +33,7 @@ export interface TakenNames {
   readonly body: ReadonlySet<string> | undefined;
 }
 
-export interface PlanOptions {
+export interface PlanningOptions {
   /** What the names in the path are called as arguments. */
   readonly ids?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
@@ -59,7 +59,7 @@ export function planOf<O extends Asked>(
   operation: O,
   names: TakenNames,
   args: Readonly<Record<string, unknown>>,
-  { ids = {}, headers = {} }: PlanOptions = {},
+  { ids = {}, headers = {} }: PlanningOptions = {},
 ): OperationPlan<O> {
   const rest = new Map(Object.entries(args));
   const params = pathOf(names, ids, rest);
@@ -74,7 +74,7 @@ export function planOf<O extends Asked>(
 }
 
 /** Takes the names of the path out of the arguments. */
-function pathOf(names: TakenNames, ids: NonNullable<PlanOptions['ids']>, rest: Map<string, unknown>): Record<string, string> {
+function pathOf(names: TakenNames, ids: NonNullable<PlanningOptions['ids']>, rest: Map<string, unknown>): Record<string, string> {
   const params: Record<string, string> = {};
   const missing: string[] = [];
   for (const name of names.path) {

@@ -2,23 +2,9 @@ import type { CliIo } from '../command.ts';
 import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
 import { eachItem } from '../list-items.ts';
 import { givenKey } from '../management/given-key.ts';
+import type { ApprovalsAccess } from './approvals-port.ts';
 
 const PATH = '/v1/admin/approvals';
-
-/** Filters of a list; undefined: all. */
-export interface ApprovalFilters {
-  readonly org: string | undefined;
-  readonly workload: string | undefined;
-  readonly status: string | undefined;
-}
-
-/** Approvals of a running gateway, whoever asks. */
-export interface ApprovalsAccess {
-  /** The newest first, at most `most`. */
-  each(filters: ApprovalFilters, most: number): AsyncGenerator<unknown>;
-  one(id: string): Promise<unknown>;
-  decide(id: string, verb: 'approve' | 'deny', body: Readonly<Record<string, unknown>>): Promise<unknown>;
-}
 
 /**
  * With a management key the approvals of its org, with the admin token those of all.

@@ -4,7 +4,7 @@ import { entryOf } from '../../operations/operation.ts';
 import { UsageError } from '../command.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
 import { ManagementClient } from '../management/management-client.ts';
-import type { ApprovalFilters, ApprovalsAccess } from './approvals-access.ts';
+import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 
 /** Approvals of the org of a management key. */
 export function approvalsByKey(gateway: URL, key: string): ApprovalsAccess {

@@ -4,7 +4,8 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { approvalLine } from './approval-text.ts';
-import { type ApprovalFilters, type ApprovalsAccess, openApprovals } from './approvals-access.ts';
+import { openApprovals } from './approvals-access.ts';
+import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 
 const USUAL = 50;
 const EVERY_MS = 2_000;
