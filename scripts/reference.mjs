@@ -10,17 +10,23 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
 
 const PAGES = [
-  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings'], body: settingsPage },
+  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings', 'base/config/shell-variables'], body: settingsPage },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
+  {
+    file: 'management.md',
+    from: ['app/routes', 'operations/openapi'],
+    body: ({ DESCRIBED }, { openApi }) => managementPage(DESCRIBED, openApi(DESCRIBED, {}, ''), { table, code, shapeOf, bodyMembers }),
+  },
   {
     file: 'policy-language.md',
     from: [
@@ -80,7 +86,8 @@ async function load(name) {
   return import(pathToFileURL(file).href);
 }
 
-function settingsPage({ SETTINGS }, { LATER_SETTINGS }) {
+function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { SHELL_VARIABLES }) {
+  const shell = Object.entries(SHELL_VARIABLES).map(([variable, help]) => [code(variable), help]);
   const active = Object.values(SETTINGS).map(({ variable, type, fallback, fallbackNote, help, secret }) => [
     code(variable),
     type.name,
@@ -102,6 +109,12 @@ warning. An empty value counts as not set, except for lists, where it is the emp
 paths count from the working directory.
 
 ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
+
+## Of the shell
+
+Variables that commands and clients read, and that are no settings of the gateway.
+
+${table(['Variable', 'Meaning'], shell)}
 
 ## Not supported yet
 

@@ -46,9 +46,16 @@ export class GatewayClient {
     return new GatewayClient(url === undefined ? placeOf(config) : parseGatewayUrl(url), await adminToken(config));
   }
 
-  /** Where a gateway with the settings of this shell listens. @throws UsageError */
-  static placeOf(io: CliIo): URL {
-    return placeOf(settingsOf(io));
+  /**
+   * Where the management API of a gateway with the settings of this shell is: on a port of its own when `GW_MGMT_PORT` is set.
+   * @param origin of the gateway's first port; default: as the settings say
+   * @throws UsageError
+   */
+  static managementPlace(io: CliIo, origin?: string): URL {
+    const config = settingsOf(io);
+    const place = origin === undefined ? placeOf(config) : parseGatewayUrl(origin);
+    if (config.mgmtPort !== undefined) place.port = String(config.mgmtPort);
+    return place;
   }
 
   get origin(): string {

@@ -6,6 +6,7 @@ import { sha256Hex } from '../lib/sha256.ts';
 import { shorten } from '../lib/shorten.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
+import { SHELL_VARIABLES } from './shell-variables.ts';
 
 /** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
 export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
@@ -115,9 +116,6 @@ function unwise(values: SettingValues): string[] {
     .map(([variable]) => `${variable} has fewer than 16 characters and can be guessed`);
 }
 
-/** What commands read from the shell that they run in; it may be there when the gateway starts. */
-const SHELL_VARIABLES = ['GW_MCP_TOKEN', 'GW_MGMT_KEY'];
-
 function unknownVariables(env: Environment): string[] {
   const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS]
     .filter((setting) => setting.secret)
@@ -126,7 +124,7 @@ function unknownVariables(env: Environment): string[] {
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
     ...secrets,
-    ...SHELL_VARIABLES,
+    ...Object.keys(SHELL_VARIABLES),
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {
