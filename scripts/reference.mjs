@@ -34,7 +34,7 @@ const PAGES = [
     body: policyLanguagePage,
   },
   { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
-  { file: 'commands.md', from: ['cli/run'], body: commandsPage },
+  { file: 'commands.md', from: ['cli/run', 'cli/mcp/gw-mcp-options'], body: commandsPage },
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
@@ -323,13 +323,19 @@ ${table(['Tool', 'Title', 'Scope', 'Effect', 'What it does'], tools)}
 ${table(['URI', 'Title', 'As', 'What it is'], resources)}`;
 }
 
-function commandsPage({ COMMANDS }) {
+function commandsPage({ COMMANDS }, { GW_MCP_USAGE }) {
   const rows = COMMANDS.map(({ name, usage, summary }) => [code(`gw ${name} ${usage}`.trim()), summary]);
   return `# Commands
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.
 
-${table(['Command', 'Meaning'], rows)}`;
+${table(['Command', 'Meaning'], rows)}
+
+A program of its own, for assistants ([guide](../guides/mcp.md)):
+
+\`\`\`text
+${GW_MCP_USAGE}
+\`\`\``;
 }
 
 function providersPage({ loadCatalogue }) {
