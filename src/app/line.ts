@@ -105,7 +105,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
 
 /** What the request line stands on. */
 function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
-  const { clock, log, events, store, budgets, intents } = resources;
+  const { clock, log, events, store, budgets, counters, intents } = resources;
   return {
     ...made,
     settings: settingsOf(config, resources),
@@ -114,6 +114,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     events,
     store,
     budgets,
+    counters,
     intents,
     catalogues: resources.catalogues,
     policies: resources.policies,
@@ -129,7 +130,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     quarantines: resources.quarantines,
     risks: resources.risks,
     running: resources.running,
-    lateRecords: new LateRecords({ store, clock, budgets, intents, events, log }),
+    lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
   };

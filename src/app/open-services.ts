@@ -30,6 +30,7 @@ import { PolicyService } from '../services/policies.ts';
 import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
@@ -69,6 +70,7 @@ export interface Services {
   readonly credentials: CredentialService;
   readonly customConnectors: CustomConnectorService;
   readonly budgets: BudgetService;
+  readonly counters: RecordCounters;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
   /** Also where none can be asked for: those that there are stay to be read. */
@@ -91,7 +93,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
-  await countAgain(store, log);
+  const counters = await RecordCounters.open(store, clock);
+  await countAgain(store, counters, log);
   const customConnectors = await CustomConnectorService.open({
     store,
     clock,
@@ -115,7 +118,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
-  const intents = await Intents.open({ store, clock, log, owner: config.nodeId, isShared: false });
+  const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
@@ -128,7 +131,16 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const risks = openRisks(config, ground, outbox);
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log, cachedRates: config.pricingCached, mayExpire });
+  const deferred = await DeferredUsage.open({
+    store,
+    clock,
+    budgets,
+    counters,
+    events,
+    log,
+    cachedRates: config.pricingCached,
+    mayExpire,
+  });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -149,6 +161,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     customConnectors,
     monthlyRequests,
     budgets,
+    counters,
     outbox,
     alerts,
     approvals,

@@ -5,7 +5,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import { BUDGET_ACTIONS, type BudgetLimit } from '../base/model/budget-limit.ts';
+import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/model/budget-limit.ts';
 import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
@@ -144,8 +144,13 @@ export function shownLimit({ limit, periodStart, spentUsd, reservedUsd, effectiv
     spent_usd: spentUsd,
     reserved_usd: reservedUsd,
     effective_limit_usd: effectiveUsd,
-    ...(override === undefined ? {} : { override }),
+    ...(override === undefined ? {} : { override: shownOverride(override) }),
   };
+}
+
+/** The limit beside it says whose it is. */
+function shownOverride({ org_id: _org, ...override }: BudgetOverride): Omit<BudgetOverride, 'org_id'> {
+  return override;
 }
 
 /** Makes a limit of an org. */

@@ -5,16 +5,16 @@ import { DECISIONS, permits, type RecordedDecision, severityOf } from '../base/m
 import type { UsageBetween } from '../services/usage-reports.ts';
 import { sumUsage } from '../services/usage-sums.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
-import { RANGE_QUERY, type RangeQuery, reportRange } from './report-query.ts';
+import { ORG_RANGE_QUERY, type RangeQuery, reportRange } from './report-query.ts';
 import type { OperationServices } from './services.ts';
 import { count, time, usd } from './shapes.ts';
 
-interface Answered extends UsageBetween {
+export interface Answered extends UsageBetween {
   readonly orgId: string;
 }
 
-async function ask(query: RangeQuery, { reports: { reports, clock, defaultOrg } }: OperationServices): Promise<Answered> {
-  const orgId = query.org_id ?? defaultOrg;
+/** What an org used in the range of a query, by decision. */
+export async function usageAsked(orgId: string, query: RangeQuery, { reports: { reports, clock } }: OperationServices): Promise<Answered> {
   const now = clock.now();
   const { from, to } = reportRange(query, now);
   return { orgId, ...(await reports.byDecision(orgId, from, to, now)) };
@@ -32,6 +32,12 @@ const SUMMARY = z.object({
   total_cost_usd: usd,
 });
 
+/** How often one decision was made. */
+export const DECISION_COUNT: z.ZodObject<{ decision: z.ZodEnum<Record<RecordedDecision, RecordedDecision>>; count: typeof count }> = z.object({
+  decision: z.enum([...DECISIONS, 'error']),
+  count,
+});
+
 /** The dashboard (specification, "Gateway admin API"; decisions 8.10, 8.13). */
 export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -39,34 +45,37 @@ export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/v1/dashboard/summary',
     scope: 'admin',
-    summary: 'Requests, tokens and cost of an org; `org_id`, `from`, `to` (default: the last 24 hours).',
+    summary: 'Requests, tokens and cost of an org; `org_id`, `from`, `to` (default: the last 24 hours), `tz`.',
     annotations: READS,
-    input: { query: RANGE_QUERY },
+    input: { query: ORG_RANGE_QUERY },
     output: { status: 200, schema: SUMMARY },
-    handle: async ({ query }, services) => ({ json: summaryOf(await ask(query, services)) }),
+    handle: async ({ query: { org_id: named, ...query } }, services) => {
+      return { json: summaryOf(await usageAsked(named ?? services.reports.defaultOrg, query, services)) };
+    },
   }),
   operation({
     id: 'dashboard.decisions',
     method: 'GET',
     path: '/v1/dashboard/decisions',
     scope: 'admin',
-    summary: 'How often each decision was made; `org_id`, `from`, `to` as for the summary.',
+    summary: 'How often each decision was made; `org_id`, `from`, `to`, `tz` as for the summary.',
     annotations: READS,
-    input: { query: RANGE_QUERY },
-    output: { status: 200, schema: z.array(z.object({ decision: z.enum([...DECISIONS, 'error']), count })) },
-    handle: async ({ query }, services) => ({ json: countsOf(await ask(query, services)) }),
+    input: { query: ORG_RANGE_QUERY },
+    output: { status: 200, schema: z.array(DECISION_COUNT) },
+    handle: async ({ query: { org_id: named, ...query } }, services) => {
+      return { json: countsOf(await usageAsked(named ?? services.reports.defaultOrg, query, services)) };
+    },
   }),
 ];
 
 function summaryOf({ orgId, from, to, decisions }: Answered) {
   const total = sumUsage(decisions.values());
-  const allowed = [...decisions].filter(([decision]) => decision !== 'error' && permits(decision)).map(([, usage]) => usage);
   return {
     org_id: orgId,
     from: timestamp(from),
     to: timestamp(to),
     total_requests: Number(total.requests),
-    total_allowed: Number(sumUsage(allowed).requests),
+    total_allowed: allowedOf({ decisions }),
     total_denied: Number(decisions.get('deny')?.requests ?? 0n),
     total_tokens_in: Number(total.tokensIn),
     total_tokens_out: Number(total.tokensOut),
@@ -74,8 +83,14 @@ function summaryOf({ orgId, from, to, decisions }: Answered) {
   };
 }
 
+/** What policy let run (decision 8.13). */
+export function allowedOf({ decisions }: Pick<Answered, 'decisions'>): number {
+  const allowed = [...decisions].filter(([decision]) => decision !== 'error' && permits(decision)).map(([, usage]) => usage);
+  return Number(sumUsage(allowed).requests);
+}
+
 /** From the mildest decision to the most severe, calls that failed last. */
-function countsOf({ decisions }: Answered) {
+export function countsOf({ decisions }: Pick<Answered, 'decisions'>): { decision: RecordedDecision; count: number }[] {
   const rank = (decision: RecordedDecision) => (decision === 'error' ? Number.POSITIVE_INFINITY : severityOf(decision));
   return [...decisions].sort(([a], [b]) => rank(a) - rank(b)).map(([decision, { requests }]) => ({ decision, count: Number(requests) }));
 }

@@ -9,6 +9,8 @@ import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
+import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
+import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
 import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
 import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
@@ -18,6 +20,7 @@ import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
 import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
+import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
 import { PROJECT_OPERATIONS } from './management/project-operations.ts';
 import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
@@ -37,6 +40,9 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...PROJECT_OPERATIONS,
   ...ORG_DEFAULTS_OPERATIONS,
   ...RECORD_LIST_OPERATIONS,
+  ...OVERVIEW_OPERATIONS,
+  ...BILLING_SUMMARY_OPERATIONS,
+  ...ATTRIBUTION_OPERATIONS,
   ...LIMIT_OPERATIONS,
   ...NODE_OPERATIONS,
   ...PRICING_OPERATIONS,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
+import { dayAfter, TimeZone, UTC } from '../base/lib/time-zone.ts';
 import type { Principal } from '../base/model/principal.ts';
 import { HOUR_MS } from '../services/usage-sums.ts';
 import { ALSO_WHEN_WRONG, id } from './members.ts';
@@ -12,6 +13,8 @@ export const DAY_MS: number = 24 * HOUR_MS;
 const LONGEST_MS = 3_660 * DAY_MS;
 /** What lies behind has no RFC 3339 text. */
 const LAST_MS = Date.UTC(9999, 11, 31);
+const FIRST_DAY = '0001-01-02';
+const LAST_DAY = '9999-12-29';
 const PERIOD = /^\d{4}-(?:0[1-9]|1[0-2])$/;
 
 /** Milliseconds since the epoch; `to` is exclusive. */
@@ -27,22 +30,45 @@ type Mistake = readonly [name: 'from' | 'to', message: string];
 export const moment: z.ZodOptional<z.ZodString> = z
   .string()
   .optional()
-  .meta({ description: 'An RFC 3339 time, or a UTC day', examples: ['2026-11-22T05:00:00Z', '2026-11-22'] });
+  .meta({ description: 'An RFC 3339 time, or a day', examples: ['2026-11-22T05:00:00Z', '2026-11-22'] });
+
+/** The zone whose days are meant (decision 8.14). */
+export const timeZone: z.ZodOptional<z.ZodString> = z
+  .string()
+  .refine((name) => TimeZone.of(name) !== undefined, 'must be a time zone of the IANA database, such as Europe/Berlin')
+  .optional()
+  .meta({ description: 'The time zone, by its IANA name, whose days are meant; default: UTC', examples: ['Europe/Berlin'] });
+
+/** UTC where nobody names a zone, or one that there is not: that is told by its own rule. */
+export function zoneOf(name: unknown): TimeZone {
+  return (typeof name === 'string' ? TimeZone.of(name) : undefined) ?? UTC;
+}
 
 const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
+const RANGE = { from: moment, to: moment, tz: timeZone };
+
 /**
- * `org_id`, and the range of `from` and `to`: RFC 3339 times or UTC days, of which `to` names the last one. Without `to` it ends now, without `from` it begins
- * 24 hours before its end.
+ * The range of `from` and `to`: RFC 3339 times, or days of `tz`, of which `to` names the last one. Without `to` it ends now, without `from` it begins 24 hours before its end.
  */
 function rangeQuery({ reports }: Pick<OperationServices, 'reports'>) {
-  return z.strictObject({ org_id: id.optional(), from: moment, to: moment }).superRefine((query, { addIssue }) => {
+  return z.strictObject(RANGE).superRefine((query, { addIssue }) => {
+    for (const [name, message] of readRange(query, reports.clock.now()).mistakes) addIssue({ code: 'custom', path: [name], message });
+  }, ALSO_WHEN_WRONG);
+}
+
+/** The same of an org that the query names. */
+function orgRangeQuery({ reports }: Pick<OperationServices, 'reports'>) {
+  return z.strictObject({ org_id: id.optional(), ...RANGE }).superRefine((query, { addIssue }) => {
     for (const [name, message] of readRange(query, reports.clock.now()).mistakes) addIssue({ code: 'custom', path: [name], message });
   }, ALSO_WHEN_WRONG);
 }
 
 export const RANGE_QUERY = {
   schema: (services: Pick<OperationServices, 'reports'>): ReturnType<typeof rangeQuery> => rangeQuery(services),
+};
+export const ORG_RANGE_QUERY = {
+  schema: (services: Pick<OperationServices, 'reports'>): ReturnType<typeof orgRangeQuery> => orgRangeQuery(services),
 };
 export type RangeQuery = z.output<ReturnType<typeof rangeQuery>>;
 
@@ -52,13 +78,14 @@ export function reportRange(query: RangeQuery, now: number): ReportRange {
 }
 
 function readRange(
-  query: Pick<RangeQuery, 'from' | 'to'>,
+  query: Pick<RangeQuery, 'from' | 'to' | 'tz'>,
   now: number,
 ): { readonly range: ReportRange; readonly mistakes: readonly Mistake[] } {
   const mistakes: Mistake[] = [];
-  const end = query.to === undefined ? undefined : timeOf(query.to, DAY_MS);
+  const zone = zoneOf(query.tz);
+  const end = query.to === undefined ? undefined : timeOf(query.to, 1, zone);
   if (query.to !== undefined && (end === undefined || end > LAST_MS)) mistakes.push(['to', TIME_RULE]);
-  const start = query.from === undefined ? undefined : timeOf(query.from, 0);
+  const start = query.from === undefined ? undefined : timeOf(query.from, 0, zone);
   if (query.from !== undefined && (start === undefined || start > LAST_MS)) mistakes.push(['from', TIME_RULE]);
   const to = end ?? now;
   const from = start ?? to - DAY_MS;
@@ -67,11 +94,11 @@ function readRange(
   return { range: { from, to }, mistakes };
 }
 
-/** Milliseconds since the epoch of a time of a query; undefined for what is none. @param dayLength what is added to a plain day: `to` includes it */
-export function timeOf(text: string, dayLength: number): number | undefined {
-  const day = parseDate(text);
+/** Milliseconds since the epoch of a time of a query; undefined for what is none. @param days what is added to a plain day: 1 for `to`, which includes it */
+export function timeOf(text: string, days: 0 | 1, zone: TimeZone): number | undefined {
   // In a query an unescaped plus sign stands for a space.
-  return day === undefined ? parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+')) : day + dayLength;
+  if (parseDate(text) === undefined) return parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+'));
+  return text < FIRST_DAY || text > LAST_DAY ? undefined : zone.startOf(dayAfter(text, days));
 }
 
 const period = z

@@ -42,7 +42,7 @@ export interface OrgBudgetConfig {
 
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
-  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records'>;
+  readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
   readonly audit: AuditTrail;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;

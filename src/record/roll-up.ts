@@ -3,7 +3,10 @@ import type { ExecutionRecord, RecordedDelegation } from '../base/model/executio
 import {
   delegationSpendKey,
   hourKey,
+  minuteName,
   monthKey,
+  quarterKey,
+  quarterNames,
   rollUpKey,
   SPEND_DAY,
   SPEND_DELEGATION,
@@ -12,6 +15,7 @@ import {
   USAGE_DAY,
   USAGE_HOUR,
   USAGE_MONTH,
+  USAGE_QUARTER,
 } from '../storage/contract/counter-spaces.ts';
 import type { Effect } from '../storage/contract/store.ts';
 
@@ -23,17 +27,10 @@ const NONE: readonly Effect[] = [];
  */
 export function rollUp(record: ExecutionRecord): readonly Effect[] {
   if (record.record_tier === 'connection') return [];
-  const { completed_at: time, org_id: org, metering } = record;
-  if (!metering) return usageOf(record, { requests: 1n });
-  const amounts = {
-    // The call that it tells the cost of has been counted.
-    requests: record.record_tier === 'usage' ? 0n : 1n,
-    tokens_in: BigInt(metering.tokens_in),
-    tokens_out: BigInt(metering.tokens_out),
-    cost_pico: picoFromUsd(metering.cost_usd),
-  };
+  const { completed_at: time, org_id: org } = record;
+  const amounts = amountsOf(record);
   const usage = usageOf(record, amounts);
-  if (amounts.cost_pico === 0n) return usage;
+  if (!('cost_pico' in amounts) || amounts.cost_pico === 0n) return usage;
   const { project_id: project, provider, connector_id: connector } = record;
   const spent = (space: string, of: string): Effect => {
     return { op: 'add', space, key: spendKey({ day: time.slice(0, 10), org, of }), amounts: { cost_pico: amounts.cost_pico } };
@@ -45,6 +42,35 @@ export function rollUp(record: ExecutionRecord): readonly Effect[] {
     ...(provider === undefined || provider === connector ? [] : [spent(SPEND_PROVIDER_DAY, provider)]),
     ...(record.delegation_chain === undefined ? NONE : delegated(org, record.delegation_chain, amounts.cost_pico)),
   ];
+}
+
+/** What a record adds to a total. */
+export type Amounts = { readonly requests: bigint } | Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
+
+export function amountsOf({ record_tier: tier, metering }: ExecutionRecord): Amounts {
+  // The call that it tells the cost of has been counted.
+  const requests = tier === 'usage' ? 0n : 1n;
+  if (!metering) return { requests };
+  return {
+    requests,
+    tokens_in: BigInt(metering.tokens_in),
+    tokens_out: BigInt(metering.tokens_out),
+    cost_pico: picoFromUsd(metering.cost_usd),
+  };
+}
+
+const QUARTERS = [0, 1, 2, 3].map(quarterNames);
+
+/** The same amounts under the names of the quarter of an hour in which the record was completed. */
+export function inQuarter({ completed_at: time }: ExecutionRecord, amounts: Amounts): Readonly<Record<string, bigint>> {
+  const names = QUARTERS[Math.floor(Number(time.slice(14, 16)) / 15)] ?? quarterNames(0);
+  if (!('cost_pico' in amounts)) return { [names.requests]: amounts.requests };
+  return {
+    [names.requests]: amounts.requests,
+    [names.tokens_in]: amounts.tokens_in,
+    [names.tokens_out]: amounts.tokens_out,
+    [names.cost_pico]: amounts.cost_pico,
+  };
 }
 
 /** What is spent under a delegation counts for each link that has a budget. */
@@ -62,24 +88,29 @@ interface UsageKeys {
   readonly day: string;
   readonly hour: string;
   readonly month: string;
+  readonly quarter: string;
 }
 
-/** Keys of the hour's calls: there are few, and making three of them costs more than all that is added under them. Emptied when full. */
+const MINUTES = Array.from({ length: 12 }, (_, at) => minuteName(at * 5));
+
+/** Keys of the hour's calls: there are few, and making four of them costs more than all that is added under them. Emptied when full. */
 const keysMadeBefore = new Map<string, UsageKeys>();
 const MAX_KEYS = 1_024;
 /** Models are the only part that may be long. */
 const MAX_KEPT_LENGTH = 512;
 
 /**
- * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows. The model is kept only for calls that an upstream
+ * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of an hour for days that begin at another time than in UTC. The model is kept only for calls that an upstream
  * accepted: what callers merely name is theirs to invent, and would let anyone grow the number of counters.
  */
-function usageOf(record: ExecutionRecord, amounts: Readonly<Record<string, bigint>>): readonly Effect[] {
-  const { day, hour, month } = usageKeys(record);
+function usageOf(record: ExecutionRecord, amounts: Amounts): readonly Effect[] {
+  const { day, hour, month, quarter } = usageKeys(record);
+  const minute = MINUTES[Math.floor(Number(record.completed_at.slice(14, 16)) / 5)] ?? minuteName(0);
   return [
     { op: 'add', space: USAGE_DAY, key: day, amounts },
-    { op: 'add', space: USAGE_HOUR, key: hour, amounts },
+    { op: 'add', space: USAGE_HOUR, key: hour, amounts: { ...amounts, [minute]: amounts.requests } },
     { op: 'add', space: USAGE_MONTH, key: month, amounts },
+    { op: 'add', space: USAGE_QUARTER, key: quarter, amounts: inQuarter(record, amounts) },
   ];
 }
 
@@ -96,6 +127,7 @@ function usageKeys(record: ExecutionRecord): UsageKeys {
     day: rollUpKey({ day: time.slice(0, 10), org, workload, connector, model, decision }),
     hour: hourKey({ org, hour, decision }),
     month: monthKey({ month: time.slice(0, 7), org, workload, connector, decision }),
+    quarter: quarterKey({ org, hour, workload, connector, model, decision }),
   };
   if (keysMadeBefore.size >= MAX_KEYS) keysMadeBefore.clear();
   if (asked.length <= MAX_KEPT_LENGTH) keysMadeBefore.set(asked, keys);

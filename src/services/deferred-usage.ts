@@ -1,7 +1,6 @@
 import type { Price } from '../base/catalogue/types.ts';
 import type { Events } from '../base/events/bus.ts';
 import type { UsageOutcome } from '../base/events/events.ts';
-import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { picoFromUsd } from '../base/lib/money.ts';
@@ -9,12 +8,11 @@ import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../record/metering.ts';
-import type { Effect, Store } from '../storage/contract/store.ts';
-import type { BudgetService } from './budgets.ts';
+import type { Effect } from '../storage/contract/store.ts';
 import { spenderOfRecord } from './cost-of.ts';
 import type { Deferral, DeferredCall, EndedResponse } from './deferred-response.ts';
 import type { Reservation } from './reservation.ts';
-import { storeCost } from './store-cost.ts';
+import { type CostGround, storeCost } from './store-cost.ts';
 
 const SPACE = 'deferred_usage';
 /** How long the end of a response is waited for. */
@@ -47,10 +45,7 @@ interface Open {
   readonly expiresAt: number;
 }
 
-interface Ground {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly budgets: BudgetService;
+interface Ground extends CostGround {
   readonly events: Events;
   readonly log: Logger;
   /** `GW_PRICING_CACHED` */

@@ -140,6 +140,7 @@ export class HeldLimits {
     const limit = await this.#store.entity(LIMITS, limitId);
     if (limit === undefined) throw new GatewayError('conflict', `The budget limit ${limitId} was removed meanwhile.`);
     const override: BudgetOverride = {
+      org_id: (limit.value as BudgetLimit).org_id,
       limit_usd: limitUsd,
       until: timestamp(until),
       ...(reason === undefined ? {} : { reason }),

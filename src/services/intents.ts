@@ -2,8 +2,8 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
-import { rollUp } from '../record/roll-up.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import type { RecordCounters } from './record-counters.ts';
 import { unlessConflict } from './unless-conflict.ts';
 
 const INTENTS = 'intent';
@@ -30,6 +30,7 @@ export interface IntentOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly counters: Pick<RecordCounters, 'effects'>;
   /** The name of this node, the same after a restart. */
   readonly owner: string;
   /** Other nodes may have this store open. */
@@ -98,7 +99,7 @@ export class Intents {
 
   /** @param mayRecover of which owner; undefined: of a version that named none */
   async #recover(mayRecover: (owner: string | undefined) => boolean): Promise<void> {
-    const { store, clock, log } = this.#options;
+    const { store, clock, log, counters } = this.#options;
     let calls = 0;
     for (const { key, value, version } of await store.entities(INTENTS)) {
       const { owner, record: kept } = ownedIntent(value);
@@ -110,7 +111,7 @@ export class Intents {
       const commit = { record_id: key, record_hash: hash, text, committed_at: now, members: record };
       // Of two nodes that find it only one makes its record, and none when its own node settled it meanwhile.
       const expect = [{ space: INTENTS, key, version }];
-      const isMade = await unlessConflict(store.commit(commit, [...rollUp(record), this.settlement(key)], expect));
+      const isMade = await unlessConflict(store.commit(commit, [...counters.effects(record), this.settlement(key)], expect));
       if (isMade) calls += 1;
     }
     if (calls > 0) log.warn({ calls }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');

@@ -1,15 +1,12 @@
 import type { Events } from '../base/events/bus.ts';
-import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
-import type { Store } from '../storage/contract/store.ts';
-import type { BudgetService } from './budgets.ts';
 import type { Intents } from './intents.ts';
 import type { Reservation } from './reservation.ts';
-import { storeCost } from './store-cost.ts';
+import { type CostGround, storeCost } from './store-cost.ts';
 
 const CODE = 'record_store_unavailable';
 const MESSAGE =
@@ -19,10 +16,7 @@ const RETRY_MS = 1_000;
 /** Records that no intent stands for may wait up to this number: each is a few kilobytes. Of the others there are no more than calls whose intent could be stored. */
 const MAX_WITHOUT_INTENT = 1_000;
 
-interface Ground {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly budgets: BudgetService;
+interface Ground extends CostGround {
   readonly intents: Pick<Intents, 'settlement'>;
   readonly events: Events;
   readonly log: Logger;

@@ -108,6 +108,7 @@ export class OrgDefaultsService {
       if (typeof workloadId === 'string') expect.push(await this.#usable(orgId, workloadId));
       if (typeof projectId === 'string') expect.push(await chargeable(this.#store, orgId, projectId));
       const value = {
+        org_id: orgId,
         ...said('workload_id', workloadId === undefined ? before.workload_id : workloadId),
         ...said('project_id', projectId === undefined ? before.project_id : projectId),
         updated_at: timestamp(clock.now()),

@@ -2,11 +2,18 @@ import type { Clock } from '../base/lib/clock.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../record/canonical-record.ts';
-import { rollUp } from '../record/roll-up.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import type { BudgetService } from './budgets.ts';
 import { countCost } from './cost-of.ts';
+import type { RecordCounters } from './record-counters.ts';
 import type { Reservation } from './reservation.ts';
+
+export interface CostGround {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly budgets: BudgetService;
+  readonly counters: Pick<RecordCounters, 'effects'>;
+}
 
 /**
  * Stores a record that is made after its call, completed now: its cost takes the place of what was set aside, in one turn and one commit. When the store fails all is
@@ -15,7 +22,7 @@ import type { Reservation } from './reservation.ts';
  * @throws GatewayError `record_store_unavailable`, `conflict`
  */
 export async function storeCost(
-  { store, clock, budgets }: { readonly store: Store; readonly clock: Clock; readonly budgets: BudgetService },
+  { store, clock, budgets, counters }: CostGround,
   unhashed: UnhashedRecord,
   reservation: Reservation | undefined,
   effects: readonly Effect[],
@@ -28,7 +35,7 @@ export async function storeCost(
   if (reservation) budgets.release(reservation);
   try {
     await store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: now, members: record }, [
-      ...rollUp(record),
+      ...counters.effects(record),
       ...effects,
       ...(counted?.effects ?? []),
     ]);

@@ -3,6 +3,7 @@ import { counterPages } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
 import { usageInPart } from './edge-hours.ts';
+import { usageOf } from './quarter-ranges.ts';
 import { HOUR_MS, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What one workload of an org used of one connector in a month; the connector is empty for calls that were refused before one was chosen. */
@@ -138,15 +139,6 @@ function added(parts: readonly (ReadonlyMap<RecordedDecision, UsageSum> | undefi
 
 function startOfHour(time: number): number {
   return Math.floor(time / HOUR_MS) * HOUR_MS;
-}
-
-function usageOf(amounts: CounterRow['amounts']): UsageSum {
-  return {
-    requests: amounts['requests'] ?? 0n,
-    tokensIn: amounts['tokens_in'] ?? 0n,
-    tokensOut: amounts['tokens_out'] ?? 0n,
-    costPico: amounts['cost_pico'] ?? 0n,
-  };
 }
 
 /** Where the UTC month of a time begins, or the one `later` months after it. */

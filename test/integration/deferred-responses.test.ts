@@ -10,6 +10,7 @@ import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { estimatedMetering } from '../../src/record/metering.ts';
 import { BudgetService } from '../../src/services/budgets.ts';
+import { RecordCounters } from '../../src/services/record-counters.ts';
 import { DeferredUsage } from '../../src/services/deferred-usage.ts';
 import type { Reservation } from '../../src/services/reservation.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -450,7 +451,8 @@ async function service(t: Test) {
   t.teardown(() => store.close());
   const events = new EventBus(silentLogger);
   const budgets = await BudgetService.open({ store, clock, events });
-  const deferred = await DeferredUsage.open({ store, clock, budgets, events, log: silentLogger, cachedRates: false });
+  const counters = await RecordCounters.open(store, clock);
+  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log: silentLogger, cachedRates: false });
   t.teardown(() => deferred.close());
   const settled: UsageSettledEvent[] = [];
   events.subscribe(['usageSettled'], (event) => void settled.push(event));

@@ -9,7 +9,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../src/record/canonical-record.ts';
-import { rollUp } from '../../src/record/roll-up.ts';
+import { RecordCounters } from '../../src/services/record-counters.ts';
 import type { RecordFilters, RecordMembers } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -108,14 +108,14 @@ function recordAt(
   return { record, pico: denied ? 0n : pico, at };
 }
 
-async function fill(store: Store, count: number, endMs: number): Promise<Tally> {
+async function fill(store: Store, counters: RecordCounters, count: number, endMs: number): Promise<Tally> {
   const tally: Tally = { requests: 0, tokens: 0, pico: 0n };
   for (let first = 0; first < count; first += AT_ONCE) {
     const group: Promise<void>[] = [];
     for (let n = first; n < Math.min(count, first + AT_ONCE); n += 1) {
       const { record, pico, at } = recordAt(n, count, endMs);
       const { text, hash } = canonicalRecord(record);
-      const effects = rollUp(record as unknown as ExecutionRecord);
+      const effects = counters.effects(record as unknown as ExecutionRecord);
       const members = record as RecordMembers;
       group.push(store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: at, members }, effects));
       if (n % ORGS.length !== 0) continue;
@@ -297,9 +297,10 @@ async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
   const options = { dir: join(folders.data, 'store'), fsync: 1_000, clock: systemClock, log: silentLogger } as const;
   const store = await openEmbeddedStore(options);
   cleanUp.teardown(() => store.close());
-  await countAgain(store, silentLogger);
+  const counters = await RecordCounters.open(store, systemClock);
+  await countAgain(store, counters, silentLogger);
   const [started, cpu] = [performance.now(), process.cpuUsage()];
-  const tally = await fill(store, count, endMs);
+  const tally = await fill(store, counters, count, endMs);
   const { user, system } = process.cpuUsage(cpu);
   const seconds = ((performance.now() - started) / 1_000).toFixed(0);
   checks.note(`${count} records in ${seconds} s, ${((user + system) / count).toFixed(1)} µs of CPU each, making them included`);

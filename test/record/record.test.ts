@@ -12,6 +12,7 @@ import {
   USAGE_DAY,
   USAGE_HOUR,
   USAGE_MONTH,
+  USAGE_QUARTER,
 } from '../../src/storage/contract/counter-spaces.ts';
 import { fc } from '../support/properties.ts';
 
@@ -162,21 +163,27 @@ t.test('roll-ups count every action and no connection, and keep only models that
   const amounts = { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n };
   t.same(rollUp(base), [
     { op: 'add', space: USAGE_DAY, key: '2026-11-21|a%7Cb|w|openai|m|allow', amounts },
-    { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts },
+    { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts: { ...amounts, requests_m00: 1n } },
     { op: 'add', space: USAGE_MONTH, key: '2026-11|a%7Cb|w|openai|allow', amounts },
+    {
+      op: 'add',
+      space: USAGE_QUARTER,
+      key: 'a%7Cb|2026-11-21T10|w|openai|m|allow',
+      amounts: { requests_0: 1n, tokens_in_0: 3n, tokens_out_0: 4n, cost_pico_0: 1_000_000n },
+    },
   ]);
-  t.same(rollUp({ ...base, project_id: 'p|q' })[3], {
+  t.same(rollUp({ ...base, project_id: 'p|q' })[4], {
     op: 'add',
     space: SPEND_DAY,
     key: '2026-11-21|a%7Cb|p%7Cq',
     amounts: { cost_pico: 1_000_000n },
   });
   const generic = { ...base, connector_id: 'generic_http', provider: 'openai' };
-  t.match(rollUp(generic)[3], { space: SPEND_PROVIDER_DAY, key: '2026-11-21|a%7Cb|openai', amounts: { cost_pico: 1_000_000n } });
-  t.equal(rollUp({ ...base, provider: 'openai' }).length, 3, 'its own connector is in the usage of the day');
+  t.match(rollUp(generic)[4], { space: SPEND_PROVIDER_DAY, key: '2026-11-21|a%7Cb|openai', amounts: { cost_pico: 1_000_000n } });
+  t.equal(rollUp({ ...base, provider: 'openai' }).length, 4, 'its own connector is in the usage of the day');
   t.equal(
     rollUp({ ...base, project_id: 'p', metering: undefined } as unknown as ExecutionRecord).length,
-    3,
+    4,
     'what cost nothing is no spend',
   );
   t.match(rollUp({ ...base, upstream_status: 404 }), { 0: { key: '2026-11-21|a%7Cb|w|openai||allow' } });
@@ -209,6 +216,7 @@ t.test('keys that were remembered are those of the same period, decision, org, w
       [hour.slice(0, 10), org, workload, connector, model, decision],
       [org, hour, decision],
       [hour.slice(0, 7), org, workload, connector, decision],
+      [org, hour, workload, connector, model, decision],
     ]);
   });
   fc.assert(property, { numRuns: 300 });

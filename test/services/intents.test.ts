@@ -4,6 +4,7 @@ import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { runProxied } from '../../src/pipeline/enter.ts';
 import type { UnhashedRecord } from '../../src/record/canonical-record.ts';
+import { RecordCounters } from '../../src/services/record-counters.ts';
 import { Intents } from '../../src/services/intents.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -19,7 +20,9 @@ async function openStore(t: HasTeardown, clock: FakeClock): Promise<Store> {
 }
 
 function open(t: HasTeardown, store: Store, clock: FakeClock, owner: string, isShared = true): Promise<Intents> {
-  const opened = Intents.open({ store, clock, log: silentLogger, owner, isShared });
+  const opened = RecordCounters.open(store, clock).then((counters) =>
+    Intents.open({ store, clock, log: silentLogger, counters, owner, isShared }),
+  );
   t.teardown(async () => (await opened).close());
   return opened;
 }
@@ -112,7 +115,8 @@ t.test(
         };
       },
     });
-    const other = await Intents.open({ store: late, clock, log: silentLogger, owner: 'other', isShared: true });
+    const counters = await RecordCounters.open(late, clock);
+    const other = await Intents.open({ store: late, clock, log: silentLogger, counters, owner: 'other', isShared: true });
     t.teardown(() => other.close());
     for (let time = 0; time < 4; time += 1) {
       clock.advance(20_000);

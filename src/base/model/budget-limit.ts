@@ -20,6 +20,7 @@ export interface BudgetLimit {
 
 /** What takes the place of a limit's amount until a time (decision 6.14). */
 export interface BudgetOverride {
+  readonly org_id: string;
   /** Decimal text. */
   readonly limit_usd: string;
   /** From then on the limit is as before. */

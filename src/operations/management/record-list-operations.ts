@@ -9,7 +9,7 @@ import type { Store, StoredRecord } from '../../storage/contract/store.ts';
 import { ALSO_WHEN_WRONG, choice, text } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { findRecord, RECORD } from '../record-operations.ts';
-import { DAY_MS, moment, timeOf } from '../report-query.ts';
+import { DAY_MS, moment, timeOf, timeZone, zoneOf } from '../report-query.ts';
 import type { OperationServices } from '../services.ts';
 import { CURSOR_PARAMETERS, type CursorPage, cursorPage, dataPage } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
@@ -24,6 +24,7 @@ const TIME_RULE = 'must be a time such as 2026-11-22T05:00:00Z, or a day such as
 const FILTERS = {
   from: moment,
   to: moment,
+  tz: timeZone,
   record_id: text.optional(),
   decision: choice(RECORDED_DECISIONS)
     .optional()
@@ -66,9 +67,10 @@ function listQuery({ reports }: OperationServices) {
 type ListQuery = z.output<ReturnType<typeof listQuery>>;
 
 /** Undefined where the text is no time. Without `to` the list ends now, without `from` it begins 24 hours before its end. */
-function rangeOf({ from, to }: Pick<Partial<ListQuery>, 'from' | 'to'>, now: number): { from: number | undefined; to: number | undefined } {
-  const end = to === undefined ? now + 1 : timeOf(to, DAY_MS);
-  return { from: from === undefined ? (end ?? now) - DAY_MS : timeOf(from, 0), to: end };
+function rangeOf({ from, to, tz }: Pick<Partial<ListQuery>, 'from' | 'to' | 'tz'>, now: number): { from: number | undefined; to: number | undefined } {
+  const zone = zoneOf(tz);
+  const end = to === undefined ? now + 1 : timeOf(to, 1, zone);
+  return { from: from === undefined ? (end ?? now) - DAY_MS : timeOf(from, 0, zone), to: end };
 }
 
 /** Records of the org (specification, "Records filters"; decision 10.6). */

@@ -1,14 +1,13 @@
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { rollUp } from '../../record/roll-up.ts';
 import type { Counted } from '../../services/budgets.ts';
 import { countCost } from '../../services/cost-of.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import type { Budgets } from '../parts/call-services.ts';
+import type { Budgets, Counters } from '../parts/call-services.ts';
 import type { Closing, Settlement } from '../parts/settlement.ts';
 
 /** Settlements that every request has, refused ones included. */
-export const COUNTED: readonly ((ground: { readonly budgets: Budgets }) => Settlement)[] = [
-  (): Settlement => ({ effects: rollUp }),
+export const COUNTED: readonly ((ground: { readonly budgets: Budgets; readonly counters: Counters }) => Settlement)[] = [
+  ({ counters }): Settlement => ({ effects: (record) => counters.effects(record) }),
   ({ budgets }: { readonly budgets: Budgets }): Settlement => new CountedCost(budgets),
 ];
 

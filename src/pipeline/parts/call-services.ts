@@ -147,6 +147,12 @@ export interface Budgets {
   stored(counted: Counted): void;
 }
 
+/** The totals that every record adds to. */
+export interface Counters {
+  /** To be committed with the record. */
+  effects(record: ExecutionRecord): readonly Effect[];
+}
+
 /** Responses that go on behind the answers to their calls. */
 export interface DeferredResponses {
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
@@ -234,6 +240,7 @@ export interface CallServices {
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;
   readonly budgets: Budgets;
+  readonly counters: Counters;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

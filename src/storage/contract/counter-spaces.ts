@@ -18,6 +18,21 @@ export const SPEND_DELEGATION = 'spend_delegation';
 /** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */
 export const USAGE_HOUR = 'usage_hour';
 
+/**
+ * Counter space of the roll-ups by quarter of an hour, for days that do not begin at midnight UTC: org, hour, workload, connector, model, decision. One row holds four quarters,
+ * each under names of its own ({@link quarterNames}).
+ */
+export const USAGE_QUARTER = 'usage_quarter';
+
+/** Counter space of what is attributed, by day: org, day, kind, name. The name is empty where no more names fit. Of labels the name is the key, and the value stands behind it. */
+export const ATTRIBUTED_DAY = 'attributed_day';
+
+/** The same by hour, with quarters as in {@link USAGE_QUARTER}. */
+export const ATTRIBUTED_QUARTER = 'attributed_quarter';
+
+/** The kinds of {@link ATTRIBUTED_DAY}, as keys have them. */
+export const ATTRIBUTED = { project: 'p', customer: 'c', account: 'a', label: 'l' } as const;
+
 /** Counter space of the monthly roll-ups: month, org, workload, connector, decision. */
 export const USAGE_MONTH = 'usage_month';
 
@@ -56,6 +71,44 @@ export function hourKey(part: { readonly org: string; readonly hour: string; rea
 /** What the keys of {@link USAGE_HOUR} begin with; `time` may be an hour, a day or a month. */
 export function hoursPrefix(org: string, time: string): string {
   return `${encodePart(org)}|${time}`;
+}
+
+/** Key of {@link USAGE_QUARTER}. */
+export function quarterKey(part: {
+  readonly org: string;
+  readonly hour: string;
+  readonly workload: string;
+  readonly connector: string;
+  readonly model: string;
+  readonly decision: string;
+}): string {
+  const { org, hour, workload, connector, model, decision } = part;
+  return `${hoursPrefix(org, hour)}|${[workload, connector, model, decision].map(encodePart).join('|')}`;
+}
+
+/** What the keys of {@link USAGE_DAY} of one org begin with. */
+export function dayPrefix(day: string, org: string): string {
+  return `${day}|${encodePart(org)}|`;
+}
+
+/** A name in a key, for those who keep it. */
+export function keyPart(text: string): string {
+  return encodePart(text);
+}
+
+/** The counts of one quarter of an hour, 0 to 3, as rows of {@link USAGE_QUARTER} name them. */
+export function quarterNames(quarter: number): { readonly requests: string; readonly tokens_in: string; readonly tokens_out: string; readonly cost_pico: string } {
+  return {
+    requests: `requests_${quarter}`,
+    tokens_in: `tokens_in_${quarter}`,
+    tokens_out: `tokens_out_${quarter}`,
+    cost_pico: `cost_pico_${quarter}`,
+  };
+}
+
+/** The requests of five minutes, as rows of {@link USAGE_HOUR} name them. @param minute of the hour at which they begin */
+export function minuteName(minute: number): string {
+  return `requests_m${String(minute - (minute % 5)).padStart(2, '0')}`;
 }
 
 /** Key of {@link USAGE_MONTH}; `month` as in `2026-11`. */

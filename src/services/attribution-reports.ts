@@ -1,0 +1,107 @@
+import { counterRows } from '../storage/contract/counter-pages.ts';
+import { ATTRIBUTED, ATTRIBUTED_DAY, ATTRIBUTED_QUARTER, hoursPrefix, keyPart, parseRollUpKey } from '../storage/contract/counter-spaces.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
+import { usageInQuarters } from './usage-breakdown.ts';
+import { NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
+
+/** What those names are called together that came when no more could have a row of their own. */
+export const OTHER = 'other';
+
+type Kind = 'project' | 'customer' | 'account';
+type Sums = ReadonlyMap<string, UsageSum>;
+
+/** Who was charged from a time on. */
+export interface AttributionSummary {
+  /** What was counted: the beginning of a quarter of an hour. */
+  readonly from: number;
+  readonly by: Readonly<Record<Kind, Sums>>;
+  /** What nobody of that kind was charged for. */
+  readonly unattributed: Readonly<Record<Kind, UsageSum>>;
+}
+
+/** One label and how much it was used. */
+export interface LabelUse {
+  readonly key: string;
+  readonly values: number;
+  readonly requests: bigint;
+}
+
+/** Who was charged, from the totals that are committed with the records (decision 6.15). No record is read. */
+export class AttributionReports {
+  readonly #store: Pick<Store, 'counters'>;
+
+  constructor(store: Pick<Store, 'counters'>) {
+    this.#store = store;
+  }
+
+  /** @param from milliseconds since the epoch; the quarter of an hour that it lies in is counted whole */
+  async summary(orgId: string, from: number, now: number): Promise<AttributionSummary> {
+    const start = quarterStart(from);
+    const end = quarterStart(now) + QUARTER_MS;
+    const [project, customer, account] = [
+      await this.#sums(orgId, ATTRIBUTED.project, start, end),
+      await this.#sums(orgId, ATTRIBUTED.customer, start, end),
+      await this.#sums(orgId, ATTRIBUTED.account, start, end),
+    ];
+    // Behind the others: what ends meanwhile is in the total alone, and makes nothing less than nothing.
+    const total = await usageInQuarters(this.#store, orgId, start, end);
+    const rest = (sums: Sums) => minus(total, sumUsage(sums.values()));
+    return {
+      from: start,
+      by: { project, customer, account },
+      unattributed: { project: rest(project), customer: rest(customer), account: rest(account) },
+    };
+  }
+
+  /** The labels that calls had, by their keys. */
+  async labels(orgId: string, from: number, now: number): Promise<readonly LabelUse[]> {
+    const found = new Map<string, { values: Set<string>; requests: bigint }>();
+    for await (const { names, usage } of this.#rows(orgId, ATTRIBUTED.label, quarterStart(from), quarterStart(now) + QUARTER_MS)) {
+      const [key = '', value = ''] = names;
+      const label = found.get(key) ?? { values: new Set(), requests: 0n };
+      found.set(key, label);
+      label.values.add(value);
+      label.requests += usage.requests;
+    }
+    return [...found].map(([key, { values, requests }]) => ({ key: key === '' ? OTHER : key, values: values.size, requests })).sort(byKey);
+  }
+
+  /** The values of one label. */
+  label(orgId: string, key: string, from: number, now: number): Promise<Sums> {
+    return this.#sums(orgId, `${ATTRIBUTED.label}|${keyPart(key)}`, quarterStart(from), quarterStart(now) + QUARTER_MS);
+  }
+
+  async #sums(orgId: string, kind: string, from: number, to: number): Promise<Sums> {
+    const sums = new Map<string, UsageSum>();
+    for await (const { names, usage } of this.#rows(orgId, kind, from, to)) {
+      const name = names.at(-1) || OTHER;
+      sums.set(name, plus(sums.get(name) ?? NO_USAGE, usage));
+    }
+    return new Map([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  async *#rows(orgId: string, kind: string, from: number, to: number): AsyncGenerator<{ names: readonly string[]; usage: UsageSum }> {
+    for (const stretch of stretchesOf(from, to)) {
+      const [space, time] = 'day' in stretch ? [ATTRIBUTED_DAY, stretch.day] : [ATTRIBUTED_QUARTER, stretch.hour];
+      for await (const { key, amounts } of counterRows(this.#store, space, `${hoursPrefix(orgId, time)}|${kind}|`)) {
+        const usage = 'day' in stretch ? usageOf(amounts) : usageOfQuarters(amounts, stretch.quarters);
+        // A row of an hour has what came in its other quarters, too.
+        if (usage.requests > 0n || usage.costPico > 0n) yield { names: parseRollUpKey(key).slice(3), usage };
+      }
+    }
+  }
+}
+
+function minus(a: UsageSum, b: UsageSum): UsageSum {
+  return {
+    requests: a.requests - b.requests,
+    tokensIn: a.tokensIn - b.tokensIn,
+    tokensOut: a.tokensOut - b.tokensOut,
+    costPico: a.costPico - b.costPico,
+  };
+}
+
+function byKey(a: LabelUse, b: LabelUse): number {
+  return a.key < b.key ? -1 : 1;
+}
