@@ -114,6 +114,16 @@ t.test('with a management key it makes none, and says what the gateway says', as
   t.equal(await place.ended, 0);
 });
 
+t.test('it finds the management API on a port of its own', async (t) => {
+  const gw = await startTestGateway(t, { env: { GW_MGMT_PORT: '0' } });
+  const env = { GW_MGMT_PORT: String(gw.gateway.managementPort), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+  const place = runPlace(t, ['--gateway-url', gw.url], { env });
+  await place.ask(initializeOf('2025-11-25'));
+  t.match(await place.ask(CALL), { result: { structuredContent: { data: [{ workload_id: 'default' }] } } });
+  place.end();
+  t.equal(await place.ended, 0);
+});
+
 t.test('a token that is wrong ends it, and a gateway that is away does not', async (t) => {
   const { gw } = await withGateway(t);
   const wrong = runPlace(t, ['--gateway-url', gw.url, '--admin-token', 'not-the-admin-token']);

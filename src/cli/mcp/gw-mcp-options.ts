@@ -29,6 +29,8 @@ export interface ListenOptions {
 
 export interface GwMcpOptions {
   readonly gateway: URL;
+  /** Where its management API is: on `GW_MGMT_PORT` of the same host, where that is set. */
+  readonly management: URL;
   /** By which the gateway is asked. */
   readonly secret: { readonly kind: 'admin' | 'management'; readonly text: string };
   readonly orgId: string;
@@ -58,8 +60,12 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
   const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
   const listen = listenOf(given, io);
+  const gateway = parseGatewayUrl(given['gateway-url'], '--gateway-url');
+  const management = new URL(gateway);
+  if (settings.mgmtPort !== undefined && settings.mgmtPort !== 0) management.port = String(settings.mgmtPort);
   return {
-    gateway: parseGatewayUrl(given['gateway-url'], '--gateway-url'),
+    gateway,
+    management,
     secret: secretOf(given, settings.adminToken, shellVariable('GW_MGMT_KEY', io.env)),
     orgId: settings.orgId ?? 'default',
     ...(listen === undefined ? {} : { listen }),

@@ -64,10 +64,10 @@ export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<nu
   const key = keyOf(options, io);
   try {
     if (!(await isWelcome(key, options, io))) return EXIT_NO;
-    const { environment, gateway } = options;
+    const { environment, management } = options;
     const mark = environment === 'dev' ? {} : { mark: `[${environment}]` };
     const dispatcher = new McpDispatcher({
-      toolSet: remoteTools({ table: TOOLS, gateway, key, ...mark }),
+      toolSet: remoteTools({ table: TOOLS, gateway: management, key, ...mark }),
       server: mcpServerFacts(packageVersion(), { name: environment, caution: CAUTIONS[environment] }),
       log: io.log,
     });
