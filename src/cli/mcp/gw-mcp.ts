@@ -96,7 +96,8 @@ async function isWelcome(key: GatewayKey, { gateway, secret }: GwMcpOptions, { s
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     const isFinal = error.code !== 'gateway_error' && error.status < 500;
-    stderr(`gw-mcp: ${gateway.origin}: ${error.message}${isFinal ? '' : ' It is asked again with the first tool.'}\n`);
+    const details = (error.details ?? []).map(({ path, message }) => ` ${path} ${message}.`).join('');
+    stderr(`gw-mcp: ${gateway.origin}: ${error.message}${details}${isFinal ? '' : ' It is asked again with the first tool.'}\n`);
     return !isFinal;
   }
 }
