@@ -323,8 +323,8 @@ ${table(['Tool', 'Title', 'Scope', 'Effect', 'What it does'], tools)}
 ${table(['URI', 'Title', 'As', 'What it is'], resources)}`;
 }
 
-function commandsPage({ COMMANDS }, { GW_MCP_USAGE }) {
-  const rows = COMMANDS.map(({ name, usage, summary }) => [code(`gw ${name} ${usage}`.trim()), summary]);
+async function commandsPage({ allCommands }, { GW_MCP_USAGE }) {
+  const rows = (await allCommands()).map(({ name, usage, summary }) => [code(`gw ${name} ${usage}`.trim()), summary]);
   return `# Commands
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import { folderError, inFolder } from '../base/lib/folder.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
@@ -133,11 +133,23 @@ function plain(node: YamlNode): unknown {
 }
 
 /** What a credential is checked against: a connector of the registry or one that an org has made, whether that is switched on or not, and its hosts. */
-export function credentialContext(catalogues: CurrentCatalogue, custom: CustomConnectorService): CredentialBodyContext {
+export function credentialContext(catalogues: CatalogueInForce, custom: CustomConnectorService): CredentialBodyContext {
   const isHostOf = (connectorId: string, host: string): boolean =>
-    custom.coversHost(connectorId, host) || catalogues.current().providerForHost(host)?.id === connectorId;
+    custom.coversHost(connectorId, host) || catalogues.shipped().providerForHost(host)?.id === connectorId;
   return {
-    keyedConnector: (text) => catalogues.current().provider(text)?.id ?? custom.connectorId(text),
+    keyedConnector: (text, orgId) => catalogues.shipped().provider(text)?.id ?? custom.connectorId(text, orgId),
     coversHost: (connectorId, host) => canonicalHost(host) === host && isHostOf(connectorId, host),
+  };
+}
+
+const CUSTOM = /^custom:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The same for files, which may name a custom connector that its org has removed: no start must fail for what an org may do. Its key then goes nowhere. */
+export function fileContext(catalogues: CatalogueInForce, custom: CustomConnectorService): CredentialBodyContext {
+  const { keyedConnector, coversHost } = credentialContext(catalogues, custom);
+  const isGone = (id: string): boolean => CUSTOM.test(id) && custom.connectorId(id) === undefined;
+  return {
+    keyedConnector: (text, orgId) => keyedConnector(text, orgId) ?? (isGone(text) ? text : undefined),
+    coversHost: (id, host) => coversHost(id, host) || (isGone(id) && canonicalHost(host) === host),
   };
 }

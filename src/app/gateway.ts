@@ -61,11 +61,12 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 }
 
 /** What is removed when it is old. */
-function keptOf(config: Config, { store, audit, alerts, approvals, quarantines, delegations, risks }: Resources): readonly Kept[] {
+function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks }: Resources): readonly Kept[] {
   return [
     { what: 'records', ms: config.recordRetention, removeBefore: (epochMs) => store.removeRecordsBefore(epochMs) },
     { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
     { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
+    { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
     { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
     { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
     { what: 'revocations of delegations that have ended', ms: DAY_MS, removeBefore: (epochMs) => delegations.removeBefore(epochMs) },

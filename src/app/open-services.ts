@@ -18,6 +18,7 @@ import { CustomConnectorService } from '../services/custom-connectors.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
+import { ExportService } from '../services/exports/export-service.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
@@ -27,6 +28,7 @@ import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { Outbox } from '../services/outbox.ts';
 import { PolicyService } from '../services/policies.ts';
+import { PolicyPresets } from '../services/policy-presets.ts';
 import { ProjectService } from '../services/projects.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
@@ -37,8 +39,11 @@ import { RunningCalls } from '../services/running-calls.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { countAgain } from './count-again.ts';
-import { credentialContext, loadCredentialFiles } from './credential-files.ts';
+import { fileContext, loadCredentialFiles } from './credential-files.ts';
 import type { WaysOut } from './ways-out.ts';
+
+/** Nothing but a control plane says otherwise of a node (decision 11.3). */
+const INHERITS = true;
 
 /** What services stand on. */
 export interface Ground {
@@ -60,6 +65,8 @@ export interface Services {
   readonly audit: AuditTrail;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
+  /** Rules that are ready to be switched on. */
+  readonly presets: PolicyPresets;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
   readonly projects: ProjectService;
@@ -73,6 +80,7 @@ export interface Services {
   readonly counters: RecordCounters;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   /** Also where none can be asked for: those that there are stay to be read. */
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
@@ -105,7 +113,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   });
   // No setting starts control-plane mode yet (later-settings.ts).
   const managedRemotely = false;
-  const policies = await PolicyService.open({ dir: config.policiesDir, store, clock, log, events, managedRemotely, ...language });
+  const presets = new PolicyPresets();
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
+  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const projects = await ProjectService.open(store, clock);
@@ -113,7 +123,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const managementKeys = await ManagementKeyService.open({ store, clock });
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, credentialContext(catalogues, customConnectors), log);
+  await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -124,6 +134,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => outbox.close());
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
+  const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits: INHERITS, ...ground.waysOut };
+  const exports = await ExportService.open(exported);
+  closers.push(() => exports.close());
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);
@@ -150,6 +163,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     audit: new AuditTrail({ store, clock, events, outbox }),
     nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
+    presets,
     language,
     workloads,
     orgs,
@@ -164,6 +178,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     counters,
     outbox,
     alerts,
+    exports,
     approvals,
     quarantines,
     delegations,

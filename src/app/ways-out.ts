@@ -5,6 +5,7 @@ import type { Door } from '../outbound/destinations/door.ts';
 import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
+import type { StaticDestination } from '../services/exports/export-service.ts';
 
 /** What alerts and exported events leave by. */
 export interface WaysOut {
@@ -15,6 +16,8 @@ export interface WaysOut {
   readonly mayBePlain: (host: string) => boolean;
   /** Where people ask this gateway, for what an alert tells them to type. */
   readonly gatewayUrl: string;
+  /** Where settings want every event to go. */
+  readonly configured: readonly StaticDestination[];
 }
 
 /** @param extraRoots PEM text of `GW_UPSTREAM_CA_FILE` */
@@ -27,5 +30,14 @@ export function waysOut(config: Config, upstream: Upstream & RawWays, clock: Clo
     smtp: server === undefined || from === undefined ? undefined : new SmtpSender({ door, server, from, extraRoots }),
     mayBePlain: (to) => egressAllow.hosts.has(to) || egressAllow.ranges.has(to),
     gatewayUrl: `http://${bracketHost(name)}:${port}`,
+    configured: configuredDestinations(config),
   };
+}
+
+function configuredDestinations({ exportWebhookUrl: to, exportWebhookToken: token, exportSyslogAddr: address }: Config): readonly StaticDestination[] {
+  const found: StaticDestination[] = [];
+  if (to !== undefined) found.push({ id: 'setting-webhook', target: { kind: 'webhook', to, token } });
+  if (address !== undefined)
+    found.push({ id: 'setting-syslog', target: { kind: 'syslog', ...address, format: 'rfc5424', operatorOwn: true } });
+  return found;
 }

@@ -12,6 +12,8 @@ export interface CliIo {
   stdin(limit: number): Promise<Uint8Array>;
   /** Whether standard output is a terminal that shows colours. */
   readonly colours?: boolean;
+  /** Of the terminal, in characters; absent: it is none. */
+  readonly columns?: number | undefined;
   /** Absent: the environment of the process. */
   readonly env?: Environment;
 }
@@ -22,6 +24,8 @@ export interface Command {
   readonly usage: string;
   /** One line. */
   readonly summary: string;
+  /** Its options one by one, for `--help`. */
+  readonly help?: string;
   /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use or unusable input. */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }

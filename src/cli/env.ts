@@ -1,14 +1,15 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { type Config, ConfigError, type Environment, loadConfig } from '../base/config/config.ts';
 import { shellVariable } from '../base/config/environment.ts';
 import { bracketHost, parsePort } from '../base/lib/host.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
 import { messageOf } from '../base/lib/thrown.ts';
+import { badValue } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from './command.ts';
 import { mergeCertificates } from './merged-certificates.ts';
+import { parseOptions } from './parse-options.ts';
 
 /** How each shell sets a variable for the programs that it starts. */
 const SHELLS: Readonly<Record<string, (name: string, value: string) => string>> = {
@@ -52,6 +53,8 @@ export const env: Command = {
   run: printVariables,
 };
 
+const OPTIONS = { shell: { type: 'string' }, port: { type: 'string' }, ambient: { type: 'boolean' } } as const;
+
 interface EnvOptions {
   readonly assign: (name: string, value: string) => string;
   readonly port: number | undefined;
@@ -60,10 +63,6 @@ interface EnvOptions {
 
 async function printVariables(args: readonly string[], io: CliIo): Promise<number> {
   const options = readOptions(args);
-  if (typeof options === 'string') {
-    io.stderr(`gw env: ${options}\nusage: gw env ${env.usage}\n`);
-    return EXIT_USAGE;
-  }
   let config: Config;
   try {
     config = loadConfig(io.env).config;
@@ -182,18 +181,12 @@ function reachable(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-/** The options, or what is wrong with them. */
-function readOptions(args: readonly string[]): EnvOptions | string {
-  let values: { shell?: string; port?: string; ambient?: boolean };
-  try {
-    const options = { shell: { type: 'string' }, port: { type: 'string' }, ambient: { type: 'boolean' } } as const;
-    values = parseArgs({ args: [...args], options, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    return messageOf(error);
-  }
-  const assign = Object.hasOwn(SHELLS, values.shell ?? 'sh') ? SHELLS[values.shell ?? 'sh'] : undefined;
-  if (assign === undefined) return `--shell takes ${Object.keys(SHELLS).join(', ')}`;
-  const port = values.port === undefined ? undefined : parsePort(values.port);
-  if (values.port !== undefined && port === undefined) return '--port takes a port from 1 to 65535';
-  return { assign, port, ambient: values.ambient ?? false };
+/** @throws UsageError */
+function readOptions(args: readonly string[]): EnvOptions {
+  const { shell = 'sh', port: given, ambient = false } = parseOptions(args, OPTIONS);
+  const assign = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
+  if (assign === undefined) throw badValue('--shell', Object.keys(SHELLS).join(', '), shell);
+  const port = given === undefined ? undefined : parsePort(given);
+  if (given !== undefined && port === undefined) throw badValue('--port', 'a port from 1 to 65535', given);
+  return { assign, port, ambient };
 }

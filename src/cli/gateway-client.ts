@@ -43,8 +43,12 @@ export class GatewayClient {
    */
   static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
     const config = settingsOf(io);
-    const base = parseGatewayUrl(url ?? `http://${bracketHost(reachable(config.host))}:${config.port}`);
-    return new GatewayClient(base, await adminToken(config));
+    return new GatewayClient(url === undefined ? placeOf(config) : parseGatewayUrl(url), await adminToken(config));
+  }
+
+  /** Where a gateway with the settings of this shell listens. @throws UsageError */
+  static placeOf(io: CliIo): URL {
+    return placeOf(settingsOf(io));
   }
 
   get origin(): string {
@@ -111,6 +115,10 @@ export function sendToGateway(
   });
 }
 
+function placeOf({ host, port }: Config): URL {
+  return parseGatewayUrl(`http://${bracketHost(reachable(host))}:${port}`);
+}
+
 /** An address that means "all of mine" to bind is no address to connect to. */
 function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
@@ -137,7 +145,7 @@ async function adminToken({ adminToken: configured, dataDir }: Config): Promise<
 }
 
 /** The gateway's own form of an error; empty where it is none. */
-function errorOf(text: string): { readonly code: string; readonly message: string } {
+export function errorOf(text: string): { readonly code: string; readonly message: string } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown; details?: unknown } };
     return { code: String(error?.code ?? ''), message: [String(error?.message ?? ''), ...detailsOf(error)].join('\n  ') };

@@ -1,12 +1,13 @@
-import { nearestName } from '../base/lib/nearest.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
+import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { env } from './env.ts';
+import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
@@ -18,6 +19,7 @@ import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
+import { terminalLines, terminalText } from './terminal-text.ts';
 import { verify } from './verify.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
@@ -28,7 +30,8 @@ const start: Command = {
   run: () => Promise.reject(new UsageError('it takes no arguments: its settings are GW_* variables')),
 };
 
-export const COMMANDS: readonly Command[] = [
+/** Commands that are written by hand. */
+const OWN: readonly Command[] = [
   start,
   env,
   verify,
@@ -51,12 +54,20 @@ export const COMMANDS: readonly Command[] = [
   policyDiff,
   policyFormat,
   replayRisk,
+  completion,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
-  { name: 'help', usage: '', summary: 'Prints this text.', run: (_args, io) => print(io, helpText()) },
+  { name: 'help', usage: '', summary: 'Prints this text.', run: async (_args, io) => print(io, helpText(await allCommands())) },
 ];
 
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
+
+/** Every command. Those that are made of the operations table are loaded here, so that the small commands do not wait for it. */
+export async function allCommands(): Promise<readonly Command[]> {
+  const { operationCommands } = await import('./management/operation-commands.ts');
+  const names = new Set(OWN.map(({ name }) => name));
+  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name))];
+}
 
 /**
  * Runs one command.
@@ -65,33 +76,38 @@ const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'he
  */
 export async function runCli(argv: readonly string[], io: CliIo = processIo): Promise<number> {
   const [given = 'help', ...rest] = argv;
-  const first = SYNONYMS[given] ?? given;
-  const isGroup = COMMANDS.some(({ name }) => name.startsWith(`${first} `));
-  if (!isGroup) return runNamed(first, rest, io);
-  const [second = 'help', ...args] = rest;
-  return (SYNONYMS[second] ?? second) === 'help' ? print(io, groupHelp(first)) : runNamed(`${first} ${second}`, args, io);
+  const line = [SYNONYMS[given] ?? given, ...rest];
+  if (given === 'complete') return complete(rest, io);
+  const own = findCommand(line, OWN);
+  const found: Found = 'command' in own ? own : findCommand(line, await allCommands());
+  if ('command' in found) return runNamed(found.command, found.args, io);
+  if ('group' in found) return print(io, groupHelp(found.group, await allCommands()));
+  const { unknown, nearest } = found;
+  io.stderr(
+    `gw: there is no command "${terminalText(unknown)}"${nearest === undefined ? '.' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
+  );
+  return EXIT_USAGE;
 }
 
-async function runNamed(name: string, args: readonly string[], io: CliIo): Promise<number> {
-  const command = COMMANDS.find((candidate) => candidate.name === name);
-  if (command === undefined) {
-    const nearest = nearestName(
-      name,
-      COMMANDS.map((candidate) => candidate.name),
-    );
-    io.stderr(
-      `gw: there is no command ${JSON.stringify(name)}${nearest === undefined ? '.' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
-    );
-    return EXIT_USAGE;
-  }
+/** For the completion of a shell: one candidate a line. */
+async function complete(words: readonly string[], io: CliIo): Promise<number> {
+  return print(
+    io,
+    completions(words, await allCommands())
+      .map((one) => `${one}\n`)
+      .join(''),
+  );
+}
+
+async function runNamed(command: Command, args: readonly string[], io: CliIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
-    return print(io, `${usageOf(command)}\n${command.summary}\n`);
+    return print(io, `${usageOf(command)}\n${command.summary}\n${command.help ?? ''}`);
   }
   try {
     return await command.run(args, io);
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
-    io.stderr(`gw ${command.name}: ${error.message}\n`);
+    io.stderr(`gw ${command.name}: ${terminalLines(error.message)}\n`);
     if (error instanceof GatewayRefusal) return EXIT_NO;
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
@@ -103,13 +119,14 @@ function usageOf({ name, usage }: Command): string {
 }
 
 /** The commands of one group, such as `gw policy`. */
-function groupHelp(group: string): string {
-  const rows = COMMANDS.filter(({ name }) => name.startsWith(`${group} `));
-  return rows.map(({ name, usage, summary }) => `gw ${name} ${usage}\n    ${summary}\n`).join('');
+function groupHelp(group: string, commands: readonly Command[]): string {
+  return inGroup(group, commands)
+    .map(({ name, usage, summary }) => `gw ${name} ${usage}\n    ${summary}\n`)
+    .join('');
 }
 
-function helpText(): string {
-  const lines = COMMANDS.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
+function helpText(commands: readonly Command[]): string {
+  const lines = commands.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
   return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
 }
 
@@ -120,6 +137,7 @@ function print(io: CliIo, text: string): Promise<number> {
 
 const processIo: CliIo = {
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
+  columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
   async stdin(limit) {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import type { CredentialChange } from '../services/credentials.ts';
 import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
@@ -24,13 +25,12 @@ interface CredentialParts {
   readonly secret: z.ZodOptional<z.ZodString>;
 }
 
+const NO_CONNECTOR = 'must be a connector that takes a key, such as openai';
+
 /** What a credential is made of, whatever its members are called. No message repeats a secret. */
 export function credentialParts({ credentials }: Registry): CredentialParts {
   return {
-    connector: requiredId().refine(
-      (name) => !isId(name) || credentials.keyedConnector(name) !== undefined,
-      'must be a connector that takes a key, such as openai',
-    ),
+    connector: requiredId().refine((name) => !isId(name) || credentials.keyedConnector(name) !== undefined, NO_CONNECTOR),
     hosts: ruled<readonly unknown[]>((value) => Array.isArray(value) && value.length > 0 && value.length <= MAX_HOSTS, HOSTS_RULE)
       .optional()
       .meta({
@@ -90,16 +90,26 @@ export function parseCredential(body: unknown, context: CredentialBodyContext): 
   return credentialChange(readBody({ ...CREDENTIAL_BODY, schema: credentialBody({ credentials: context }) }, body), context);
 }
 
-/** What a body that was checked asks the service for. */
+/**
+ * What a body that was checked asks the service for.
+ * @param member what the connector is called in the body
+ * @throws GatewayError `invalid_request` for a connector of another org than the credential's, in the words for one that is not there
+ */
 export function credentialChange(
   body: CredentialBody,
   { keyedConnector }: Pick<CredentialBodyContext, 'keyedConnector'>,
+  member = 'connector_id',
 ): CredentialChange {
+  const connectorId = keyedConnector(body.connector_id, body.org_id);
+  if (connectorId === undefined)
+    throw new GatewayError('invalid_request', 'The credential has 1 bad member(s).', {
+      details: [{ path: member, message: NO_CONNECTOR }],
+    });
   const hosts = body.target_hosts?.filter((host) => typeof host === 'string');
   return {
     credential_id: body.credential_id,
     ...optional('org_id', body.org_id),
-    connector_id: keyedConnector(body.connector_id) ?? body.connector_id,
+    connector_id: connectorId,
     mode: body.mode,
     ...optional('type', body.type),
     ...optional('distribution', body.distribution),

@@ -6,23 +6,27 @@ import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
+import { DEAD_LETTER_OPERATIONS } from './dead-letter-operations.ts';
 import { DELEGATION_OPERATIONS } from './delegation-operations.ts';
 import { DISCOVERY_OPERATIONS } from './discovery-operations.ts';
 import { HEALTH_OPERATIONS } from './health-operations.ts';
-import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
-import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { ALERT_CHANNEL_OPERATIONS } from './management/alert-channel-operations.ts';
 import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.ts';
 import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
+import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
+import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
 import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
+import { EXPORT_OPERATIONS } from './management/export-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
 import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
+import { OVERLAY_OPERATIONS } from './management/overlay-operations.ts';
 import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
 import { PROJECT_OPERATIONS } from './management/project-operations.ts';
+import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
 import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
@@ -57,6 +61,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...QUARANTINE_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
+  ...OVERLAY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
@@ -64,10 +69,13 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,
   ...CUSTOM_CONNECTOR_OPERATIONS,
+  ...PROVIDER_OPERATIONS,
   ...DASHBOARD_OPERATIONS,
   ...BILLING_OPERATIONS,
   ...REPORT_OPERATIONS,
   ...ALERT_CHANNEL_OPERATIONS,
   ...ALERT_SUBSCRIPTION_OPERATIONS,
   ...ALERT_HISTORY_OPERATIONS,
+  ...EXPORT_OPERATIONS,
+  ...DEAD_LETTER_OPERATIONS,
 ];

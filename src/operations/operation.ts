@@ -186,6 +186,13 @@ export function entryOf(entries: readonly GatewayOperation[], id: string): Gatew
   return found;
 }
 
+/** An entry whose own schemas are known where it is used: who asks it by name is held to them. */
+export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation {
+  readonly output: OperationAnswer<O>;
+  /** Never there; it carries the type of the arguments. */
+  readonly takes?: A;
+}
+
 type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<OperationEntry<P, Q, B, z.ZodType>['input']>;
 
 /** Reads what is asked by the schemas, which are made once. What has no schema is read by nobody. */
@@ -199,10 +206,10 @@ function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObj
   });
 }
 
-/** Makes an entry; the types of its schemas reach its handler. */
+/** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
-): GatewayOperation {
+): TypedOperation<z.input<P> & z.input<Q> & z.input<B>, O> {
   const { input = {}, available, handle, ...facts } = entry;
   return {
     ...facts,

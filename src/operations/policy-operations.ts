@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
-import type { ActivePolicy } from '../services/policies.ts';
+import type { ActivePolicy } from '../services/active-policy.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';

@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
 import type { ApprovalService } from '../services/approvals.ts';
@@ -10,6 +11,7 @@ import type { CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
+import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { NodeRegister } from '../services/node-register.ts';
 import type { OrgService } from '../services/orgs.ts';
@@ -24,8 +26,8 @@ import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
-  /** Canonical connector id that can have a key, undefined for any other text. */
-  readonly keyedConnector: (text: string) => string | undefined;
+  /** Canonical connector id that can have a key, undefined for any other text; with an org also for a connector that another org has made. */
+  readonly keyedConnector: (text: string, orgId?: string) => string | undefined;
   /** True when a canonical host is one of the connector's. */
   readonly coversHost: (connectorId: string, host: string) => boolean;
 }
@@ -63,6 +65,7 @@ export interface OperationServices {
     readonly orgId: string | undefined;
   };
   readonly alerts: AlertService;
+  readonly exports: ExportService;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
@@ -94,6 +97,8 @@ export interface OperationServices {
     /** What went wrong with the last call through the connector; undefined when nothing did. */
     readonly lastError: (connectorId: string) => { readonly at: string; readonly code: string } | undefined;
   };
+  /** What orgs can switch. */
+  readonly addons: AddonService;
   /** Connectors that orgs have made. */
   readonly customConnectors: CustomConnectorService;
   readonly reports: {

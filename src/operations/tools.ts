@@ -9,6 +9,15 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
 import { jsonSchema } from './json-schema.ts';
 import type { GatewayOperation, OperationOutcome, ToolFacts } from './operation.ts';
+import {
+  ANY_SERVICES,
+  badArguments,
+  type OperationPlan,
+  type OperationRequest,
+  planOf,
+  requestOf,
+  takenNames,
+} from './operation-request.ts';
 import type { OperationServices } from './services.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -54,28 +63,13 @@ export interface ToolSet {
   read(uri: string, asker: Asker): Promise<unknown>;
 }
 
-/** A tool's call as what it is on the management API. `path` has its query. */
-export interface ToolRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-}
-
-/** What a tool's arguments ask an operation for. */
-interface Plan {
-  readonly operation: GatewayOperation;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: URLSearchParams;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Undefined: the operation takes none. */
-  readonly body: unknown;
-}
+/** A tool's call as what it is on the management API. */
+export type ToolRequest = OperationRequest;
 
 interface ToolRow {
   readonly tool: Tool;
   /** @throws GatewayError `invalid_request` */
-  plan(args: Readonly<Record<string, unknown>>): Plan | { readonly answer: unknown };
+  plan(args: Readonly<Record<string, unknown>>): OperationPlan | { readonly answer: unknown };
 }
 
 /** A tool that is no single operation. */
@@ -93,8 +87,6 @@ export interface ResourceRow extends ToolResource {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Shapes of schemas are the same whatever services they are made for. */
-const ANY_SERVICES = {} as OperationServices;
 const ONLY = { create: { 'if-none-match': '*' }, update: { 'if-match': '*' } } as const;
 
 /** Every tool of these operations, in the order of their names. */
@@ -105,7 +97,7 @@ export class ToolTable {
 
   constructor(operations: readonly GatewayOperation[], composed: readonly ComposedTool[], resources: readonly ResourceRow[]) {
     const rows = operations.flatMap((operation) => (operation.tools ?? []).map((facts) => rowOf(operation, facts)));
-    const byId = new Map(operations.map((operation) => [operation.id, { operation, names: namesOf(operation) }]));
+    const byId = new Map(operations.map((operation) => [operation.id, { operation, names: takenNames(operation) }]));
     for (const { tool, plan } of composed) {
       rows.push({
         tool,
@@ -114,7 +106,7 @@ export class ToolTable {
           if ('answer' in planned) return planned;
           const found = byId.get(planned.operation);
           if (found === undefined) throw new TypeError(`no operation is called ${planned.operation}`);
-          return planOf(found.operation, found.names, {}, planned.args);
+          return planOf(found.operation, found.names, planned.args);
         },
       });
     }
@@ -128,10 +120,7 @@ export class ToolTable {
   requestOf(name: string, args: unknown): ToolRequest | { readonly answer: unknown } {
     const planned = this.#row(name).plan(argumentsIn(args));
     if ('answer' in planned) return planned;
-    const { operation, params, query, headers, body } = planned;
-    const path = operation.path.replace(/\{(\w+)\}/g, (_whole, param: string) => encodeURIComponent(params[param] ?? ''));
-    const asked = query.size === 0 ? path : `${path}?${query.toString()}`;
-    return { method: operation.method, path: asked, headers, ...(body === undefined ? {} : { body }) };
+    return requestOf(planned);
   }
 
   /** The tools on services of this process. */
@@ -175,7 +164,8 @@ export class ToolTable {
 
 function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
   const { annotations, scope, summary, output } = operation;
-  const names = namesOf(operation);
+  const { ids = {}, only } = facts;
+  const names = takenNames(operation);
   return {
     tool: {
       name: facts.name,
@@ -191,7 +181,7 @@ function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
       inputSchema: inputSchemaOf(operation, facts),
       ...(output.schema === undefined ? {} : { outputSchema: jsonSchema(output.schema, 'output') }),
     },
-    plan: (args) => planOf(operation, names, facts, args),
+    plan: (args) => planOf(operation, names, args, { ids, headers: only === undefined ? {} : ONLY[only] }),
   };
 }
 
@@ -215,69 +205,10 @@ function inputSchemaOf(operation: GatewayOperation, { ids = {} }: ToolFacts): Js
   };
 }
 
-/** What an operation takes, by where it takes it; read once, since making schemas costs more than a call. */
-interface Names {
-  readonly path: readonly string[];
-  readonly query: ReadonlySet<string>;
-  /** Undefined: it takes no body. */
-  readonly body: ReadonlySet<string> | undefined;
-}
-
-function namesOf(operation: GatewayOperation): Names {
-  const { params, query, body } = operation.inputs(ANY_SERVICES);
-  return {
-    path: Object.keys(params?.shape ?? {}),
-    query: new Set(Object.keys(query?.shape ?? {})),
-    body: body && new Set(Object.keys(body.shape)),
-  };
-}
-
-/** Names of the path first, then parameters; everything else is a member of the body, whose schema says what does not belong there. */
-function planOf(
-  operation: GatewayOperation,
-  names: Names,
-  { ids = {}, only }: Pick<ToolFacts, 'ids' | 'only'>,
-  args: Readonly<Record<string, unknown>>,
-): Plan {
-  const rest = new Map(Object.entries(args));
-  const params = pathOf(names, ids, rest);
-  const query = new URLSearchParams();
-  for (const name of names.query) {
-    const value = rest.get(name);
-    if (value !== undefined) query.set(name, typeof value === 'string' ? value : JSON.stringify(value));
-    rest.delete(name);
-  }
-  if (names.body === undefined && rest.size > 0) throw badArguments([...rest.keys()], 'is no argument of this tool');
-  const body = names.body === undefined ? undefined : Object.fromEntries(rest);
-  return { operation, params, query, headers: only === undefined ? {} : ONLY[only], body };
-}
-
-/** Takes the names of the path out of the arguments. */
-function pathOf(names: Names, ids: NonNullable<ToolFacts['ids']>, rest: Map<string, unknown>): Record<string, string> {
-  const params: Record<string, string> = {};
-  const missing: string[] = [];
-  for (const name of names.path) {
-    const argument = ids[name] ?? name;
-    const value = rest.get(argument);
-    if (typeof value === 'string' && value !== '') params[name] = value;
-    else missing.push(argument);
-    // A body may have a member of that name.
-    if (names.body?.has(argument) !== true) rest.delete(argument);
-  }
-  if (missing.length > 0) throw badArguments(missing, 'is required: text that is not empty');
-  return params;
-}
-
 function argumentsIn(args: unknown): Readonly<Record<string, unknown>> {
   if (args === undefined) return {};
   if (isJsonObject(args)) return args;
   throw badArguments([''], 'must be an object');
-}
-
-function badArguments(paths: readonly string[], message: string): GatewayError {
-  return new GatewayError('invalid_request', `The call has ${paths.length} bad argument(s).`, {
-    details: paths.map((path) => ({ path, message })),
-  });
 }
 
 async function jsonOf(outcome: OperationOutcome<unknown>): Promise<unknown> {

@@ -1,7 +1,7 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import { parseYaml, yamlMember } from '../base/lib/yaml.ts';
 import { BUNDLE_SCHEMA, type PolicyText, RULE_FILE_SCHEMA } from '../decide/policy/bundle.ts';
-import { compileRead, type PolicyInput, type PolicyOptions, readPolicy } from '../decide/policy/compile.ts';
+import { compileRead, type PolicyInput, type PolicyOptions, readPolicy, textsOfLevel } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { lintPolicy } from '../decide/policy/lint.ts';
 
@@ -25,8 +25,8 @@ export function checkPolicy(input: PolicyInput, options: PolicyOptions = {}): Ch
 }
 
 /** All texts of a policy by the names that its problems use. */
-export function textsOf({ bundle, files, addons, overlays }: Omit<PolicyInput, 'tier'>): ReadonlyMap<string, string> {
-  const texts = [bundle, ...(addons ?? []), overlays?.org, overlays?.node].filter((text) => text !== undefined);
+export function textsOf({ bundle, files, addons, overlays, generated }: Omit<PolicyInput, 'tier'>): ReadonlyMap<string, string> {
+  const texts = [bundle, ...(addons ?? []), ...textsOfLevel(overlays?.org), ...textsOfLevel(overlays?.node), ...(generated ?? [])];
   return new Map([...(files ?? []), ...texts.map(({ file, text }) => [file, text] as const)]);
 }
 

@@ -39,7 +39,7 @@ export interface CustomConnectorOptions {
 }
 
 /**
- * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.20). They are held in memory, also as other writers of the store change them, and
+ * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.11). They are held in memory, also as other writers of the store change them, and
  * with each change the catalogue in force is made anew of those that are switched on: traffic uses them from its next call on.
  */
 export class CustomConnectorService {
@@ -71,10 +71,10 @@ export class CustomConnectorService {
     return found?.org_id === orgId ? found : undefined;
   }
 
-  /** The connector id of one that is there, of whichever org and switched on or not; undefined for any other text. */
-  connectorId(text: string): string | undefined {
+  /** The connector id of one that is there, switched on or not; undefined for any other text. @param orgId only of this org; left out: of any */
+  connectorId(text: string, orgId?: string): string | undefined {
     const found = this.#of(text);
-    return found && customConnectorId(found.id);
+    return found === undefined || (orgId !== undefined && found.org_id !== orgId) ? undefined : customConnectorId(found.id);
   }
 
   /** Whether this is the host of the connector with this id. @param host canonical */

@@ -4,25 +4,27 @@ import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
-import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import type { OrgAddons } from '../base/model/org-addons.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Store } from '../storage/contract/store.ts';
+import {
+  type ActivePolicy,
+  type Base,
+  compileFolder,
+  compileOrg,
+  compileOrgs,
+  compilePut,
+  orgHash,
+  orgPolicy,
+  type PutBundle,
+  readPut,
+} from './active-policy.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import { type LanguageOptions, loadPolicy } from './load-policy.ts';
-import { foldersOf, hashTexts, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
-
-/** The snapshot that requests are decided by. A request keeps the one it started with. */
-export interface ActivePolicy {
-  readonly policy: CompiledPolicy;
-  readonly bundle_id: string;
-  readonly version: string;
-  /** `file`: the policies folder; `api`: a bundle that was put. */
-  readonly source: 'file' | 'api';
-  /** Milliseconds since the epoch; of a bundle that was put: when that was. */
-  readonly loaded_at: number;
-  /** Lower-case hex SHA-256 over the texts that it was compiled from. */
-  readonly content_hash: string;
-}
+import type { LanguageOptions } from './load-policy.ts';
+import { ADDONS, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
+import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+import type { PolicyPresets } from './policy-presets.ts';
+import { unlessConflict } from './unless-conflict.ts';
 
 export interface PolicyServiceOptions extends LanguageOptions {
   /** The policies folder. */
@@ -31,30 +33,36 @@ export interface PolicyServiceOptions extends LanguageOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: Events;
+  /** What orgs may switch on. */
+  readonly presets: PolicyPresets;
+  /** Of this node: which overlays of the level `node` count here. */
+  readonly nodeId: string;
   /** Control-plane mode: the bundle comes from the control plane, so the folder is not read again on request. */
   readonly managedRemotely: boolean;
 }
 
 const SPACE = 'policy';
 const KEY = 'bundle';
-const PUT_FILE = 'bundle_yaml';
+/** Of a change of add-ons that others are in the way of. */
+const SWITCH_ATTEMPTS = 5;
 
-/** A bundle that was put, as the store keeps it. */
-interface PutBundle {
-  readonly bundle_yaml: string;
-  readonly put_at: number;
-  /** Content of the policies folder at that moment: another content, and the folder counts again (decision 5.5). */
-  readonly folder_hash: string;
+/** Everything that is in force together. */
+interface Opened {
+  readonly folder: PolicyFolder;
+  readonly base: Base;
+  readonly byOrg: ReadonlyMap<string, ActivePolicy>;
 }
 
 /**
  * Holds the active policy snapshot: one reference, swapped when a bundle has compiled and, if it came by API, is stored. A bundle that does not load leaves
- * the running one in place.
+ * the running one in place. An org that has laid something over the bundle (decisions 5.6, 5.7) has a snapshot of its own; all others share one.
  */
 export class PolicyService {
   readonly #options: PolicyServiceOptions;
+  readonly #overlays: OrgOverlays;
   #folder: PolicyFolder;
-  #active: ActivePolicy;
+  #base: Base;
+  #byOrg: ReadonlyMap<string, ActivePolicy>;
   /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
   #seen: string;
   /** Why the folder cannot be read at the moment, so that it is told once. */
@@ -62,11 +70,13 @@ export class PolicyService {
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: PolicyServiceOptions, folder: PolicyFolder, active: ActivePolicy) {
+  private constructor(options: PolicyServiceOptions, overlays: OrgOverlays, opened: Opened) {
     this.#options = options;
-    this.#folder = folder;
-    this.#active = active;
-    this.#seen = folder.hash;
+    this.#overlays = overlays;
+    this.#folder = opened.folder;
+    this.#base = opened.base;
+    this.#byOrg = opened.byOrg;
+    this.#seen = opened.folder.hash;
   }
 
   /**
@@ -74,28 +84,34 @@ export class PolicyService {
    * @throws GatewayError `invalid_policy`: no folder, no bundle, or mistakes, all of which are in the message, one a line
    */
   static async open(options: PolicyServiceOptions): Promise<PolicyService> {
-    const { store, log } = options;
     const folder = await readPolicyFolder(options.dir);
-    const fromFolder = await compileFolder(folder, options);
-    const put = readPut(await store.get(SPACE, KEY));
-    if (put === undefined) return PolicyService.#opened(options, folder, fromFolder);
-    if (put.folder_hash === folder.hash) {
-      const what = 'The policy bundle that was put by API no longer loads (a change in the policies folder drops it)';
-      return PolicyService.#opened(options, folder, await compilePut(put, folder, options, what));
-    }
-    await store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
-    log.warn({ dir: folder.dir, bundle_id: fromFolder.bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
-    return PolicyService.#opened(options, folder, fromFolder);
+    const base = await firstBase(folder, options);
+    const early = new Set<string>();
+    let changed = (orgId: string): unknown => early.add(orgId);
+    const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
+    const byOrg = await compileOrgs(overlays, base, options);
+    logLoaded(options.log, base.active, folder);
+    const service = new PolicyService(options, overlays, { folder, base, byOrg });
+    changed = (orgId) => service.#follow(orgId);
+    // What came while the others were compiled.
+    for (const orgId of early) void service.#follow(orgId);
+    return service;
   }
 
-  static #opened(options: PolicyServiceOptions, folder: PolicyFolder, active: ActivePolicy): PolicyService {
-    logLoaded(options.log, active, folder);
-    return new PolicyService(options, folder, active);
+  /** The snapshot of this moment: that of an org, or the one of all that lay nothing over the bundle. */
+  current(orgId?: string): ActivePolicy {
+    if (orgId === undefined || this.#byOrg.size === 0) return this.#base.active;
+    return this.#byOrg.get(orgId) ?? this.#base.active;
   }
 
-  /** The snapshot of this moment. */
-  current(): ActivePolicy {
-    return this.#active;
+  /** The overlays that were put for an org, for all nodes. */
+  overlays(orgId: string): readonly OrgOverlay[] {
+    return this.#overlays.list(orgId);
+  }
+
+  /** What an org has switched. */
+  addons(orgId: string): OrgAddons {
+    return this.#overlays.addons(orgId);
   }
 
   /** The folders that the policy's files are in. */
@@ -113,11 +129,75 @@ export class PolicyService {
       const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
       // As in a file, a byte order mark is no part of the text.
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
-      const active = await compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
-      await commit(active.bundle_id, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
+      const base = await compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
+      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+      await commit(base.active.bundle_id, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
       this.#seen = onDisk.hash;
-      return this.#swap(active, this.#folder);
+      return this.#swap({ base, byOrg, folder: this.#folder });
     });
+  }
+
+  /**
+   * Lays an overlay over the bundle, for the requests of one org, from the next one on; it survives restarts and reloads. An empty text takes away what was there.
+   * @param expect told of what is there before that is changed; throws when it is not what its caller has read
+   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`
+   */
+  async putOverlay(
+    place: OverlayPlace,
+    bundleYaml: string,
+    expect: (before: readonly OrgOverlay[]) => void,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<readonly OrgOverlay[]> {
+    const { org_id: orgId } = place;
+    await this.#change('put', async () => {
+      expect(this.overlays(orgId));
+      const overlay: OrgOverlay = { ...place, bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: this.#options.clock.now() };
+      // One for another node is compiled as that node will.
+      const here = place.level === 'node' ? { ...overlay, node_id: this.#options.nodeId } : overlay;
+      const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { overlay: here }));
+      await commit(orgId, [overlayEffect(overlay)]);
+      await this.#overlays.refresh(orgId, place);
+      return this.#put(orgId, here === overlay || place.node_id === this.#options.nodeId ? compiled : this.#byOrg.get(orgId));
+    });
+    return this.overlays(orgId);
+  }
+
+  /**
+   * Changes what an org has switched, and with it, in one commit, the rules that come of it.
+   * @param change what is switched from now on, of what is; asked again when somebody else was faster
+   * @throws GatewayError `invalid_policy` for a preset whose layer the tier does not include; `conflict` when others were faster too often
+   */
+  async switchAddons(
+    orgId: string,
+    object: string,
+    change: (before: OrgAddons) => OrgAddons,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<OrgAddons> {
+    await this.#change('put', async () => {
+      for (let attempt = 1; ; attempt++) {
+        const switched = await this.#trySwitch(orgId, object, change, commit);
+        if (switched !== undefined) return switched;
+        if (attempt === SWITCH_ATTEMPTS) throw new GatewayError('conflict', 'Others change the add-ons of this org at the same moment.');
+      }
+    });
+    return this.addons(orgId);
+  }
+
+  /** Undefined: somebody else was faster. */
+  async #trySwitch(
+    orgId: string,
+    object: string,
+    change: (before: OrgAddons) => OrgAddons,
+    commit: Commit,
+  ): Promise<ActivePolicy | undefined> {
+    const at = { space: ADDONS, key: orgId };
+    const entity = await this.#options.store.entity(ADDONS, orgId);
+    const addons = change((entity?.value as OrgAddons | undefined) ?? { org_id: orgId, providers: {}, presets: {} });
+    const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { addons }));
+    if (!(await unlessConflict(commit(object, [{ op: 'put', ...at, value: addons }], [{ ...at, version: entity?.version }]))))
+      return undefined;
+    await this.#overlays.refresh(orgId);
+    return this.#put(orgId, compiled);
   }
 
   /**
@@ -155,16 +235,46 @@ export class PolicyService {
 
   async #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
     this.#seen = folder.hash;
-    const active = await compileFolder(folder, this.#options);
-    await commit(active.bundle_id, [{ op: 'delete', space: SPACE, key: KEY }]);
-    return this.#swap(active, folder);
+    const base = await compileFolder(folder, this.#options);
+    const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+    await commit(base.active.bundle_id, [{ op: 'delete', space: SPACE, key: KEY }]);
+    return this.#swap({ base, byOrg, folder });
   }
 
-  #swap(active: ActivePolicy, folder: PolicyFolder): ActivePolicy {
-    this.#active = active;
+  /** All of it at once: no request is judged by the bundle of one moment and the overlay of another. */
+  #swap({ base, byOrg, folder }: Opened): ActivePolicy {
+    this.#base = base;
+    this.#byOrg = byOrg;
     this.#folder = folder;
-    logLoaded(this.#options.log, active, folder);
-    return active;
+    logLoaded(this.#options.log, base.active, folder);
+    return base.active;
+  }
+
+  /** Takes what another writer of the store has laid over the bundle for an org; nothing, when it is what runs. */
+  async #follow(orgId: string): Promise<void> {
+    try {
+      await this.#change('watch', async () => {
+        const layers = this.#overlays.layers(orgId);
+        if (layers === undefined ? !this.#byOrg.has(orgId) : this.#byOrg.get(orgId)?.content_hash === orgHash(this.#base, layers))
+          return undefined;
+        return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
+      });
+    } catch (error) {
+      this.#options.log.error({ err: error, org_id: orgId }, 'what another node has laid over the policy of an org could not be taken');
+    }
+  }
+
+  /** @throws GatewayError `invalid_policy` */
+  async #compiled(orgId: string, layers: OrgLayers | undefined): Promise<ActivePolicy | undefined> {
+    return layers && compileOrg(this.#base, layers, this.#options, `The policy of the org ${orgId} does not load`);
+  }
+
+  #put(orgId: string, compiled: ActivePolicy | undefined): ActivePolicy {
+    const byOrg = new Map(this.#byOrg);
+    if (compiled === undefined) byOrg.delete(orgId);
+    else byOrg.set(orgId, compiled);
+    this.#byOrg = byOrg;
+    return this.current(orgId);
   }
 
   #change<T extends ActivePolicy | undefined>(trigger: PolicyLoadEvent['trigger'], change: () => Promise<T>): Promise<T> {
@@ -186,25 +296,18 @@ function logLoaded(log: Logger, { bundle_id, version, source, content_hash, poli
   log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
 }
 
-async function compileFolder(folder: PolicyFolder, options: PolicyServiceOptions): Promise<ActivePolicy> {
-  const policy = await loadPolicy(folder, options, `The policy bundle in ${folder.dir} does not load`);
-  return snapshot(policy, { source: 'file', loaded_at: options.clock.now(), content_hash: folder.hash });
-}
-
-async function compilePut(put: PutBundle, { overlays }: PolicyFolder, options: PolicyServiceOptions, what: string): Promise<ActivePolicy> {
-  const bundle = { text: put.bundle_yaml, file: PUT_FILE };
-  const policy = await loadPolicy({ bundle, overlays }, options, what);
-  return snapshot(policy, { source: 'api', loaded_at: put.put_at, content_hash: hashTexts([bundle, overlays.org, overlays.node]) });
-}
-
-function snapshot(policy: CompiledPolicy, from: Pick<ActivePolicy, 'source' | 'loaded_at' | 'content_hash'>): ActivePolicy {
-  return { policy, bundle_id: policy.bundle_id, version: policy.version, ...from };
-}
-
-function readPut(value: unknown): PutBundle | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('bundle_yaml' in value) || !('put_at' in value) || !('folder_hash' in value)) return undefined;
-  const { bundle_yaml, put_at, folder_hash } = value;
-  if (typeof bundle_yaml !== 'string' || typeof put_at !== 'number' || typeof folder_hash !== 'string') return undefined;
-  return { bundle_yaml, put_at, folder_hash };
+/** What a start finds: the folder, or the bundle that was put since its content last changed. */
+async function firstBase(folder: PolicyFolder, options: PolicyServiceOptions): Promise<Base> {
+  const { store, log } = options;
+  const fromFolder = await compileFolder(folder, options);
+  const put = readPut(await store.get(SPACE, KEY));
+  if (put === undefined) return fromFolder;
+  if (put.folder_hash === folder.hash) {
+    const what = 'The policy bundle that was put by API no longer loads (a change in the policies folder drops it)';
+    return compilePut(put, folder, options, what);
+  }
+  await store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
+  const { bundle_id } = fromFolder.active;
+  log.warn({ dir: folder.dir, bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
+  return fromFolder;
 }

@@ -36,9 +36,7 @@ async function fill(store: Store): Promise<void> {
 
 function isWanted({ record_id: id, committed_at: at, members }: Given, filters: RecordFilters): boolean {
   const { label, min_cost_usd: cost, model, since, until, record_id } = filters;
-  const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every(
-    (name) => isOneOf(filters[name], members[name]),
-  );
+  const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every((name) => isOneOf(filters[name], members[name]));
   const labels = members.labels ?? {};
   return (
     isSame &&

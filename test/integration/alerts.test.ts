@@ -44,7 +44,11 @@ interface Scene {
   channel(kind: keyof typeof URLS, more?: object): Promise<string>;
 }
 
-async function scene(t: HasTeardown, bundle = ALLOW_ALL, answer: (message: Received) => InboxAnswer | undefined = ({ host }) => TAKEN[host]): Promise<Scene> {
+async function scene(
+  t: HasTeardown,
+  bundle = ALLOW_ALL,
+  answer: (message: Received) => InboxAnswer | undefined = ({ host }) => TAKEN[host],
+): Promise<Scene> {
   const inbox = new Inbox(answer);
   const governed = await startGoverned(t, { bundle, hosts: CHATS, handler: inbox.handler(CHATS, charge) });
   const { keyOf, with: withKey } = await managedOf(governed.gw);
@@ -132,7 +136,10 @@ t.test('a webhook URL is shown this once, never again, and its mask is never tak
     status: 400,
     body: { error: { details: [{ path: 'config.webhook_url', message: /mask/ }] } },
   });
-  t.match(await manage('PUT', path, { name: 'on call', enabled: true }), { status: 200, body: { name: 'on call', config: { webhook_url: MASK } } });
+  t.match(await manage('PUT', path, { name: 'on call', enabled: true }), {
+    status: 200,
+    body: { name: 'on call', config: { webhook_url: MASK } },
+  });
   t.match((await manage('POST', `${path}/test`)).body, { delivered: true }, 'the URL is as it was');
   t.equal(inbox.received[0]?.path, '/services/T0/B0/secret-of-slack');
   const trail = await governed.gw.admin('GET', '/v1/admin/audit?org_id=default');
@@ -157,7 +164,10 @@ t.test('bad channels are refused with the member that is wrong; addresses inside
     t.match(await make(kind, config), { status: 400, body: { error: { details: [{ path }] } } }, `${kind} ${JSON.stringify(config)}`);
   }
   const inside = (await make('slack', { webhook_url: 'https://127.0.0.1:9/hook' })).body as Json;
-  t.match((await manage('POST', `alerts/channels/${String(inside['channel_id'])}/test`)).body, { delivered: false, reason: 'egress_denied' });
+  t.match((await manage('POST', `alerts/channels/${String(inside['channel_id'])}/test`)).body, {
+    delivered: false,
+    reason: 'egress_denied',
+  });
   const mail = (await make('email', { to_addresses: ['ops@example.com'] })).body as Json;
   t.match(mail, { config: { to_addresses: ['ops@example.com'] } });
   t.match((await manage('POST', `alerts/channels/${String(mail['channel_id'])}/test`)).body, {
@@ -172,7 +182,10 @@ t.test('a budget alerts each subscription once for each level, and the history s
   const id = await limit(governed, { limit_usd: '0.1', warning_threshold_pct: 30, critical_threshold_pct: 60 });
   const [slack, teams] = [await channel('slack'), await channel('teams')];
   const made = await manage('POST', 'alerts/subscriptions', { limit_id: id, channel_id: slack });
-  t.match(made, { status: 201, body: { limit_id: id, channel_id: slack, channel_name: 'to slack', channel_kind: 'slack', last_alerted_at: null } });
+  t.match(made, {
+    status: 201,
+    body: { limit_id: id, channel_id: slack, channel_name: 'to slack', channel_kind: 'slack', last_alerted_at: null },
+  });
   await manage('POST', 'alerts/subscriptions', { limit_id: id, channel_id: teams });
   for (let at = 0; at < 8; at += 1) t.equal(await spend(1_000), 200);
   await inbox.until(() => inbox.of(SLACK).length === 3 && inbox.of(TEAMS).length === 3);
@@ -220,7 +233,15 @@ t.test('an approval that waits, a quarantine and a risk alert can be subscribed 
   await inbox.until(() => inbox.received.length === 1);
   const waiting = ((await governed.gw.admin('GET', '/v1/admin/approvals')).body as { items: readonly Json[] }).items[0];
   const text = JSON.stringify(inbox.received[0]?.body);
-  for (const part of ['ai.infer', 'api.openai.com', 'gpt-4o-mini', 'bob', String(waiting?.['approval_id']), String(waiting?.['expires_at']), 'risk/large'])
+  for (const part of [
+    'ai.infer',
+    'api.openai.com',
+    'gpt-4o-mini',
+    'bob',
+    String(waiting?.['approval_id']),
+    String(waiting?.['expires_at']),
+    'risk/large',
+  ])
     t.match(text, part);
   t.match(text, `gw approvals approve ${String(waiting?.['approval_id'])}`);
   t.match(text, 'large &lt;!channel&gt; jobs');
@@ -264,7 +285,8 @@ t.test('of two people who change a channel the second is told; another org sees 
   t.equal((await manage('PUT', path, { name: 'first' }, { 'if-match': etag })).status, 200);
   t.equal(codeIn(await manage('PUT', path, { name: 'second' }, { 'if-match': etag })), 'precondition_failed');
   t.match((await manage('GET', path)).body, { name: 'first' });
-  for (const [method, body] of [['GET'], ['PUT', { name: 'mine' }], ['DELETE']] as const) t.equal((await other(method, path, body)).status, 404);
+  for (const [method, body] of [['GET'], ['PUT', { name: 'mine' }], ['DELETE']] as const)
+    t.equal((await other(method, path, body)).status, 404);
   t.equal((await other('POST', `${path}/test`)).status, 404);
   t.match((await other('GET', 'alerts/channels')).body, { data: [] });
   t.match(await other('POST', 'alerts/subscriptions', { channel_id: path.split('/')[2], event: 'approval' }), { status: 400 });

@@ -7,6 +7,7 @@ import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { parseYaml, toPlain } from '../../src/base/lib/yaml.ts';
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../src/decide/policy/bundle.ts';
+import { textsOfLevel } from '../../src/decide/policy/compile.ts';
 import { EFFECT_SHAPES } from '../../src/decide/policy/effect-shapes.ts';
 import { FIELD_NAMES } from '../../src/decide/policy/fields.ts';
 import { OPERATORS } from '../../src/decide/policy/operators.ts';
@@ -80,8 +81,8 @@ t.test('whatever loads is accepted: all cases of the language', async (t) => {
       const input = inputOf(one);
       const { bundle, ...rest } = input;
       if (compileAll({ text: bundle.text, ...rest }).errors !== undefined) continue;
-      for (const given of [bundle, input.overlays?.org, input.overlays?.node]) {
-        if (given !== undefined) t.ok(bundles.validate(plain(given.text)), `${name}: ${one.name}: ${bundles.text()}`);
+      for (const given of [bundle, ...textsOfLevel(input.overlays?.org), ...textsOfLevel(input.overlays?.node)]) {
+        t.ok(bundles.validate(plain(given.text)), `${name}: ${one.name}: ${bundles.text()}`);
         seen++;
       }
       const { files = new Map<string, string>(), addons = [] } = input;

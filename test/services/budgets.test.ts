@@ -237,8 +237,7 @@ t.test('thresholds follow an override: each is said once of each amount', async 
   const { budgets, clock, said } = await open(store);
   const one = limit('1', { actions: ['alert'] });
   await budgets.create(one);
-  const spend = (service: BudgetService, amount: string) =>
-    service.stored(service.count(SPENDER, usd(amount), clock.now()) as Counted);
+  const spend = (service: BudgetService, amount: string) => service.stored(service.count(SPENDER, usd(amount), clock.now()) as Counted);
   spend(budgets, '0.9');
   t.same(said(), ['critical 0.9']);
   await budgets.override(one.limit_id, 'o', { limitUsd: '4', until: clock.now() + 60_000 });

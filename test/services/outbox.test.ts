@@ -179,34 +179,37 @@ t.test('an alert is committed with the record that raises it, once per level, an
   t.same(place.got, ['0.6']);
 });
 
-t.test('destinations come and go: who comes later gets what happens from then on, who goes keeps nothing back, and no number is given twice', async (t) => {
-  const clock = fakeClock();
-  const store = await someStore(t, clock);
-  const [one, two] = [new Place('one'), new Place('two')];
-  const outbox = await openOutbox(store, clock, []);
-  outbox.start();
-  await post(store, outbox, 'nobody is there');
-  t.same(await store.list('outbox'), []);
-  one.failures = 1;
-  outbox.add(one);
-  await post(store, outbox, '1');
-  await one.until(() => one.tries === 1);
-  clock.advance(1);
-  outbox.add(Object.assign(two, { since: clock.now() }));
-  await post(store, outbox, '2');
-  await two.until(() => two.got.length === 1);
-  t.same(two.got, ['2'], 'what happened before it came is not for it');
-  t.equal(outbox.waiting, 2);
-  await outbox.remove('one');
-  t.equal(outbox.waiting, 0, 'what waited for the other alone is gone');
-  await outbox.remove('two');
-  await outbox.close();
-  t.same(await store.list('outbox'), []);
-  const again = await openOutbox(store, clock, [new Place('three')]);
-  const [put] = again.post('budgetAlert', ALERT).effects;
-  t.match(put, { key: 'node|0000000000000003' });
-  await again.close();
-});
+t.test(
+  'destinations come and go: who comes later gets what happens from then on, who goes keeps nothing back, and no number is given twice',
+  async (t) => {
+    const clock = fakeClock();
+    const store = await someStore(t, clock);
+    const [one, two] = [new Place('one'), new Place('two')];
+    const outbox = await openOutbox(store, clock, []);
+    outbox.start();
+    await post(store, outbox, 'nobody is there');
+    t.same(await store.list('outbox'), []);
+    one.failures = 1;
+    outbox.add(one);
+    await post(store, outbox, '1');
+    await one.until(() => one.tries === 1);
+    clock.advance(1);
+    outbox.add(Object.assign(two, { since: clock.now() }));
+    await post(store, outbox, '2');
+    await two.until(() => two.got.length === 1);
+    t.same(two.got, ['2'], 'what happened before it came is not for it');
+    t.equal(outbox.waiting, 2);
+    await outbox.remove('one');
+    t.equal(outbox.waiting, 0, 'what waited for the other alone is gone');
+    await outbox.remove('two');
+    await outbox.close();
+    t.same(await store.list('outbox'), []);
+    const again = await openOutbox(store, clock, [new Place('three')]);
+    const [put] = again.post('budgetAlert', ALERT).effects;
+    t.match(put, { key: 'node|0000000000000003' });
+    await again.close();
+  },
+);
 
 t.test('what a destination does not want is not written for it, and keeps it from nothing', async (t) => {
   const clock = fakeClock();

@@ -14,6 +14,7 @@ import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import type { Route, RouteRequest } from '../../src/surfaces/http/route.ts';
 import { policyRoutes } from '../support/operation-routes.ts';
+import { boundTo } from '../support/played-line.ts';
 import { refusal, somePlace } from '../support/policies-place.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
@@ -197,10 +198,10 @@ t.test('changes run one after the other, and the last one stands', async (t) => 
 t.test('when the store cannot write, nothing changes', async (t) => {
   const place = await somePlace(t);
   place.write('bundle.yaml', bundle('folder'));
-  const failing: Store = Object.create(place.store, {
-    commit: { value: () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full')) },
-    get: { value: (space: string, key: string) => place.store.get(space, key) },
-  });
+  const failing: Store = {
+    ...boundTo(place.store),
+    commit: () => Promise.reject(new GatewayError('record_store_unavailable', 'disk full')),
+  };
   const service = await PolicyService.open({ ...place.options, store: failing });
   t.match(await refusal(service.put(bundle('put'))), { code: 'record_store_unavailable' });
   t.equal(service.current().bundle_id, 'folder');

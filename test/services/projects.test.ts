@@ -40,10 +40,7 @@ async function opened(store: Store) {
 const failsWith = (code: string) => (error: unknown) => error instanceof GatewayError && error.code === code;
 
 async function rejects(t: Tap, promise: Promise<unknown>, code: string, message: string): Promise<void> {
-  t.ok(
-    await promise.then(() => false, failsWith(code)),
-    message,
-  );
+  t.ok(await promise.then(() => false, failsWith(code)), message);
 }
 type Tap = { ok(value: unknown, message: string): void };
 
@@ -90,17 +87,21 @@ t.test('an org sees its own projects, by status, in the order of their ids, also
   const dir = tempDir(t);
   const store = await openStore(t, dir);
   const before = await open(store);
-  for (const [org, id] of [['acme', 'b'], ['acme', 'a'], ['other', 'a'], ['acme', 'c']] as const) await before.projects.create(org, id, {});
+  for (const [org, id] of [
+    ['acme', 'b'],
+    ['acme', 'a'],
+    ['other', 'a'],
+    ['acme', 'c'],
+  ] as const)
+    await before.projects.create(org, id, {});
   await before.update('acme', 'b', { status: 'archived' });
   await store.close();
   const { projects } = await open(await openStore(t, dir));
   const ids = (list: ReturnType<typeof projects.list>) => list.map(({ project_id: id }) => id);
-  t.same([ids(projects.list('acme')), ids(projects.list('acme', 'active')), ids(projects.list('acme', 'archived')), ids(projects.list('other'))], [
-    ['a', 'b', 'c'],
-    ['a', 'c'],
-    ['b'],
-    ['a'],
-  ]);
+  t.same(
+    [ids(projects.list('acme')), ids(projects.list('acme', 'active')), ids(projects.list('acme', 'archived')), ids(projects.list('other'))],
+    [['a', 'b', 'c'], ['a', 'c'], ['b'], ['a']],
+  );
   t.ok(projects.isArchived('acme', 'b'));
 });
 

@@ -37,7 +37,13 @@ export class Inbox {
       }
       void whole.then((bytes) => {
         const text = bytes.toString();
-        const message = { host, path: request.url ?? '', headers: request.headers, text, body: JSON.parse(text) as Record<string, unknown> };
+        const message = {
+          host,
+          path: request.url ?? '',
+          headers: request.headers,
+          text,
+          body: JSON.parse(text) as Record<string, unknown>,
+        };
         this.received.push(message);
         this.#wake();
         const answer = this.#answer(message);

@@ -25,6 +25,8 @@ export type PeerName =
   | 'python3'
   | 'python3-requests'
   | 'python3-httpx'
+  | 'python3-aiosmtpd'
+  | 'rsyslog'
   | 'openssl'
   | 'curl'
   | 'git'

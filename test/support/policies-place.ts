@@ -7,6 +7,7 @@ import type { PlanTier } from '../../src/decide/policy/layers.ts';
 import { AuditTrail } from '../../src/services/audit-trail.ts';
 import { Outbox } from '../../src/services/outbox.ts';
 import { PolicyService, type PolicyServiceOptions } from '../../src/services/policies.ts';
+import { PolicyPresets } from '../../src/services/policy-presets.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { fakeClock } from './fake-clock.ts';
@@ -39,6 +40,8 @@ export async function somePlace(t: HasTeardown): Promise<Place> {
     clock,
     log: silentLogger,
     events: new EventBus(silentLogger),
+    nodeId: 'node',
+    presets: new PolicyPresets(),
     managedRemotely: false,
   };
   return {

@@ -51,6 +51,8 @@ export function customProvider({ id, orgId, host, port, tls, path, auth, default
     versionHeader: template.versionHeader,
     idempotencyHeader: undefined,
     errorShape: template.errorShape,
+    takesOauth: false,
+    docsUrl: undefined,
     needsCredential: auth.mode !== 'none',
     canStream: true,
     custom: Object.freeze({ orgId, port, tls, basePath, authQuery, defaultModel }),

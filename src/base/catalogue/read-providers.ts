@@ -24,6 +24,8 @@ const MEMBERS = [
   'auth_subprotocol',
   'version_header',
   'idempotency_header',
+  'oauth',
+  'docs_url',
   'operations',
   'use',
 ];
@@ -89,6 +91,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     versionHeader: versionHeader && { name: versionHeader.need('name'), fallback: versionHeader.need('fallback') },
     idempotencyHeader: row.text('idempotency_header'),
     errorShape: usual?.errorShape ?? 'openai',
+    takesOauth: row.flag('oauth', false),
+    docsUrl: row.text('docs_url'),
     needsCredential: true,
     canStream: true,
   };

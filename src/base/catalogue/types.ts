@@ -239,6 +239,10 @@ export interface Provider {
   readonly idempotencyHeader: string | undefined;
   /** Of the wire format that its usual path has: the form of a refusal of any other call. */
   readonly errorShape: ErrorShape;
+  /** People sign in to it, and what they get for that is an `Authorization` that its API takes. */
+  readonly takesOauth: boolean;
+  /** Where its API is described. */
+  readonly docsUrl: string | undefined;
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;

@@ -115,6 +115,9 @@ function unwise(values: SettingValues): string[] {
     .map(([variable]) => `${variable} has fewer than 16 characters and can be guessed`);
 }
 
+/** What commands read from the shell that they run in; it may be there when the gateway starts. */
+const SHELL_VARIABLES = ['GW_MCP_TOKEN', 'GW_MGMT_KEY'];
+
 function unknownVariables(env: Environment): string[] {
   const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS]
     .filter((setting) => setting.secret)
@@ -123,6 +126,7 @@ function unknownVariables(env: Environment): string[] {
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
     ...secrets,
+    ...SHELL_VARIABLES,
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {

@@ -1,9 +1,7 @@
 import { relative } from 'node:path';
-import { parseArgs } from 'node:util';
-import { nearestName } from '../../base/lib/nearest.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
 import { type CliIo, UsageError } from '../command.ts';
+import { parseWithWords } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 
 type OptionTypes = Readonly<Record<string, 'boolean' | 'string'>>;
@@ -14,16 +12,9 @@ export function readOptions<const T extends OptionTypes>(
   args: readonly string[],
   types: T,
 ): { values: OptionValues<T>; paths: readonly string[] } {
-  try {
-    const options = Object.fromEntries(Object.entries(types).map(([name, type]) => [name, { type }]));
-    const { values, positionals } = parseArgs({ args: [...args], options, strict: true, allowPositionals: true });
-    return { values: values as OptionValues<T>, paths: positionals };
-  } catch (error) {
-    const unknown = error instanceof Error ? /^Unknown option '--?([^']+)'/.exec(error.message)?.[1] : undefined;
-    if (unknown === undefined) throw new UsageError(messageOf(error), { cause: error });
-    const nearest = nearestName(unknown, Object.keys(types));
-    throw new UsageError(`there is no option --${unknown}${nearest === undefined ? '' : `; did you mean --${nearest}?`}`, { cause: error });
-  }
+  const options = Object.fromEntries(Object.entries(types).map(([name, type]) => [name, { type }]));
+  const { values, words } = parseWithWords(args, options);
+  return { values: values as OptionValues<T>, paths: words };
 }
 
 export interface PolicySettings {

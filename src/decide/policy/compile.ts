@@ -34,8 +34,25 @@ export interface PolicyInput {
   readonly files?: ReadonlyMap<string, string> | undefined;
   /** Rule files that count when the bundle has neither `inline_rules` nor `files`; none for a bundle that came by API (decision 5.1). */
   readonly addons?: readonly PolicyText[];
-  readonly overlays?: { readonly org?: PolicyText | undefined; readonly node?: PolicyText | undefined };
+  /** Of several texts of one level a later one is laid over those before it. */
+  readonly overlays?: { readonly org?: OverlayTexts; readonly node?: OverlayTexts };
+  /** Rule files of the org's add-ons, laid over all levels (decision 5.7). */
+  readonly generated?: readonly GeneratedText[];
   readonly tier: PlanTier;
+}
+
+export type OverlayTexts = PolicyText | readonly PolicyText[] | undefined;
+
+/** A rule file that the gateway itself lays over what persons have written. It only refuses or has effects, and opens no layer that is empty and so closed (policy.md 2). */
+export interface GeneratedText extends PolicyText {
+  /** `preset`: a rule of the same layer and id in an overlay stands in its place, and the tier holds. `switch`: nothing stands in its place, on any tier. */
+  readonly kind: 'preset' | 'switch';
+}
+
+/** The texts of one level, in the order in which they are laid. */
+export function textsOfLevel(texts: OverlayTexts): readonly PolicyText[] {
+  if (texts === undefined) return [];
+  return 'text' in texts ? [texts] : texts;
 }
 
 export interface PolicyOptions {
@@ -60,9 +77,9 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
 }
 
 /** As {@link compilePolicy}, of what has been read. */
-export function compileRead({ problems, header, levels, unused }: ReadPolicy): PolicyResult {
+export function compileRead({ problems, header, levels, closed, unused }: ReadPolicy): PolicyResult {
   if (problems.found) return { errors: problems.sorted() };
-  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS), unusedFiles: unused?.names.map(({ name }) => name) ?? [] } };
+  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS, closed), unusedFiles: unused?.names.map(({ name }) => name) ?? [] } };
 }
 
 /** What the texts say, before it is compiled. */
@@ -71,6 +88,8 @@ export interface ReadPolicy {
   readonly header: BundleHeader;
   /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
   readonly levels: readonly Layers[];
+  /** Layers that were empty before add-ons laid their rules over them: those stay closed. */
+  readonly closed: ReadonlySet<string>;
   /** Rules of overlays that say `disabled` of a rule that is not there. */
   readonly idle: readonly Rule[];
   /** What the bundle names under `files` beside `inline_rules`, which count alone. */
@@ -96,15 +115,32 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader, []));
   }
   for (const level of ['org', 'node'] as const) {
-    const text = input.overlays?.[level];
-    const overlay = text && readBundle(text, problems, parse);
-    if (overlay === undefined) continue;
-    Object.assign(header, overlay.header);
-    if (overlay.files !== undefined)
-      problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-    levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader, idle));
+    for (const text of textsOfLevel(input.overlays?.[level])) {
+      const overlay = readBundle(text, problems, parse);
+      if (overlay === undefined) continue;
+      Object.assign(header, overlay.header);
+      if (overlay.files !== undefined)
+        problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
+      levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader, idle));
+    }
   }
-  return { problems, header, levels, idle, unused: base && unusedFiles(base) };
+  const closed = emptyLayers(levels.at(-1) ?? NO_LAYERS);
+  for (const text of input.generated ?? []) {
+    const file = readRuleFile(text, problems, parse);
+    if (file !== undefined) levels.push(applyGenerated(levels.at(-1) ?? NO_LAYERS, file, text.kind, input.tier, reader));
+  }
+  return { problems, header, levels, closed, idle, unused: base && unusedFiles(base) };
+}
+
+function emptyLayers(layers: Layers): ReadonlySet<string> {
+  return new Set([...layers].flatMap(([name, rules]) => (rules.size === 0 ? [name] : [])));
+}
+
+/** Lays the rules of an add-on over what persons have written. */
+function applyGenerated(before: Layers, node: LayerNode, kind: GeneratedText['kind'], tier: PlanTier, reader: EffectReader): Layers {
+  if (kind === 'switch') return applyLevel(before, [node], 'org', 'enterprise', reader, []);
+  const added = applyLevel(NO_LAYERS, [node], 'org', tier, reader, []).get(node.layer) ?? new Map<string, Rule>();
+  return new Map([...before, [node.layer, new Map([...added, ...(before.get(node.layer) ?? [])])]]);
 }
 
 function unusedFiles({ inline, files }: BundleShape): FileList | undefined {
@@ -182,8 +218,10 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function assemble(header: BundleHeader, layers: Layers): Omit<CompiledPolicy, 'unusedFiles'> {
-  const compiled = [...layers.keys()].sort(compareLayers).map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])]));
+function assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Omit<CompiledPolicy, 'unusedFiles'> {
+  const compiled = [...layers.keys()]
+    .sort(compareLayers)
+    .map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])], closed.has(name)));
   const rules = compiled.flatMap((layer) => layer.rules);
   const fields = fieldsOf(rules.map((rule) => rule.condition));
   return {
@@ -205,10 +243,10 @@ function givesDefaults({ effects, decision }: CompiledRule): boolean {
   return effects.defaults !== undefined && decision !== 'deny' && decision !== 'quarantine';
 }
 
-function compileLayer(name: string, rules: readonly Rule[]): CompiledLayer {
+function compileLayer(name: string, rules: readonly Rule[], closed: boolean): CompiledLayer {
   const sorted = rules.map(compileRule).sort(compareRules);
   const gate = GATE_CODES[name];
-  const gates = sorted.length === 0 || sorted.some((rule) => rule.decision !== undefined && permits(rule.decision));
+  const gates = closed || sorted.length === 0 || sorted.some((rule) => rule.decision !== undefined && permits(rule.decision));
   return {
     name,
     rules: sorted,

@@ -38,6 +38,8 @@ export interface CredentialQuestion {
   readonly moved: boolean;
   /** The passthrough toggle of the connector is on, and the caller has an `Authorization` (specification, "Authentication" 5). */
   readonly passthrough: boolean;
+  /** The org takes its callers' own keys for the connector (decision 10.12). */
+  readonly byok: boolean;
 }
 
 export type CredentialAnswer =
@@ -49,7 +51,7 @@ export type CredentialAnswer =
   | { readonly kind: 'none' }
   | {
       readonly kind: 'refused';
-      readonly code: 'credential_not_found' | 'credential_not_allowed' | 'no_credential_candidate';
+      readonly code: 'credential_not_found' | 'credential_not_allowed' | 'no_credential_candidate' | 'byok_disabled';
       readonly reason: string;
     };
 
@@ -71,10 +73,10 @@ export function chooseCredential(question: CredentialQuestion): CredentialAnswer
     const chosen = candidates.find((candidate) => fits(candidate, select));
     return chosen ? stored(chosen) : refused('no_credential_candidate', 'No stored credential is left by what policy selects.');
   }
-  if (!isEnvelope && ownKey) return CALLER;
+  if (!isEnvelope && ownKey && question.byok) return CALLER;
   const first = candidates[0];
   if (first) return stored(first);
-  if (ownKey) return CALLER;
+  if (ownKey) return question.byok ? CALLER : notTaken(question);
   if (callerKey) return refused('no_credential_candidate', keyOfAnother(question));
   // A proxied call without a key is the provider's to refuse: its answer is what the client's SDK knows.
   if (!isEnvelope || !question.needsCredential) return NONE;
@@ -96,10 +98,15 @@ function byHint(question: CredentialQuestion, hint: string): CredentialAnswer {
     return refused('credential_not_allowed', `The credential of the hint is not one for ${question.connectorId} and this host.`);
   if (CREDENTIAL_ID.test(hint)) return refused('credential_not_found', 'There is no stored credential of this id.');
   if (question.moved) return refused('no_credential_candidate', keyOfAnother(question));
+  if (!question.byok) return notTaken(question);
   const raw: CredentialCandidate = { credential_id: '', connector_id: question.connectorId, mode: 'byok' };
   return !select || fits(raw, select)
     ? HINT
     : refused('credential_not_allowed', 'Policy does not leave a key of the caller for this call.');
+}
+
+function notTaken({ connectorId }: CredentialQuestion): CredentialAnswer {
+  return refused('byok_disabled', `This org does not take keys of callers for ${connectorId}, and has stored none for this call.`);
 }
 
 function keyOfAnother({ connectorId }: CredentialQuestion): string {

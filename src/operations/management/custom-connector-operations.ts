@@ -95,7 +95,7 @@ function switching(id: 'enable' | 'disable', enabled: boolean, summary: string):
   });
 }
 
-/** Connectors that an org makes itself (specification, "Custom connector"; decision 10.20). */
+/** Connectors that an org makes itself (specification, "Custom connector"; decision 10.11). */
 export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.connectors.list',

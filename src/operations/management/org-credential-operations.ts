@@ -101,7 +101,7 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
       const next = (current: ShownCredential | undefined) => {
         if (current !== undefined) requireOwn(current, orgId);
         expectShown(current && shown(current));
-        return credentialChange({ ...adminBody(body), org_id: orgId }, credentials);
+        return credentialChange({ ...adminBody(body), org_id: orgId }, credentials, 'provider');
       };
       return { json: shown(await credentials.service.change(body.id, next, commit)) };
     },

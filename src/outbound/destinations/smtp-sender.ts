@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import { rootCertificates } from 'node:tls';
 import { createTransport } from 'nodemailer';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { FailureReason } from '../../base/model/delivery.ts';
-import type { SmtpServer } from '../../base/model/smtp-server.ts';
-import type { AlertCard } from './alert-card.ts';
 import { alertMail } from './alert-mail.ts';
+import type { AlertCard } from './alert-card.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { Door } from './door.ts';
+import type { SmtpServer } from '../../base/model/smtp-server.ts';
 
 /** Of the greeting, and of each answer. */
 const SILENCE_MS = 15_000;
@@ -52,7 +52,7 @@ export class SmtpSender {
         subject,
         text,
         messageId: `<${card.alertId}@${domainOf(from)}>`,
-        date: card.at,
+        date: new Date(card.at),
         headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
         disableFileAccess: true,
         disableUrlAccess: true,
@@ -102,15 +102,19 @@ const BY_CODE: Readonly<Record<string, FailureReason>> = {
   ETLS: 'tls_error',
 };
 
+/** The library gives all faults of a connection one code. */
+const TLS_WORDS = /certificate|altnames|\bSSL\b|\bTLS\b/i;
+
 /** A server that says 5xx means it; who could not be spoken to is tried again. */
 function smtpFault(error: unknown): DeliveryError {
-  if (error instanceof GatewayError) return deliveryError(error);
-  const { code, responseCode, response } = (error ?? {}) as { code?: unknown; responseCode?: unknown; response?: unknown };
+  const { responseCode, response } = (error ?? {}) as { responseCode?: unknown; response?: unknown };
   const status = typeof responseCode === 'number' ? responseCode : 0;
-  const known = typeof code === 'string' ? BY_CODE[code] : undefined;
+  const message = messageOf(error);
+  const known = BY_CODE[codeOf(error)] ?? (status === 0 && TLS_WORDS.test(message) ? 'tls_error' : undefined);
   const refused = status >= 500;
   const reason: FailureReason = known ?? (refused ? 'client_error' : status >= 400 ? 'server_error' : 'unreachable');
-  const said =
-    typeof response === 'string' ? `: ${shorten(response.replaceAll(/\p{Cc}+/gu, ' '), SHOWN)}` : ` (${String(code ?? 'unknown fault')})`;
-  return new DeliveryError(reason, `The mail server did not take it${said}`, { retryable: !refused && reason !== 'auth_error' });
+  const said = typeof response === 'string' ? response : message;
+  return new DeliveryError(reason, `The mail server did not take it: ${shorten(said.replaceAll(/\p{Cc}+/gu, ' '), SHOWN)}`, {
+    retryable: !refused && reason !== 'auth_error',
+  });
 }

@@ -1,9 +1,10 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import type { Provider } from '../../base/catalogue/types.ts';
 import type { Credential } from '../../base/model/credential.ts';
+import type { ProviderSwitches } from '../../base/model/provider-switches.ts';
 import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
 import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { Pipeline, PipelineSettings } from '../parts/call-services.ts';
 import type { CallRoute, Claims, ReceivedAction } from '../parts/parts.ts';
 import type { Connected } from './call-connector.ts';
 import { byName } from './flat-headers.ts';
@@ -18,6 +19,8 @@ export interface CallCredentialQuestion {
   readonly headers: readonly string[];
   /** What policy selected, once it was asked. */
   readonly select: CredentialSelection | undefined;
+  /** Whose keys the org takes. */
+  readonly switches: ProviderSwitches;
 }
 
 /**
@@ -28,13 +31,14 @@ export function chooseFor(
   question: CallCredentialQuestion,
   { credentials, settings }: Pipeline,
 ): Pick<CallRoute, 'credentialCandidates' | 'credential' | 'credentialId'> {
-  const { claims, action, call, headers, select } = question;
+  const { claims, action, call, headers, select, switches } = question;
   const { connectorId, provider } = call;
   const moved = call.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(claims.orgId, connectorId), call);
-  const passthrough = settings.oauthPassthrough.has(connectorId) && hasAuthorization(byName(headers));
+  const passthrough = passesOn(connectorId, switches, settings) && hasAuthorization(byName(headers));
+  const byok = switches.byokOff.size === 0 || !switches.byokOff.has(connectorId);
   // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
-  if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough)
+  if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough && byok)
     return { credentialCandidates: candidates, credential: undefined, credentialId: undefined };
   const hint = action.request.credential_hint;
   const credential = chooseCredential({
@@ -48,9 +52,15 @@ export function chooseFor(
     callerKey: carriesKey(claims, call, headers),
     moved,
     passthrough,
+    byok,
   });
   const credentialId = credential.kind === 'stored' ? credential.credentialId : undefined;
   return { credentialCandidates: candidates, credential, credentialId };
+}
+
+/** What the org has said goes before the setting of the gateway. */
+function passesOn(connectorId: string, { oauthOn, oauthOff }: ProviderSwitches, { oauthPassthrough }: PipelineSettings): boolean {
+  return oauthOn.has(connectorId) || (oauthPassthrough.has(connectorId) && !oauthOff.has(connectorId));
 }
 
 /** The provider whose key a caller may bring: that which its own words lead to. */

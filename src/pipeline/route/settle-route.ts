@@ -1,4 +1,5 @@
 import type { CredentialSelection } from '../../decide/routing/choose-credential.ts';
+import type { ActivePolicy } from '../../services/active-policy.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, Target } from '../parts/parts.ts';
 import type { Connected } from './call-connector.ts';
@@ -14,15 +15,17 @@ export interface RoutedCall {
   readonly content: Content;
   /** The credential that policy selected, once it was asked. */
   readonly select: CredentialSelection | undefined;
+  /** What the request is judged by. */
+  readonly active: ActivePolicy;
 }
 
 /**
  * All that follows from the connector of a call: credential, price and estimate. Asked when the connector is known, and again when policy has changed what these depend
  * on (decision 5.4).
  */
-export function settleRoute({ arrival, claims, target, action, call, content, select }: RoutedCall, pipeline: Pipeline): CallRoute {
+export function settleRoute({ arrival, claims, target, action, call, content, select, active }: RoutedCall, pipeline: Pipeline): CallRoute {
   const { credentialCandidates, credential, credentialId } = chooseFor(
-    { claims, action, call, headers: content.headers, select },
+    { claims, action, call, headers: content.headers, select, switches: active.switches },
     pipeline,
   );
   const { price, estimate } = worthOf({ arrival, claims, action, call, content, opensSocket: target.opensSocket }, pipeline.settings);

@@ -57,7 +57,7 @@ function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
       ? { ...mutation.call, connectorId, candidates, meantFor }
       : connect({ arrival, claims, action, call: mutation.call, by: {}, meantFor }, pipeline.settings);
   const { select_credential: select } = judgement.verdict.effects;
-  return settleRoute({ ...parts, call, content: mutated, select }, pipeline);
+  return settleRoute({ ...parts, call, content: mutated, select, active: judgement.active }, pipeline);
 }
 
 function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {

@@ -20,7 +20,7 @@ export const choose = defineStage({
     if (call instanceof Refusal) return call;
     const { select_credential: select } = judgement.verdict.effects;
     if (call === offer && select === undefined) return { chosen: offer };
-    return { chosen: settleRoute({ ...parts, call, content: asked, select }, pipeline) };
+    return { chosen: settleRoute({ ...parts, call, content: asked, select, active: judgement.active }, pipeline) };
   },
 });
 

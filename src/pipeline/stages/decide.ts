@@ -6,7 +6,7 @@ import type { Facts } from '../../decide/policy/facts.ts';
 import { hidesSomething } from '../../decide/policy/hidden.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import type { ActivePolicy } from '../../services/policies.ts';
+import type { ActivePolicy } from '../../services/active-policy.ts';
 import { actionHashOf } from '../parts/action-hash.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, RateLimits } from '../parts/call-services.ts';

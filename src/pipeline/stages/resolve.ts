@@ -12,21 +12,22 @@ import { settleRoute } from '../route/settle-route.ts';
 /** Which connector, which operation, which credential, which price: what policy will be asked about. */
 export const resolve = defineStage({
   name: 'resolve',
-  reads: ['arrival', 'claims', 'target', 'action', 'content'],
+  reads: ['arrival', 'claims', 'snapshot', 'target', 'action', 'content'],
   sees: ['intake'],
   makes: ['offer', 'asked'],
-  run({ arrival, claims, target, action, content, intake }, pipeline) {
+  run({ arrival, claims, snapshot, target, action, content, intake }, pipeline) {
     const question = { arrival, claims, action, call: callOf(target, content), by: byOf(action), meantFor: undefined };
     const connected = connect(question, pipeline.settings);
     // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
-    const select = undefined;
+    const { active } = snapshot;
+    const settled = { arrival, claims, target, action, select: undefined, active };
     if (!action.isEnvelope) {
-      return { offer: settleRoute({ arrival, claims, target, action, call: connected, content, select }, pipeline), asked: content };
+      return { offer: settleRoute({ ...settled, call: connected, content }, pipeline), asked: content };
     }
     const { call, content: asked } = shape(connected, content, action.request);
     intake?.held?.resize(asked.body?.bytes.length ?? 0);
     intake?.held?.made(asked.body?.size ?? 0);
-    return { offer: settleRoute({ arrival, claims, target, action, call, content: asked, select }, pipeline), asked };
+    return { offer: settleRoute({ ...settled, call, content: asked }, pipeline), asked };
   },
 });
 

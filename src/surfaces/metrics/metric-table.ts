@@ -235,5 +235,11 @@ export const METRICS = {
     labels: ['reason'],
     help: 'Durable events that were dropped before every destination had taken them: more than 10,000 waited (`number`), or they were older than seven days (`age`).',
   },
+  exported: {
+    name: 'gw_export_events_total',
+    type: 'counter',
+    labels: ['destination', 'outcome'],
+    help: 'Events that were exported: `delivered`, tried again (`retried`), kept after the last try (`dead`), or given up because too many are kept (`dropped`).',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

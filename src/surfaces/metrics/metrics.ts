@@ -8,7 +8,7 @@ import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 import { controlListeners } from './control-metrics.ts';
 import { METRICS } from './metric-table.ts';
-import { counter, gauge, histogram, level, total } from './registered.ts';
+import { counter, gauge, histogram, level, total, totals } from './registered.ts';
 
 const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
@@ -31,6 +31,8 @@ export interface MetricsOptions {
   unremovedSegments(): number;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
+  /** Destination, outcome, count. */
+  exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
@@ -117,6 +119,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
+  totals(registry, METRICS.exported, () => options.exportCounts());
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);

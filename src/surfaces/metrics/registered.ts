@@ -127,3 +127,10 @@ export function gauge(registry: Registry, { name, help }: MetricRow, read: () =>
 export function total(registry: Registry, row: MetricRow, read: () => Readonly<Record<string, number>>): void {
   registerCounter(registry, row, () => Object.entries(read()).map(([value, count]) => [named(row.labels, [value]), count]));
 }
+
+/** The same with several labels. `read`: their values, and behind them the count. */
+export function totals(registry: Registry, row: MetricRow, read: () => readonly (readonly [...values: string[], count: number])[]): void {
+  registerCounter(registry, row, () =>
+    read().map((line) => [named(row.labels, line.slice(0, -1).map(String)), Number(line.at(-1))]),
+  );
+}

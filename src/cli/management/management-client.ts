@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { parseSafeJsonText } from '../../base/json/safe-json.ts';
+import type { GatewayOperation, TypedOperation } from '../../operations/operation.ts';
+import { planOf, requestOf, takenNames } from '../../operations/operation-request.ts';
+import { Unusable } from '../command.ts';
+import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
+
+export type Arguments = Readonly<Record<string, unknown>>;
+
+/** Asks operations of the management API of a gateway by what they are called, with one key. */
+export class ManagementClient {
+  readonly #gateway: URL;
+  readonly #key: string;
+
+  constructor(gateway: URL, key: string) {
+    this.#gateway = gateway;
+    this.#key = key;
+  }
+
+  /** An answer as it comes. @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that make no request */
+  async text(operation: GatewayOperation, args: Arguments = {}, headers: Readonly<Record<string, string>> = {}): Promise<string> {
+    const { method, path, body, headers: more } = requestOf(planOf(operation, takenNames(operation), args, { headers }));
+    const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body };
+    const { status, text } = await sendToGateway(new URL(path, this.#gateway), sent);
+    if (status >= 200 && status < 300) return text;
+    if (status === 401) throw new Unusable(`${this.#gateway.origin} does not accept the management key`);
+    const { code, message } = errorOf(text);
+    throw new GatewayRefusal(status, code, message || `${this.#gateway.origin} answered ${status}`);
+  }
+
+  /** An answer as its operation promises it: arguments and answer are held to its schemas. @throws as {@link text}; Unusable for any other answer */
+  async ask<A extends Arguments, O extends z.ZodType>(operation: TypedOperation<A, O>, args: A): Promise<z.output<O>> {
+    const answer = this.#jsonIn(await this.text(operation, args));
+    const read = operation.output.schema?.safeParse(answer);
+    if (read?.success !== true) throw new Unusable(`${this.#gateway.origin} answers something else than ${operation.id} promises`);
+    return read.data;
+  }
+
+  /** Page by page to the end. @throws as {@link text} */
+  async *pages(operation: GatewayOperation, args: Arguments): AsyncGenerator<readonly unknown[]> {
+    for (let cursor = args['cursor']; ; ) {
+      const page = this.#jsonIn(await this.text(operation, cursor === undefined ? args : { ...args, cursor }));
+      if (!isJsonObject(page) || !Array.isArray(page['data'])) throw new Unusable(`what ${this.#gateway.origin} answers is no list`);
+      yield page['data'];
+      cursor = page['next_cursor'];
+      if (typeof cursor !== 'string') return;
+    }
+  }
+
+  #jsonIn(text: string): unknown {
+    try {
+      return parseSafeJsonText(text, { malformed: 'invalid_request' }).value;
+    } catch (error) {
+      throw new Unusable(`what ${this.#gateway.origin} answers is not JSON: is it a gateway?`, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,152 @@
+import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { FAILURE_REASONS } from '../../base/model/delivery.ts';
+import { EXPORT_EVENTS, EXPORT_KINDS, type ExportDestination, type ExportEventName, SYSLOG_FORMATS } from '../../base/model/export-destination.ts';
+import { choice, id, members, ruled, textThere } from '../members.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
+import { pathId, time } from '../shapes.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
+import { orgOf } from './org-of.ts';
+
+const config = z.unknown().meta({
+  type: 'object',
+  description:
+    '`{url, token?, secret?}` of a webhook, `{address, format?}` of syslog. `token` and `secret` are shown as bullets, and those are never taken back',
+});
+const enabled = z.boolean('must be true or false');
+const eventTypes = ruled<readonly ExportEventName[]>(
+  (value) => Array.isArray(value) && value.length > 0 && value.every((one) => EXPORT_EVENTS.some((name) => name === one)),
+  `must be a list of some of ${EXPORT_EVENTS.join(', ')}`,
+).meta({ type: 'array', items: { enum: EXPORT_EVENTS }, minItems: 1, description: 'Left out: all of them' });
+
+const BODY = members({
+  name: textThere,
+  kind: choice(EXPORT_KINDS),
+  config: config.refine((value) => value !== undefined, 'is required'),
+  enabled: enabled.optional(),
+  node_id: id.optional().meta({ description: 'The one node that it is of; left out: every node that has none of its own' }),
+  event_types: eventTypes.optional(),
+});
+const CHANGE = BODY.partial();
+
+const DESTINATION = z.object({
+  id: z.string(),
+  org_id: z.string(),
+  name: z.string(),
+  kind: z.enum(EXPORT_KINDS),
+  config: z.union([
+    z.object({ url: z.string(), token: z.string().optional(), secret: z.string().optional() }),
+    z.object({ address: z.string(), format: z.enum(SYSLOG_FORMATS) }),
+  ]),
+  enabled: z.boolean(),
+  node_id: z.string().optional(),
+  event_types: z.array(z.enum(EXPORT_EVENTS)).optional(),
+  created_at: time,
+});
+
+const params = pathId('Destination id');
+const ids = { id: 'destination_id' };
+
+/** Where events go (specification, "Export destination"; decision 11.3). */
+export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.exports.list',
+    method: 'GET',
+    path: '/mgmt/v1/export/destinations',
+    scope: 'read',
+    summary: 'Export destinations of the org; tokens and secrets are masked.',
+    annotations: READS,
+    tools: [{ name: 'list_export_destinations', title: 'List export destinations' }],
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(DESTINATION) },
+    handle: ({ principal, query }, { exports }) => ({
+      json: pageInMemory(exports.destinations.list(orgOf(principal)), (one) => one.id, cursorPage('export destinations', query)),
+    }),
+  }),
+  operation({
+    id: 'mgmt.exports.create',
+    method: 'POST',
+    path: '/mgmt/v1/export/destinations',
+    scope: 'write',
+    summary: 'Makes an export destination, which gets what happens from now on. The answer shows token and secret this once.',
+    annotations: ADDS,
+    errors: ['conflict'],
+    tools: [{ name: 'create_export_destination', title: 'Create export destination' }],
+    input: { body: { schema: () => BODY, what: 'The export destination' } },
+    output: { status: 201, schema: DESTINATION },
+    handle: async ({ principal, body, commit }, { exports }) => ({
+      json: await exports.destinations.create(orgOf(principal), { ...body, config: body.config }, commit),
+    }),
+  }),
+  operation({
+    id: 'mgmt.exports.update',
+    method: 'PUT',
+    path: '/mgmt/v1/export/destinations/{id}',
+    scope: 'write',
+    summary: 'Changes what is given of an export destination; config is replaced as a whole, and kept when it is left out.',
+    annotations: REPLACES,
+    errors: ['not_found', 'conflict'],
+    versioned: true,
+    tools: [{ name: 'update_export_destination', title: 'Update export destination', ids }],
+    input: { params, body: { schema: () => CHANGE, what: 'The export destination' } },
+    output: { status: 200, schema: DESTINATION },
+    handle: async ({ principal, params: { id: of }, body, commit, expectShown }, { exports }) => {
+      const org = orgOf(principal);
+      expectShown(there(exports.destinations.get(org, of), of));
+      return { json: there(await exports.destinations.change(org, of, body, commit), of) };
+    },
+  }),
+  operation({
+    id: 'mgmt.exports.remove',
+    method: 'DELETE',
+    path: '/mgmt/v1/export/destinations/{id}',
+    scope: 'write',
+    summary: 'Removes an export destination, with what could not be delivered to it.',
+    annotations: REMOVES,
+    errors: ['not_found'],
+    tools: [{ name: 'delete_export_destination', title: 'Delete export destination', ids }],
+    input: { params },
+    output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
+    handle: async ({ principal, params: { id: of }, commit, expectShown }, { exports }) => {
+      expectShown(there(exports.destinations.get(orgOf(principal), of), of));
+      if (!(await exports.remove(orgOf(principal), of, commit))) throw unknown(of);
+      return { json: { id: of, status: 'deleted' as const } };
+    },
+  }),
+  operation({
+    id: 'mgmt.exports.test',
+    method: 'POST',
+    path: '/mgmt/v1/export/destinations/{id}/test',
+    scope: 'write',
+    summary: 'Sends an event of the type `test` to an export destination, once, and tells what came back.',
+    annotations: ADDS,
+    errors: ['not_found'],
+    tools: [{ name: 'test_export_destination', title: 'Test export destination', ids, openWorld: true }],
+    input: { params },
+    output: {
+      status: 200,
+      schema: z.object({
+        id: z.string(),
+        test: z.literal(true),
+        delivered: z.boolean(),
+        reason: z.enum(FAILURE_REASONS).optional().meta({ description: 'Of a failure' }),
+        detail: z.string().meta({ description: 'What came back, or why nothing did' }),
+      }),
+    },
+    handle: async ({ principal, params: { id: of } }, { exports }) => {
+      const tested = await exports.test(orgOf(principal), of);
+      if (tested === undefined) throw unknown(of);
+      const outcome = tested.delivered ? { detail: tested.detail } : { reason: tested.error.reason, detail: tested.error.message };
+      return { json: { id: of, test: true as const, delivered: tested.delivered, ...outcome } };
+    },
+  }),
+];
+
+function there(destination: ExportDestination | undefined, of: string): ExportDestination {
+  if (destination === undefined) throw unknown(of);
+  return destination;
+}
+
+function unknown(of: string): GatewayError {
+  return new GatewayError('not_found', `There is no export destination ${of}.`);
+}

@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { OrgOverlay } from '../../services/org-overlays.ts';
+import type { PolicyService } from '../../services/policies.ts';
+import { choice, id, members, optional } from '../members.ts';
+import { alike, entryOf, type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
+import { MAX_PUT_LENGTH, POLICY_OPERATIONS } from '../policy-operations.ts';
+import { time } from '../shapes.ts';
+import { orgOf } from './org-of.ts';
+
+const TEXT_RULE = `must be YAML text of at most ${MAX_PUT_LENGTH} characters`;
+const LEVELS = ['org', 'node'] as const;
+
+const BODY = members({
+  bundle_yaml: z.string(TEXT_RULE).max(MAX_PUT_LENGTH, TEXT_RULE).meta({ description: 'The overlay; empty: takes away what was there' }),
+  level: choice(LEVELS).optional().meta({ description: 'org when left out' }),
+  node_id: id.optional().meta({ description: 'With level node; this node when left out' }),
+});
+
+const BUNDLES = z.object({
+  data: z.array(
+    z.object({
+      level: z.enum(['base', ...LEVELS]),
+      node_id: z.string().optional(),
+      bundle_id: z.string().optional().meta({ description: 'Of the base' }),
+      version: z.string().optional().meta({ description: 'Of the base' }),
+      source: z.enum(['file', 'api']),
+      loaded_at: time,
+      bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
+    }),
+  ),
+});
+
+function shown(policies: PolicyService, overlays: readonly OrgOverlay[]) {
+  const { bundle_id, version, source, loaded_at } = policies.current();
+  const base = { level: 'base' as const, bundle_id, version, source, loaded_at: timestamp(loaded_at) };
+  const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
+    level,
+    ...optional('node_id', node_id),
+    source: 'api' as const,
+    loaded_at: timestamp(put_at),
+    bundle_yaml,
+  }));
+  return { data: [base, ...laid] };
+}
+
+/** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
+export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.policies.list',
+    method: 'GET',
+    path: '/mgmt/v1/policies',
+    scope: 'read',
+    summary: 'The bundle of the gateway, and the overlays that the org has laid over it.',
+    annotations: READS,
+    versioned: true,
+    tools: [{ name: 'get_policy', title: 'Get the policy' }],
+    output: { status: 200, schema: BUNDLES },
+    handle: ({ principal }, { policies }) => ({ json: shown(policies, policies.overlays(orgOf(principal))) }),
+  }),
+  operation({
+    id: 'mgmt.policies.put',
+    method: 'PUT',
+    path: '/mgmt/v1/policies',
+    scope: 'write',
+    summary: "Lays an overlay over the bundle for the org's requests, from the next one on; one that does not load changes nothing.",
+    annotations: REPLACES,
+    errors: ['invalid_policy', 'precondition_failed'],
+    versioned: true,
+    tools: [
+      { name: 'update_policy', title: 'Update the policy', description: 'Puts the policy overlay of the org or of a node, as raw YAML.' },
+    ],
+    input: { body: { schema: () => BODY, what: 'The overlay' } },
+    output: { status: 200, schema: BUNDLES },
+    handle: async ({ principal, body, commit, expectShown }, { policies, health }) => {
+      const { level = 'org', node_id: named, bundle_yaml: text } = body;
+      if (level === 'org' && named !== undefined) throw onlyOfNodes();
+      const place = { org_id: orgOf(principal), level, ...(level === 'node' ? { node_id: named ?? health.nodeId } : {}) };
+      const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, before));
+      return { json: shown(policies, await policies.putOverlay(place, text, expect, commit)) };
+    },
+  }),
+  alike(entryOf(POLICY_OPERATIONS, 'policies.reload'), {
+    id: 'mgmt.policies.reload',
+    path: '/mgmt/v1/policies/reload',
+    scope: 'write',
+    tools: [{ name: 'reload_policy', title: 'Reload the policy' }],
+  }),
+];
+
+function onlyOfNodes(): GatewayError {
+  const details = [{ path: 'node_id', message: 'belongs to the level node' }];
+  return new GatewayError('invalid_request', 'The overlay has 1 bad member(s).', { details });
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { ADDON_KINDS } from '../../base/model/addon.ts';
+import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
+import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
+import { orgOf } from './org-of.ts';
+
+const ADDON = z.object({
+  addon_id: z.string(),
+  display_name: z.string(),
+  description: z.string(),
+  enabled: z.boolean(),
+  category: z.string(),
+  kind: z.enum(ADDON_KINDS),
+  logo_url: z.string().nullable(),
+  docs_url: z.string().nullable(),
+});
+
+const ENABLE = 'enable';
+const STATES = [ENABLE, 'disable'] as const;
+
+const params = z.object({
+  provider: z.string().meta({ description: 'Id, neutral name or alias of a provider, or the addon_id of a preset' }),
+  // Any other word is told as a mode that is not supported.
+  mode: z.string().meta({ description: `One of ${PROVIDER_MODES.join(', ')}; of a preset: routing`, examples: PROVIDER_MODES.slice() }),
+  state: z.string().meta({ enum: STATES }),
+});
+
+/** What an org can switch (specification, "Addon catalog entry"; decision 10.12). */
+export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
+  operation({
+    id: 'mgmt.providers.list',
+    method: 'GET',
+    path: '/mgmt/v1/providers',
+    scope: 'read',
+    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy.',
+    annotations: READS,
+    tools: [{ name: 'list_providers', title: 'List providers' }],
+    output: { status: 200, schema: z.object({ data: z.array(ADDON) }) },
+    handle: ({ principal }, { addons }) => ({ json: { data: addons.list(orgOf(principal)) } }),
+  }),
+  operation({
+    id: 'mgmt.providers.switch',
+    method: 'POST',
+    path: '/mgmt/v1/providers/{provider}/{mode}/{state}',
+    scope: 'write',
+    summary: 'Switches a mode of a provider (routing, byok, oauth), or a preset (routing), on or off, from the next call of the org on.',
+    annotations: REPLACES,
+    errors: ['not_found', 'mode_not_supported', 'invalid_policy', 'conflict'],
+    tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider' }],
+    input: { params },
+    output: { status: 200, schema: ADDON },
+    handle: async ({ principal, params: { provider, mode, state }, commit }, { addons }) => {
+      if (!STATES.some((known) => known === state)) throw new GatewayError('not_found', `A mode is switched by ${STATES.join(' or ')}.`);
+      return { json: await addons.set(orgOf(principal), provider, mode, state === ENABLE, commit) };
+    },
+  }),
+];

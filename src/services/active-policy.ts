@@ -1,0 +1,111 @@
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
+import { type PolicyInput, textsOfLevel } from '../decide/policy/compile.ts';
+import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import { type LanguageOptions, loadPolicy } from './load-policy.ts';
+import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
+import { hashTexts, type PolicyFolder } from './policy-folder.ts';
+import { NOT_LOADED } from './switch-rules.ts';
+
+const PUT_FILE = 'bundle_yaml';
+
+export interface CompileOptions extends LanguageOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The snapshot that requests are decided by. A request keeps the one it started with. */
+export interface ActivePolicy {
+  readonly policy: CompiledPolicy;
+  readonly bundle_id: string;
+  readonly version: string;
+  /** `file`: the policies folder; `api`: a bundle that was put. */
+  readonly source: 'file' | 'api';
+  /** Milliseconds since the epoch; of a bundle that was put: when that was. */
+  readonly loaded_at: number;
+  /** Lower-case hex SHA-256 over the texts that it was compiled from. */
+  readonly content_hash: string;
+  /** Whose keys may be used, as the org has said; of a request it goes with the policy that it is judged by. */
+  readonly switches: ProviderSwitches;
+}
+
+/** The texts of the bundle in force, for laying those of an org over them. */
+type BaseTexts = Omit<PolicyInput, 'tier' | 'generated'>;
+
+/** A bundle that has compiled, and what it was compiled from. */
+export interface Base {
+  readonly active: ActivePolicy;
+  readonly texts: BaseTexts;
+}
+
+/** A bundle that was put, as the store keeps it. */
+export interface PutBundle {
+  readonly bundle_yaml: string;
+  readonly put_at: number;
+  /** Content of the policies folder at that moment: another content, and the folder counts again (decision 5.5). */
+  readonly folder_hash: string;
+}
+
+export async function compileFolder(folder: PolicyFolder, options: CompileOptions): Promise<Base> {
+  const { bundle, files, addons, overlays, hash } = folder;
+  const texts: BaseTexts = { bundle, files, addons, overlays };
+  const policy = await loadPolicy(texts, options, `The policy bundle in ${folder.dir} does not load`);
+  return { active: snapshot(policy, { source: 'file', loaded_at: options.clock.now(), content_hash: hash }), texts };
+}
+
+export async function compilePut(put: PutBundle, { overlays }: PolicyFolder, options: CompileOptions, what: string): Promise<Base> {
+  const bundle = { text: put.bundle_yaml, file: PUT_FILE };
+  const texts: BaseTexts = { bundle, overlays };
+  const policy = await loadPolicy(texts, options, what);
+  const hash = hashTexts([bundle, overlays.org, overlays.node]);
+  return { active: snapshot(policy, { source: 'api', loaded_at: put.put_at, content_hash: hash }), texts };
+}
+
+/** One after the other: each may be large, and other work goes on between two of them. */
+export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<ReadonlyMap<string, ActivePolicy>> {
+  const byOrg = new Map<string, ActivePolicy>();
+  for (const orgId of overlays.orgs()) {
+    const layers = overlays.layers(orgId);
+    if (layers !== undefined) byOrg.set(orgId, await orgPolicy(orgId, base, layers, options));
+  }
+  return byOrg;
+}
+
+/** What is stored and no longer loads (another tier, another version) denies all requests of its org: without it they would be judged by less than the org has said. */
+export async function orgPolicy(orgId: string, base: Base, layers: OrgLayers, options: CompileOptions): Promise<ActivePolicy> {
+  try {
+    return await compileOrg(base, layers, options, `What the org ${orgId} lays over the policy bundle no longer loads`);
+  } catch (error) {
+    options.log.error({ org_id: orgId, err: error }, 'all requests of an org are denied: its overlay or add-ons no longer load');
+    const denying = await compileOrg(base, { ...layers, org: [], node: [], generated: [NOT_LOADED] }, options, '');
+    return { ...denying, content_hash: orgHash(base, layers) };
+  }
+}
+
+export async function compileOrg(base: Base, layers: OrgLayers, options: CompileOptions, what: string): Promise<ActivePolicy> {
+  const { overlays } = base.texts;
+  const laid = { org: [...textsOfLevel(overlays?.org), ...layers.org], node: [...textsOfLevel(overlays?.node), ...layers.node] };
+  const policy = await loadPolicy({ ...base.texts, overlays: laid, generated: layers.generated }, options, what);
+  const { source } = base.active;
+  const from = { source, loaded_at: options.clock.now(), content_hash: orgHash(base, layers) };
+  return { ...snapshot(policy, from), switches: layers.switches };
+}
+
+export function orgHash(base: Base, { org, node, generated, switches }: OrgLayers): string {
+  const { byokOff, oauthOn, oauthOff } = switches;
+  const said = JSON.stringify([base.active.content_hash, [...byokOff], [...oauthOn], [...oauthOff]]);
+  return hashTexts([{ file: '', text: said }, ...org, ...node, ...generated.map(({ file, text }) => ({ file, text }))]);
+}
+
+function snapshot(policy: CompiledPolicy, from: Pick<ActivePolicy, 'source' | 'loaded_at' | 'content_hash'>): ActivePolicy {
+  return { policy, bundle_id: policy.bundle_id, version: policy.version, switches: NO_SWITCHES, ...from };
+}
+
+export function readPut(value: unknown): PutBundle | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (!('bundle_yaml' in value) || !('put_at' in value) || !('folder_hash' in value)) return undefined;
+  const { bundle_yaml, put_at, folder_hash } = value;
+  if (typeof bundle_yaml !== 'string' || typeof put_at !== 'number' || typeof folder_hash !== 'string') return undefined;
+  return { bundle_yaml, put_at, folder_hash };
+}

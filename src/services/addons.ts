@@ -1,0 +1,134 @@
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
+import type { Catalogue, Provider } from '../base/catalogue/types.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Addon } from '../base/model/addon.ts';
+import type { AddonSwitch, OrgAddons, ProviderMode } from '../base/model/org-addons.ts';
+import type { Commit } from './commit.ts';
+import type { PolicyService } from './policies.ts';
+import type { PolicyPreset, PolicyPresets } from './policy-presets.ts';
+
+const PRESET_PREFIX = 'policy-';
+/** How the entries of a provider begin; its id follows. */
+const ENTRY_PREFIX: Readonly<Record<ProviderMode, string>> = {
+  routing: 'provider-',
+  byok: 'credential-byok-',
+  oauth: 'credential-oauth-',
+};
+const DESCRIPTION: Readonly<Record<ProviderMode, string>> = {
+  routing: 'Calls go to it; switched off they are denied.',
+  byok: "Callers may bring their own keys; switched off the org's stored credentials are used alone.",
+  oauth: "The Authorization of callers who have signed in goes ahead of the org's stored credentials.",
+};
+const TITLE: Readonly<Record<ProviderMode, string>> = { routing: '', byok: ': keys of callers', oauth: ': sign-in of callers' };
+
+export interface AddonOptions {
+  readonly clock: Clock;
+  readonly catalogues: CatalogueInForce;
+  readonly policies: PolicyService;
+  readonly presets: PolicyPresets;
+  /** `GW_OAUTH_PASSTHROUGH`, as connector ids: what holds for an org that has said nothing. */
+  readonly oauthPassthrough: ReadonlySet<string>;
+}
+
+/** What an org can switch: each provider's routing and whose keys it is called with, and presets of policy (specification, "Addon catalog entry"; decision 10.12). */
+export class AddonService {
+  readonly #options: AddonOptions;
+
+  constructor(options: AddonOptions) {
+    this.#options = options;
+  }
+
+  /** The flat catalogue, as it is switched for this org: providers in the order of the registry, then presets. */
+  list(orgId: string): readonly Addon[] {
+    const { catalogues, policies, presets } = this.#options;
+    const catalogue = catalogues.shipped();
+    const addons = policies.addons(orgId);
+    const entries = catalogue.providers.flatMap((provider) =>
+      modesOf(provider).map((mode) => this.#providerEntry(catalogue, provider, mode, addons)),
+    );
+    return [...entries, ...presets.list().map((preset) => presetEntry(preset, addons))];
+  }
+
+  /**
+   * Switches one of them, from the next call of the org on.
+   * @param name an id, neutral name or alias of a provider, or the id of an entry
+   * @throws GatewayError `not_found` for what is no provider and no preset, `mode_not_supported`, `invalid_policy` for a preset that the tier does not include
+   */
+  async set(orgId: string, name: string, mode: string, enabled: boolean, commit?: Commit): Promise<Addon> {
+    const { policies, catalogues } = this.#options;
+    const now = { enabled, at: timestamp(this.#options.clock.now()) };
+    const preset = this.#preset(name);
+    if (preset !== undefined) {
+      if (mode !== 'routing') throw notSupported(name, mode);
+      const addonId = PRESET_PREFIX + preset.id;
+      return presetEntry(preset, await policies.switchAddons(orgId, addonId, (addons) => withPreset(addons, preset.id, now), commit));
+    }
+    const catalogue = catalogues.shipped();
+    const provider = providerOf(catalogue, name);
+    if (provider === undefined) throw new GatewayError('not_found', 'There is no provider and no preset of this name.');
+    const known = modesOf(provider).find((one) => one === mode);
+    if (known === undefined) throw notSupported(provider.id, mode);
+    const addonId = ENTRY_PREFIX[known] + provider.id;
+    const addons = await policies.switchAddons(orgId, addonId, (before) => withMode(before, provider.id, known, now), commit);
+    return this.#providerEntry(catalogue, provider, known, addons);
+  }
+
+  #preset(name: string): PolicyPreset | undefined {
+    return name.startsWith(PRESET_PREFIX) ? this.#options.presets.get(name.slice(PRESET_PREFIX.length)) : undefined;
+  }
+
+  #providerEntry(catalogue: Catalogue, provider: Provider, mode: ProviderMode, { providers }: OrgAddons): Addon {
+    const { id, docsUrl } = provider;
+    const usual = mode === 'oauth' ? this.#options.oauthPassthrough.has(id) : true;
+    return {
+      addon_id: ENTRY_PREFIX[mode] + id,
+      display_name: titleOf(catalogue, provider) + TITLE[mode],
+      description: DESCRIPTION[mode],
+      enabled: providers[id]?.[mode]?.enabled ?? usual,
+      category: mode === 'routing' ? 'provider' : 'credential',
+      kind: mode === 'routing' ? 'provider_integration' : 'credential_mode',
+      logo_url: null,
+      docs_url: docsUrl ?? null,
+    };
+  }
+}
+
+function modesOf({ takesOauth }: Provider): readonly ProviderMode[] {
+  return takesOauth ? ['routing', 'byok', 'oauth'] : ['routing', 'byok'];
+}
+
+function providerOf(catalogue: Catalogue, name: string): Provider | undefined {
+  const prefix = Object.values(ENTRY_PREFIX).find((one) => name.startsWith(one));
+  return catalogue.provider(prefix === undefined ? name : name.slice(prefix.length));
+}
+
+/** As the list of AI domains calls it; those that it does not have are called by their ids. */
+function titleOf(catalogue: Catalogue, { id, hosts }: Provider): string {
+  return (hosts[0] === undefined ? undefined : catalogue.domain(hosts[0])?.vendor) ?? id;
+}
+
+function presetEntry({ id, displayName, description, category }: PolicyPreset, { presets }: OrgAddons): Addon {
+  return {
+    addon_id: PRESET_PREFIX + id,
+    display_name: displayName,
+    description,
+    enabled: presets[id]?.enabled === true,
+    category,
+    kind: 'policy_preset',
+    logo_url: null,
+    docs_url: null,
+  };
+}
+
+function withPreset(addons: OrgAddons, id: string, now: AddonSwitch): OrgAddons {
+  return { ...addons, presets: { ...addons.presets, [id]: now } };
+}
+
+function withMode(addons: OrgAddons, id: string, mode: ProviderMode, now: AddonSwitch): OrgAddons {
+  return { ...addons, providers: { ...addons.providers, [id]: { ...addons.providers[id], [mode]: now } } };
+}
+
+function notSupported(name: string, mode: string): GatewayError {
+  return new GatewayError('mode_not_supported', `${name} has no mode ${JSON.stringify(mode.slice(0, 32))} that can be switched.`);
+}

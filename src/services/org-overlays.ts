@@ -1,0 +1,128 @@
+import type { OrgAddons } from '../base/model/org-addons.ts';
+import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
+import type { PolicyText } from '../decide/policy/bundle.ts';
+import type { GeneratedText } from '../decide/policy/compile.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
+import type { PolicyPresets } from './policy-presets.ts';
+import { switchesOf, switchRules } from './switch-rules.ts';
+import { WatchedSpace } from './watched-space.ts';
+
+const OVERLAYS = 'policy_overlay';
+/** By org. */
+export const ADDONS = 'org_addons';
+
+/** An overlay that was put for an org; one of the level `node` counts on the node that it names. */
+export interface OrgOverlay {
+  readonly org_id: string;
+  readonly level: 'org' | 'node';
+  readonly node_id?: string;
+  readonly bundle_yaml: string;
+  /** Milliseconds since the epoch. */
+  readonly put_at: number;
+}
+
+/** Which overlay is meant. */
+export type OverlayPlace = Pick<OrgOverlay, 'org_id' | 'level' | 'node_id'>;
+
+/** What one org lays over the bundle, as it is compiled. */
+export interface OrgLayers {
+  readonly org: readonly PolicyText[];
+  readonly node: readonly PolicyText[];
+  readonly generated: readonly GeneratedText[];
+  readonly switches: ProviderSwitches;
+}
+
+export interface OrgOverlaysOptions {
+  readonly store: Store;
+  readonly nodeId: string;
+  readonly presets: PolicyPresets;
+}
+
+/** What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays that were put, and what they have switched. */
+export class OrgOverlays {
+  readonly #options: OrgOverlaysOptions;
+  readonly #overlays: WatchedSpace<OrgOverlay>;
+  readonly #addons: WatchedSpace<OrgAddons>;
+
+  private constructor(options: OrgOverlaysOptions, overlays: WatchedSpace<OrgOverlay>, addons: WatchedSpace<OrgAddons>) {
+    this.#options = options;
+    this.#overlays = overlays;
+    this.#addons = addons;
+  }
+
+  /** @param changed told of the org whose layers are others now, whoever changed them */
+  static async open(options: OrgOverlaysOptions, changed: (orgId: string) => void): Promise<OrgOverlays> {
+    const tell = (_key: string, value: { readonly org_id: string } | undefined, before: { readonly org_id: string } | undefined): void => {
+      const orgId = value?.org_id ?? before?.org_id;
+      if (orgId !== undefined) changed(orgId);
+    };
+    const { store } = options;
+    return new OrgOverlays(
+      options,
+      await WatchedSpace.open(store, OVERLAYS, { read: (value) => value as OrgOverlay, changed: tell }),
+      await WatchedSpace.open(store, ADDONS, { read: (value) => value as OrgAddons, changed: tell }),
+    );
+  }
+
+  /** Orgs that lay something over the bundle. */
+  orgs(): ReadonlySet<string> {
+    return new Set([...this.#overlays.values(), ...this.#addons.values()].map(({ org_id: orgId }) => orgId));
+  }
+
+  /** Of all nodes, in the order of their levels and nodes. */
+  list(orgId: string): readonly OrgOverlay[] {
+    const own = [...this.#overlays.values()].filter(({ org_id }) => org_id === orgId);
+    return own.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)).sort((a, b) => Number(a.level === 'node') - Number(b.level === 'node'));
+  }
+
+  get(place: OverlayPlace): OrgOverlay | undefined {
+    return this.#overlays.get(keyOf(place));
+  }
+
+  addons(orgId: string): OrgAddons {
+    return this.#addons.get(orgId) ?? { org_id: orgId, providers: {}, presets: {} };
+  }
+
+  /** What this org lays over the bundle on this node; undefined when it lays nothing there. `instead`: with these in the place of what is stored. */
+  layers(orgId: string, instead: { readonly overlay?: OrgOverlay; readonly addons?: OrgAddons } = {}): OrgLayers | undefined {
+    const { nodeId } = this.#options;
+    const textOf = (place: OverlayPlace): readonly PolicyText[] => {
+      const isInstead = instead.overlay !== undefined && keyOf(instead.overlay) === keyOf(place);
+      const text = (isInstead ? instead.overlay : this.get(place))?.bundle_yaml ?? '';
+      return text === '' ? [] : [{ text, file: `${place.level} overlay` }];
+    };
+    const addons = instead.addons ?? this.addons(orgId);
+    const layers = {
+      org: textOf({ org_id: orgId, level: 'org' }),
+      node: textOf({ org_id: orgId, level: 'node', node_id: nodeId }),
+      generated: this.#generated(addons),
+      switches: switchesOf(addons),
+    };
+    const texts = layers.org.length + layers.node.length + layers.generated.length;
+    return texts === 0 && layers.switches === NO_SWITCHES ? undefined : layers;
+  }
+
+  /** Brings in what this writer has committed. */
+  async refresh(orgId: string, place?: OverlayPlace): Promise<void> {
+    await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(keyOf(place)));
+  }
+
+  #generated(addons: OrgAddons): readonly GeneratedText[] {
+    const rules = switchRules(addons);
+    const presets = Object.entries(addons.presets).flatMap(([id, { enabled }]): readonly GeneratedText[] => {
+      // One that this version does not bring does not load, and so lets nothing through.
+      return enabled ? [{ text: this.#options.presets.get(id)?.text ?? '', file: `preset ${id}`, kind: 'preset' }] : [];
+    });
+    return rules === undefined ? presets : [...presets, rules];
+  }
+}
+
+/** An empty text takes the overlay away. */
+export function overlayEffect(overlay: OrgOverlay): Effect {
+  const at = { space: OVERLAYS, key: keyOf(overlay) };
+  return overlay.bundle_yaml === '' ? { op: 'delete', ...at } : { op: 'put', ...at, value: overlay };
+}
+
+function keyOf({ org_id: orgId, level, node_id: nodeId }: OverlayPlace): string {
+  return level === 'org' ? orgId : `${orgId}\n${nodeId ?? ''}`;
+}

@@ -1,0 +1,209 @@
+// `gw` as a face of the operations table: against a gateway that runs.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { z } from 'zod';
+import { completions } from '../../src/cli/completion.ts';
+import { ManagementClient } from '../../src/cli/management/management-client.ts';
+import { operationCommands } from '../../src/cli/management/operation-commands.ts';
+import { textTable } from '../../src/cli/management/text-table.ts';
+import { allCommands } from '../../src/cli/run.ts';
+import { KEY_OPERATIONS } from '../../src/operations/management/key-operations.ts';
+import { entryOf, operation, READS } from '../../src/operations/operation.ts';
+import { OPERATIONS } from '../../src/operations/operation-table.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { type Managed, startManaged } from '../support/managed.ts';
+import { gw } from '../support/run-gw.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+interface Shell extends Managed {
+  /** One command, by the admin token unless it is given a key. */
+  run(words: readonly string[], options?: { stdin?: string; env?: Record<string, string> }): ReturnType<typeof gw>;
+}
+
+async function startShell(t: HasTeardown): Promise<Shell> {
+  const managed = await startManaged(t);
+  const env = { GW_PORT: String(managed.gw.port), GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_ORG_ID: 'acme' };
+  return { ...managed, run: (words, options = {}) => gw(words, { ...options, env: { ...env, ...options.env } }) };
+}
+
+t.test('every operation of the management API is a command that no other hides, and no option of it is one of all commands', async (t) => {
+  const ids = OPERATIONS.filter(({ id }) => id.startsWith('mgmt.'));
+  const commands = operationCommands();
+  t.equal(commands.length, ids.length);
+  const all = await allCommands();
+  t.equal(new Set(all.map(({ name }) => name)).size, all.length);
+  for (const { usage, name } of commands) {
+    const options = [...usage.matchAll(/--([\w.-]+)/g)].map(([, option]) => option);
+    t.equal(new Set(options).size, options.length, `${name} ${usage}`);
+  }
+});
+
+t.test('a workload is made by options, listed as a table and as the answer itself, and removed', async (t) => {
+  const { run, manage } = await startShell(t);
+  const made = await run([
+    ...['workloads', 'put', '--workload-id', 'agent-1', '--name=An agent', '--allowed-connection-types', 'direct_api,sdk_redirect'],
+    ...['--default-attribution.project-id', 'search', '--default-attribution.labels', 'team=red', '--default-attribution.labels', 'a=b=c'],
+  ]);
+  t.same([made.code, made.err], [0, '']);
+  const { data } = (await manage('GET', 'workloads')).body as { data: { workload_id: string }[] };
+  t.match(
+    data.find((one) => one.workload_id === 'agent-1'),
+    {
+      name: 'An agent',
+      org_id: 'acme',
+      allowed_connection_types: ['direct_api', 'sdk_redirect'],
+      default_attribution: { project_id: 'search', labels: { team: 'red', a: 'b=c' } },
+    },
+  );
+  t.match(await run(['workloads', 'list']), {
+    code: 0,
+    out: /^WORKLOAD_ID {2}NAME .*\nagent-1 +An agent +direct_api, sdk_redirect\n/,
+    err: '',
+  });
+  const json = await run(['workloads', 'list', '--json']);
+  t.same(JSON.parse(json.out), (await manage('GET', 'workloads')).body, 'exactly the answer');
+  t.equal(json.out.split('\n').length, 2, 'one document');
+  t.match(await run(['workloads', 'list', '--limit', '1']), {
+    code: 0,
+    err: /^There are more: --all shows them, --cursor=\S+ the next\.\n$/,
+  });
+  const lines = (await run(['workloads', 'list', '--limit', '1', '--all', '--json'])).out.trim().split('\n');
+  t.same(
+    lines.map((line) => JSON.parse(line) as unknown),
+    data,
+    'every page, an item a line',
+  );
+  t.match(await run(['workloads', 'delete', 'agent-1']), { code: 0, out: /status: +deleted/ });
+  t.match(await run(['workloads', 'remove', '--id', 'agent-1']), {
+    code: 1,
+    out: '',
+    err: 'gw workloads remove: There is no workload agent-1.\n',
+  });
+});
+
+t.test('a whole body comes from a file or standard input, and a secret need not stand on the command line', async (t) => {
+  const { run } = await startShell(t);
+  const file = join(tempDir(t), 'workload.json');
+  writeFileSync(file, JSON.stringify({ workload_id: 'filed', name: 'From a file' }));
+  t.match(await run(['workloads', 'put', '--file', file, '--name', 'Said here']), { code: 0, out: /name: +Said here/ });
+  t.match(await run(['workloads', 'put', '--file', '-'], { stdin: '{"workload_id": "piped"}' }), { code: 0, out: /piped/ });
+  t.match(await run(['workloads', 'put', '--file', '-'], { stdin: '[1]' }), { code: 2, err: /this is not a map/ });
+  const secret = await run(['credentials', 'put', '--id', 'key-1', '--provider', 'openai', '--mode', 'alias', '--secret-from', '-'], {
+    stdin: 'sk-planted-secret\n',
+  });
+  t.equal(secret.code, 0, secret.err);
+  t.notOk(secret.out.includes('sk-planted'), 'nor is it shown');
+});
+
+t.test('without a key one is made with the admin token, and revoked, also when the command fails', async (t) => {
+  const { run, keyOf, gw: gateway } = await startShell(t);
+  const before = await gateway.admin('GET', '/v1/admin/mgmt-keys');
+  t.match(await run(['keys', 'list']), { code: 0, out: /gw on .* read +\d{4}-/ }, 'a key for a read may only read');
+  t.equal((await run(['workloads', 'remove', 'nobody'])).code, 1);
+  t.equal((await run(['ratelimit', 'configure', '--refill-rate', '1', '--max-tokens', '1', '--window-duration', 'soon'])).code, 1);
+  t.same((await gateway.admin('GET', '/v1/admin/mgmt-keys')).body, before.body, 'no key is left');
+  const { key } = await keyOf('acme', ['read']);
+  const own = { GW_MGMT_KEY: key, GW_ADMIN_TOKEN: '' };
+  t.match(await run(['workloads', 'list'], { env: own }), { code: 0, err: '' });
+  t.match(await run(['workloads', 'put', '--workload-id', 'x'], { env: own }), { code: 1, err: /scope/ });
+  t.match(await run(['workloads', 'list', '--key', 'mgk_wrong']), { code: 2, err: /does not accept the management key\n$/ });
+  t.match(await run(['workloads', 'list', '--key', 'mcpk_other']), {
+    code: 2,
+    err: /--key takes a management key, which begins with mgk_/,
+  });
+  const other = await keyOf('other');
+  t.match(await run(['workloads', 'put', '--workload-id', 'theirs', '--key', other.key]), { code: 0, out: /org_id: +other/ });
+  t.notMatch((await run(['workloads', 'list'])).out, /theirs/);
+});
+
+t.test('each mistake is told in one wording, whatever the command', async (t) => {
+  const { run } = await startShell(t);
+  const mistakes: readonly (readonly [words: string, error: RegExp])[] = [
+    ['workloads list --limti 5', /: there is no option --limti; did you mean --limit\?\nusage: gw workloads list /],
+    ['audit --limti 5', /: there is no option --limti; did you mean --limit\?\nusage: gw audit /],
+    ['env --shel fish', /: there is no option --shel; did you mean --shell\?\nusage: gw env /],
+    ['workloads list --limit', /: --limit takes a value\n/],
+    ['audit --limit', /: --limit takes a value\n/],
+    ['workloads list --limit 501', /: --limit takes a whole number from 1 to 500, not "501"\n/],
+    ['workloads list --limit 1.5', /: --limit takes a whole number from 1 to 500, not "1.5"\n/],
+    ['env --shell csh', /: --shell takes sh, fish, powershell, not "csh"\n/],
+    ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
+    ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"\n/],
+    ['keys create --name x --kind mcp --scopes read,admin', /: --scopes takes one of read, write; it may be repeated, not "admin"\n/],
+    ['keys create --name x --kind mcp --scopes read --expires-at tomorrow', /: --expires-at takes a time as RFC 3339 writes it/],
+    ['keys create --kind mcp', /: --name and --scopes are missing: --name takes text; --scopes takes one of read, write/],
+    ['workloads put --workload-id x --default-attribution.labels red', /: --default-attribution.labels takes NAME=VALUE.*, not "red"\n/],
+    ['workloads remove', /: ID is missing: ID takes text\n/],
+    ['workloads remove a b', /: "b" is one argument too many\n/],
+    ['audit a', /: "a" is one argument too many\n/],
+    ['wrkloads list', /^gw: there is no command "wrkloads"; did you mean "workloads"\?/],
+    ['workloads lst', /^gw: there is no command "workloads lst"; did you mean "workloads list"\?/],
+  ];
+  for (const [words, error] of mistakes) t.match(await run(words.split(' ')), { code: 2, out: '', err: error }, words);
+  const told = await run(['ratelimit', 'configure', '--refill-rate', '1', '--max-tokens', '1', '--window-duration', 'soon']);
+  t.match(told.err, /has 1 bad member\(s\)\.\n {2}window_duration must be /, 'what the gateway alone knows is told in its words');
+});
+
+t.test('a group alone lists its commands, and each says what its options take', async (t) => {
+  t.match(await gw(['workloads']), { code: 0, out: /^gw workloads list .*\n {4}Workloads that/ });
+  const help = await gw(['workloads', 'put', '--help']);
+  t.match(help.out, /^usage: gw workloads put --workload-id ID .*\nCreates or replaces one workload/);
+  t.match(help.out, /--default-attribution.labels\n {6}NAME=VALUE, such as team=red; it may be repeated\n/);
+  const commands = await allCommands();
+  t.same(completions(['workl'], commands), ['workloads']);
+  t.same(completions(['workloads', ''], commands), ['list', 'put', 'remove']);
+  t.same(completions(['keys', 'create', '--kind', ''], commands), ['management', 'mcp']);
+  t.ok(completions(['keys', 'create', '--n'], commands).includes('--name'));
+  t.match(await gw(['completion', 'bash']), { code: 0, out: /complete -o default -F _gw gw\n$/ });
+  t.match(await gw(['complete', 'workloads', 'l']), { code: 0, out: 'list\n' });
+});
+
+t.test('a table fits the terminal: the first column is whole, texts are cut, figures stand to the right', (t) => {
+  const columns = [
+    { name: 'id', cells: ['0123456789abcdef', 'b'] },
+    { name: 'cost_usd', cells: ['12.5', '0.000012'] },
+    { name: 'reason', cells: ['a rather long reason that goes on', ''] },
+    { name: 'more', cells: ['and another column', 'x'] },
+  ];
+  t.equal(textTable(columns.slice(0, 2)), 'ID                COST_USD\n0123456789abcdef      12.5\nb                 0.000012\n');
+  for (const width of [30, 40, 50, 80]) {
+    const lines = textTable(columns, width)
+      .split('\n')
+      .filter((line) => !line.startsWith('('));
+    t.ok(
+      lines.every((line) => line.length <= width),
+      `${width}`,
+    );
+    t.match(lines[1], /^0123456789abcdef/);
+  }
+  t.match(textTable(columns, 30), /\(2 more columns: --json, or a wider terminal\)/);
+  t.notMatch(textTable([{ name: 'name', cells: ['\u001b[2Jgone\u202e'] }]), /[\u001b\u202e]/, 'a terminal obeys nothing of it');
+  t.end();
+});
+
+t.test('the client holds arguments and answers to the schemas of an entry', async (t) => {
+  const { gw: gateway, keyOf } = await startManaged(t);
+  const { key } = await keyOf('acme');
+  const client = new ManagementClient(new URL(gateway.url), key);
+  const list = operation({
+    id: 'mgmt.keys.list',
+    method: 'GET',
+    path: '/mgmt/v1/keys',
+    scope: 'read',
+    summary: '',
+    annotations: READS,
+    input: { query: { schema: () => z.strictObject({ limit: z.int().optional() }) } },
+    output: { status: 200, schema: z.object({ data: z.array(z.object({ id: z.string(), name: z.string() })), has_more: z.boolean() }) },
+    handle: () => ({}),
+  });
+  const { data, has_more: more } = await client.ask(list, { limit: 10 });
+  const names: readonly string[] = data.map(({ name }) => name);
+  t.ok(names.includes('key of acme'));
+  t.equal(more, false);
+  // @ts-expect-error a limit is a number
+  await t.rejects(client.ask(list, { limit: 'ten' }), { status: 400, code: 'invalid_request' });
+  const strange = { ...list, output: { status: 200 as const, schema: z.object({ other: z.string() }) } };
+  await t.rejects(client.ask(strange, {}), /answers something else than mgmt.keys.list promises/);
+  await t.rejects(client.text(entryOf(KEY_OPERATIONS, 'mgmt.keys.revoke'), {}), { code: 'invalid_request' });
+});
