@@ -20,6 +20,14 @@ const BUNDLE = bundleOf(`  targets:
       effect: {decision: quarantine, reason: odd behaviour}
 `);
 
+const OVERLAY = `schema: gw.policy_bundle.v1
+bundle_id: org-overlay
+version: '1'
+inline_rules:
+  budgets:
+    - {id: small, when: {field: action.params.user, equals: nobody}, effect: {decision: deny}}
+`;
+
 type Json = Readonly<Record<string, unknown>>;
 /** What tools have answered so far, the last answer of each. */
 type Said = (tool: string) => Json;
@@ -59,6 +67,13 @@ function work(p: string): readonly Step[] {
     ['disable_custom_provider', idOf('create_custom_provider', 'id', 'connector_id')],
     ['enable_custom_provider', idOf('create_custom_provider', 'id', 'connector_id')],
     ['list_custom_providers'],
+    ['list_providers'],
+    ['set_provider_mode', { provider: 'mistral', mode: 'routing', state: 'disable' }],
+    ['set_provider_mode', { provider: 'mistral', mode: 'routing', state: 'enable' }],
+    ['get_policy'],
+    ['update_policy', { bundle_yaml: OVERLAY }],
+    ['update_policy', { bundle_yaml: '' }],
+    ['reload_policy'],
     ['get_ratelimit_config'],
     ['update_ratelimit_config', { refill_rate: 1000, max_tokens: 1000, window_duration: '1m' }],
     ['list_ratelimit_keys'],
@@ -96,6 +111,11 @@ function work(p: string): readonly Step[] {
     ['list_alert_history'],
     ['delete_alert_subscription', idOf('create_alert_subscription', 'subscription_id')],
     ['delete_alert_channel', idOf('create_alert_channel', 'channel_id')],
+    ['create_export_destination', { name: `${p} siem`, kind: 'webhook', config: { url: `https://${SLACK}/siem` } }],
+    ['update_export_destination', (said) => ({ destination_id: said('create_export_destination')['id'], event_types: ['audit'] })],
+    ['test_export_destination', idOf('create_export_destination', 'id', 'destination_id')],
+    ['list_export_destinations'],
+    ['delete_export_destination', idOf('create_export_destination', 'id', 'destination_id')],
     ['delete_budget_limit', idOf('create_budget_limit', 'limit_id')],
     ['delete_custom_provider', idOf('create_custom_provider', 'id', 'connector_id')],
     ['delete_credential', { credential_id: `${p}-main` }],
