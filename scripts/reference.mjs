@@ -15,7 +15,11 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
 
 const PAGES = [
-  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings'], body: settingsPage },
+  {
+    file: 'settings.md',
+    from: ['base/config/settings', 'base/config/later-settings', 'base/config/command-variables'],
+    body: settingsPage,
+  },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
@@ -80,7 +84,7 @@ async function load(name) {
   return import(pathToFileURL(file).href);
 }
 
-function settingsPage({ SETTINGS }, { LATER_SETTINGS }) {
+function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   const active = Object.values(SETTINGS).map(({ variable, type, fallback, fallbackNote, help, secret }) => [
     code(variable),
     type.name,
@@ -107,7 +111,16 @@ ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
 
 Nothing in this version enforces these, so a value other than the default stops the start with \`not_supported_yet\`.
 
-${table(['Variable', 'Default', 'Meaning'], later)}`;
+${table(['Variable', 'Default', 'Meaning'], later)}
+
+## Of commands
+
+Programs that ask a gateway read these, beside the settings; the gateway does not.
+
+${table(
+  ['Variable', 'Read by', 'Meaning'],
+  COMMAND_VARIABLES.map(({ variable, readBy, help }) => [code(variable), readBy, help]),
+)}`;
 }
 
 function stagesSection({ STAGES }) {

@@ -1,3 +1,4 @@
+import { MANAGEMENT_KEY_VARIABLE } from '../../base/config/command-variables.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import type { KeyScope } from '../../base/model/management-key.ts';
 import { type CliIo, UsageError } from '../command.ts';
@@ -5,9 +6,6 @@ import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import { ManagementClient } from './management-client.ts';
 import { withShortLivedKey } from './short-lived-key.ts';
-
-/** Variables of a shell that commands read; none is a setting of the gateway. */
-export const KEY_VARIABLE = 'GW_MGMT_KEY';
 
 /** Who asks, and where. */
 export interface ManagementAccess {
@@ -18,9 +16,9 @@ export interface ManagementAccess {
 
 /** The management key that a command was given, or that stands in its environment; undefined: the admin token makes one. @throws UsageError for what is no such key */
 export function givenKey(key: string | undefined, io: CliIo): string | undefined {
-  const given = key ?? shellVariable(KEY_VARIABLE, io.env);
+  const given = key ?? shellVariable(MANAGEMENT_KEY_VARIABLE, io.env);
   if (given !== undefined && !given.startsWith('mgk_'))
-    throw new UsageError(`${key === undefined ? KEY_VARIABLE : '--key'} takes a management key, which begins with mgk_`);
+    throw new UsageError(`${key === undefined ? MANAGEMENT_KEY_VARIABLE : '--key'} takes a management key, which begins with mgk_`);
   return given;
 }
 

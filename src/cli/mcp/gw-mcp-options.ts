@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { MANAGEMENT_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
@@ -66,7 +67,7 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   return {
     gateway,
     management,
-    secret: secretOf(given, settings.adminToken, shellVariable('GW_MGMT_KEY', io.env)),
+    secret: secretOf(given, settings.adminToken, shellVariable(MANAGEMENT_KEY_VARIABLE, io.env)),
     orgId: settings.orgId ?? 'default',
     ...(listen === undefined ? {} : { listen }),
     sessionTtl: parsed('--session-ttl', duration('1s', '24h'), given['session-ttl']),
@@ -98,7 +99,7 @@ function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | un
   const address = addressOf(listen);
   if (address === undefined) throw new UsageError('--listen takes HOST:PORT, such as 127.0.0.1:7090');
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--tls-cert and --tls-key belong together');
-  const shown = shellVariable('GW_MCP_TOKEN', env);
+  const shown = shellVariable(MCP_TOKEN_VARIABLE, env);
   if (shown === undefined && !isLoopbackHost(address.host)) {
     throw new UsageError(`others can reach ${address.host}: set GW_MCP_TOKEN to what clients have to show as bearer token`);
   }
