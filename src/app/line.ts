@@ -107,8 +107,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  const ground = { authenticator, log, events, callerIp: askedFrom };
-  return { pipeline, shadow, ...routersOf(routes, config.mgmtPort !== undefined, ground) };
+  return { pipeline, shadow, ...routersOf(routes, config.mgmtPort !== undefined, { authenticator, log, events, callerIp: askedFrom }) };
 }
 
 /** What serves the routes on which port. @param apart the management API has a port of its own */
