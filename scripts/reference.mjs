@@ -16,15 +16,11 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
 
 const PAGES = [
-<<<<<<< HEAD
-  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings', 'base/config/shell-variables'], body: settingsPage },
-=======
   {
     file: 'settings.md',
     from: ['base/config/settings', 'base/config/later-settings', 'base/config/command-variables'],
     body: settingsPage,
   },
->>>>>>> mcp
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
@@ -94,12 +90,7 @@ async function load(name) {
   return import(pathToFileURL(file).href);
 }
 
-<<<<<<< HEAD
-function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { SHELL_VARIABLES }) {
-  const shell = Object.entries(SHELL_VARIABLES).map(([variable, help]) => [code(variable), help]);
-=======
 function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
->>>>>>> mcp
   const active = Object.values(SETTINGS).map(({ variable, type, fallback, fallbackNote, help, secret }) => [
     code(variable),
     type.name,
@@ -121,12 +112,6 @@ warning. An empty value counts as not set, except for lists, where it is the emp
 paths count from the working directory.
 
 ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
-
-## Of the shell
-
-Variables that commands and clients read, and that are no settings of the gateway.
-
-${table(['Variable', 'Meaning'], shell)}
 
 ## Not supported yet
 

@@ -17,4 +17,5 @@ export const COMMAND_VARIABLES: readonly CommandVariable[] = [
     readBy: 'gw-mcp',
     help: 'What clients of `gw-mcp --listen` show as bearer token, 16 characters or more; needed where others than this machine can reach it.',
   },
+  { variable: 'GW_MCP_KEY', readBy: 'clients of MCP', help: 'MCP key (`mcpk_…`) in the configurations that the guide shows.' },
 ];

@@ -7,7 +7,6 @@ import { shorten } from '../lib/shorten.ts';
 import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
-import { SHELL_VARIABLES } from './shell-variables.ts';
 
 /** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
 export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
@@ -126,7 +125,6 @@ function unknownVariables(env: Environment): string[] {
     ...LATER_SETTINGS.map((setting) => setting.variable),
     ...COMMAND_VARIABLES.map(({ variable }) => variable),
     ...secrets,
-    ...Object.keys(SHELL_VARIABLES),
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {

@@ -1,8 +1,3 @@
-<<<<<<< HEAD
-=======
-import { MANAGEMENT_KEY_VARIABLE } from '../../base/config/command-variables.ts';
-import { shellVariable } from '../../base/config/environment.ts';
->>>>>>> mcp
 import type { KeyScope } from '../../base/model/management-key.ts';
 import type { CliIo } from '../command.ts';
 import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
@@ -18,17 +13,6 @@ export interface ManagementAccess {
   readonly org: string | undefined;
 }
 
-<<<<<<< HEAD
-=======
-/** The management key that a command was given, or that stands in its environment; undefined: the admin token makes one. @throws UsageError for what is no such key */
-export function givenKey(key: string | undefined, io: CliIo): string | undefined {
-  const given = key ?? shellVariable(MANAGEMENT_KEY_VARIABLE, io.env);
-  if (given !== undefined && !given.startsWith('mgk_'))
-    throw new UsageError(`${key === undefined ? MANAGEMENT_KEY_VARIABLE : '--key'} takes a management key, which begins with mgk_`);
-  return given;
-}
-
->>>>>>> mcp
 /**
  * Asks the management API with the key that was given, else with one that lives as long as the question.
  * @param scopes that the question needs
