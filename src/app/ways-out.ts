@@ -14,7 +14,7 @@ export interface WaysOut {
   readonly smtp: SmtpSender | undefined;
   /** Whether `http` is allowed to a host that somebody who manages an org has named. */
   readonly mayBePlain: (host: string) => boolean;
-  /** Where people ask this gateway, for what an alert tells them to type. */
+  /** Where people manage this gateway, for what an alert tells them to type. */
   readonly gatewayUrl: string;
   /** Where settings want every event to go. */
   readonly configured: readonly StaticDestination[];
@@ -22,14 +22,14 @@ export interface WaysOut {
 
 /** @param extraRoots PEM text of `GW_UPSTREAM_CA_FILE` */
 export function waysOut(config: Config, upstream: Upstream & RawWays, clock: Clock, extraRoots: string | undefined): WaysOut {
-  const { egressAllow, smtpUrl: server, smtpFrom: from, host, port, publicNames } = config;
+  const { egressAllow, smtpUrl: server, smtpFrom: from, host, port, mgmtPort, publicNames } = config;
   const door = new SideDoor(upstream, clock);
   const [name = host === '0.0.0.0' || host === '::' ? 'localhost' : host] = publicNames;
   return {
     door,
     smtp: server === undefined || from === undefined ? undefined : new SmtpSender({ door, server, from, extraRoots }),
     mayBePlain: (to) => egressAllow.hosts.has(to) || egressAllow.ranges.has(to),
-    gatewayUrl: `http://${bracketHost(name)}:${port}`,
+    gatewayUrl: `http://${bracketHost(name)}:${mgmtPort ?? port}`,
     configured: configuredDestinations(config),
   };
 }
