@@ -1,13 +1,7 @@
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { RecordCounters } from '../services/record-counters.ts';
-import {
-  ATTRIBUTED_DAY,
-  ATTRIBUTED_QUARTER,
-  USAGE_HOUR,
-  USAGE_MONTH,
-  USAGE_QUARTER,
-} from '../storage/contract/counter-spaces.ts';
+import { ATTRIBUTED_DAY, ATTRIBUTED_QUARTER, USAGE_HOUR, USAGE_MONTH, USAGE_QUARTER } from '../storage/contract/counter-spaces.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const SPACE = 'roll_up';
@@ -44,7 +38,10 @@ export async function countAgain(store: Store, counters: Pick<RecordCounters, 'e
     records += page.length;
     after = page.at(-1)?.position ?? after;
     // What is stored was written by this program and has not changed since.
-    const effects = totalsOf(page.flatMap(({ text }) => counters.effects(JSON.parse(text) as ExecutionRecord)), withHours);
+    const effects = totalsOf(
+      page.flatMap(({ text }) => counters.effects(JSON.parse(text) as ExecutionRecord)),
+      withHours,
+    );
     const isDone = page.length < PAGE;
     const progress: Progress = { ...(after === undefined ? {} : { after }), records, withHours, isDone };
     await store.commit(undefined, [
@@ -54,7 +51,8 @@ export async function countAgain(store: Store, counters: Pick<RecordCounters, 'e
     ]);
     if (isDone) break;
   }
-  if (records > 0) log.info({ records }, 'counted the stored records by quarter of an hour and by who is charged, which an older version did not do');
+  if (records > 0)
+    log.info({ records }, 'counted the stored records by quarter of an hour and by who is charged, which an older version did not do');
 }
 
 const ANEW: ReadonlySet<string> = new Set([USAGE_QUARTER, ATTRIBUTED_DAY, ATTRIBUTED_QUARTER]);
@@ -65,7 +63,8 @@ function totalsOf(effects: readonly Effect[], withHours: boolean): readonly Effe
   const names: Effect[] = [];
   for (const effect of effects) {
     if (effect.op !== 'add') names.push(effect);
-    else if (ANEW.has(effect.space) || (withHours && (effect.space === USAGE_HOUR || effect.space === USAGE_MONTH))) add(effect, effect.amounts);
+    else if (ANEW.has(effect.space) || (withHours && (effect.space === USAGE_HOUR || effect.space === USAGE_MONTH)))
+      add(effect, effect.amounts);
     else if (effect.space === USAGE_HOUR) add(effect, minutesOf(effect.amounts));
   }
   return [...names, ...[...totals.values()].map(({ effect, amounts }) => ({ ...effect, amounts }))];

@@ -79,13 +79,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
-    addons: new AddonService({
-      clock,
-      catalogues,
-      policies,
-      presets: resources.presets,
-      oauthPassthrough: pipeline.settings.oauthPassthrough,
-    }),
+    addons: addonsOf(resources, pipeline.settings),
     exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
@@ -182,6 +176,10 @@ function authenticatorOf(
     events,
     callerIp: askedFrom,
   });
+}
+
+function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPassthrough }: PipelineSettings): AddonService {
+  return new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
 }
 
 /** What the routes of budgets, credentials and connectors stand on. */

@@ -103,19 +103,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   const counters = await RecordCounters.open(store, clock);
   await countAgain(store, counters, log);
-  const customConnectors = await CustomConnectorService.open({
-    store,
-    clock,
-    log,
-    catalogues,
-    egressAllow: config.egressAllow,
-    hasCredential: (connectorId) => credentials.list().some(({ connector_id: known }) => known === connectorId),
-  });
-  // No setting starts control-plane mode yet (later-settings.ts).
-  const managedRemotely = false;
+  const customConnectors = await openConnectors(config, ground, () => credentials);
   const presets = new PolicyPresets();
-  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely };
-  const policies = await PolicyService.open({ ...place, store, clock, log, events, ...language });
+  const policies = await openPolicies(config, ground, presets, language);
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store);
   const projects = await ProjectService.open(store, clock);
@@ -144,16 +134,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const risks = openRisks(config, ground, outbox);
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
-  const deferred = await DeferredUsage.open({
-    store,
-    clock,
-    budgets,
-    counters,
-    events,
-    log,
-    cachedRates: config.pricingCached,
-    mayExpire,
-  });
+  const cachedRates = config.pricingCached;
+  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -189,6 +171,23 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     intents,
     discovery,
   };
+}
+
+function openPolicies(config: Config, ground: Ground, presets: PolicyPresets, language: LanguageOptions): Promise<PolicyService> {
+  const { store, clock, log, events } = ground;
+  // No setting starts control-plane mode yet (later-settings.ts).
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely: false };
+  return PolicyService.open({ ...place, store, clock, log, events, ...language });
+}
+
+/** @param credentials asked when one is changed: they are opened later */
+function openConnectors(config: Config, ground: Ground, credentials: () => CredentialService): Promise<CustomConnectorService> {
+  const { store, clock, log, catalogues } = ground;
+  const hasCredential = (id: string): boolean =>
+    credentials()
+      .list()
+      .some(({ connector_id: known }) => known === id);
+  return CustomConnectorService.open({ store, clock, log, catalogues, egressAllow: config.egressAllow, hasCredential });
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

@@ -34,7 +34,11 @@ export function waysOut(config: Config, upstream: Upstream & RawWays, clock: Clo
   };
 }
 
-function configuredDestinations({ exportWebhookUrl: to, exportWebhookToken: token, exportSyslogAddr: address }: Config): readonly StaticDestination[] {
+function configuredDestinations({
+  exportWebhookUrl: to,
+  exportWebhookToken: token,
+  exportSyslogAddr: address,
+}: Config): readonly StaticDestination[] {
   const found: StaticDestination[] = [];
   if (to !== undefined) found.push({ id: 'setting-webhook', target: { kind: 'webhook', to, token } });
   if (address !== undefined)

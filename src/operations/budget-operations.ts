@@ -11,7 +11,7 @@ import type { LimitStatus } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
 import { BUDGET_SCOPES } from '../services/spend-book.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
-import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { pathId, time, timeToCome, usd } from './shapes.ts';
 
@@ -48,11 +48,15 @@ function limitMembers() {
   };
 }
 
-/** A limit of the caller's own org. */
-export function limitBody({ budgets }: Services) {
+function ownBody({ budgets }: Services) {
   return members(limitMembers()).superRefine((limit, { addIssue }) => {
     for (const [path, message] of limitMistakes(limit, budgets)) addIssue({ code: 'custom', path: [path], message });
   }, ALSO_WHEN_WRONG);
+}
+
+/** A limit of the caller's own org. */
+export function limitBody(services: Services): ReturnType<typeof ownBody> {
+  return ownBody(services);
 }
 
 function anyOrgBody({ budgets }: Services) {
@@ -76,7 +80,7 @@ function overrideBody({ budgets }: Services) {
   return members({ limit_usd: amount, until: timeToCome(() => budgets.clock.now()), reason: text.optional() });
 }
 
-type LimitBody = z.output<ReturnType<typeof limitBody>>;
+type LimitBody = z.output<ReturnType<typeof ownBody>>;
 
 /** What is wrong counts as left out. */
 function thresholds({ warning_threshold_pct: warning, critical_threshold_pct: critical }: Partial<LimitBody>) {
@@ -137,7 +141,14 @@ export const LIMIT = z.object({
   override: OVERRIDE.optional(),
 });
 
-export function shownLimit({ limit, periodStart, spentUsd, reservedUsd, effectiveUsd, override }: LimitStatus) {
+export function shownLimit({
+  limit,
+  periodStart,
+  spentUsd,
+  reservedUsd,
+  effectiveUsd,
+  override,
+}: LimitStatus): Shown<z.output<typeof LIMIT>> {
   return {
     ...limit,
     period_start: periodStart,
@@ -154,11 +165,16 @@ function shownOverride({ org_id: _org, ...override }: BudgetOverride): Omit<Budg
 }
 
 /** Makes a limit of an org. */
-export async function createLimit(orgId: string, body: LimitBody, { budgets }: Services, commit: Commit) {
+export async function createLimit(
+  orgId: string,
+  body: LimitBody,
+  { budgets }: Services,
+  commit: Commit,
+): Promise<{ readonly json: { readonly limit_id: string; readonly status: 'created' } }> {
   const now = budgets.clock.now();
   const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(body, budgets), created_at: timestamp(now) };
   await budgets.service.create(limit, commit);
-  return { json: { limit_id: limit.limit_id, status: 'created' as const } };
+  return { json: { limit_id: limit.limit_id, status: 'created' } };
 }
 
 /** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */

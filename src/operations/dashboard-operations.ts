@@ -9,12 +9,16 @@ import { ORG_RANGE_QUERY, type RangeQuery, reportRange } from './report-query.ts
 import type { OperationServices } from './services.ts';
 import { count, time, usd } from './shapes.ts';
 
-export interface Answered extends UsageBetween {
+export interface DecisionUsage extends UsageBetween {
   readonly orgId: string;
 }
 
 /** What an org used in the range of a query, by decision. */
-export async function usageAsked(orgId: string, query: RangeQuery, { reports: { reports, clock } }: OperationServices): Promise<Answered> {
+export async function usageAsked(
+  orgId: string,
+  query: RangeQuery,
+  { reports: { reports, clock } }: OperationServices,
+): Promise<DecisionUsage> {
   const now = clock.now();
   const { from, to } = reportRange(query, now);
   return { orgId, ...(await reports.byDecision(orgId, from, to, now)) };
@@ -33,10 +37,11 @@ const SUMMARY = z.object({
 });
 
 /** How often one decision was made. */
-export const DECISION_COUNT: z.ZodObject<{ decision: z.ZodEnum<Record<RecordedDecision, RecordedDecision>>; count: typeof count }> = z.object({
-  decision: z.enum([...DECISIONS, 'error']),
-  count,
-});
+export const DECISION_COUNT: z.ZodObject<{ decision: z.ZodEnum<Record<RecordedDecision, RecordedDecision>>; count: typeof count }> =
+  z.object({
+    decision: z.enum([...DECISIONS, 'error']),
+    count,
+  });
 
 /** The dashboard (specification, "Gateway admin API"; decisions 8.10, 8.13). */
 export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [
@@ -68,7 +73,7 @@ export const DASHBOARD_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
-function summaryOf({ orgId, from, to, decisions }: Answered) {
+function summaryOf({ orgId, from, to, decisions }: DecisionUsage) {
   const total = sumUsage(decisions.values());
   return {
     org_id: orgId,
@@ -84,13 +89,13 @@ function summaryOf({ orgId, from, to, decisions }: Answered) {
 }
 
 /** What policy let run (decision 8.13). */
-export function allowedOf({ decisions }: Pick<Answered, 'decisions'>): number {
+export function allowedOf({ decisions }: Pick<DecisionUsage, 'decisions'>): number {
   const allowed = [...decisions].filter(([decision]) => decision !== 'error' && permits(decision)).map(([, usage]) => usage);
   return Number(sumUsage(allowed).requests);
 }
 
 /** From the mildest decision to the most severe, calls that failed last. */
-export function countsOf({ decisions }: Pick<Answered, 'decisions'>): { decision: RecordedDecision; count: number }[] {
+export function countsOf({ decisions }: Pick<DecisionUsage, 'decisions'>): { decision: RecordedDecision; count: number }[] {
   const rank = (decision: RecordedDecision) => (decision === 'error' ? Number.POSITIVE_INFINITY : severityOf(decision));
   return [...decisions].sort(([a], [b]) => rank(a) - rank(b)).map(([decision, { requests }]) => ({ decision, count: Number(requests) }));
 }

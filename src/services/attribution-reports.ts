@@ -1,5 +1,12 @@
 import { counterRows } from '../storage/contract/counter-pages.ts';
-import { ATTRIBUTED, ATTRIBUTED_DAY, ATTRIBUTED_QUARTER, hoursPrefix, keyPart, parseRollUpKey } from '../storage/contract/counter-spaces.ts';
+import {
+  ATTRIBUTED,
+  ATTRIBUTED_DAY,
+  ATTRIBUTED_QUARTER,
+  hoursPrefix,
+  keyPart,
+  parseRollUpKey,
+} from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';
@@ -82,7 +89,11 @@ export class AttributionReports {
   }
 
   async *#rows(orgId: string, kind: string, from: number, to: number): AsyncGenerator<{ names: readonly string[]; usage: UsageSum }> {
-    for (const stretch of stretchesOf(from, to)) {
+    const [first] = await this.#store.counters(ATTRIBUTED_DAY, { prefix: `${keyPart(orgId)}|`, limit: 1 });
+    if (first === undefined) return;
+    // Nobody waits for years without calls.
+    const begun = Date.parse(`${parseRollUpKey(first.key)[1] ?? ''}T00:00:00Z`);
+    for (const stretch of stretchesOf(Math.max(from, begun), to)) {
       const [space, time] = 'day' in stretch ? [ATTRIBUTED_DAY, stretch.day] : [ATTRIBUTED_QUARTER, stretch.hour];
       for await (const { key, amounts } of counterRows(this.#store, space, `${hoursPrefix(orgId, time)}|${kind}|`)) {
         const usage = 'day' in stretch ? usageOf(amounts) : usageOfQuarters(amounts, stretch.quarters);

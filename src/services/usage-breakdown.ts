@@ -31,7 +31,8 @@ export async function usageOnDays(store: Pick<Store, 'counters'>, orgId: string,
   const { first, last, zone } = days;
   const [byWorkload, byConnector, byModel] = [new Map<string, UsageSum>(), new Map<string, UsageSum>(), new Map<string, UsageSum>()];
   let total = NO_USAGE;
-  for (const stretch of stretchesOf(zone.startOf(first), zone.startOf(dayAfter(last)))) {
+  const begun = await firstCounted(store);
+  for (const stretch of stretchesOf(Math.max(begun, zone.startOf(first)), zone.startOf(dayAfter(last)))) {
     for await (const { names, usage } of rowsOf(store, orgId, stretch)) {
       const [workload = '', connector = '', model = ''] = names;
       total = plus(total, usage);
@@ -40,7 +41,13 @@ export async function usageOnDays(store: Pick<Store, 'counters'>, orgId: string,
       add(byModel, model, usage);
     }
   }
-  return { total, byWorkload, byConnector, byModel, byDay: await costOfDays(store, orgId, days) };
+  return { total, byWorkload, byConnector, byModel, byDay: await costOfDays(store, orgId, days, begun) };
+}
+
+/** Before this day, a UTC one, nothing was counted, epoch milliseconds: nobody waits for years without calls. */
+async function firstCounted(store: Pick<Store, 'counters'>): Promise<number> {
+  const [first] = await store.counters(USAGE_DAY, { limit: 1 });
+  return first === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(`${first.key.slice(0, 10)}T00:00:00Z`);
 }
 
 interface NamedUsage {
@@ -59,16 +66,24 @@ async function* rowsOf(store: Pick<Store, 'counters'>, orgId: string, stretch: S
   for await (const { key, amounts } of counterRows(store, USAGE_QUARTER, `${hoursPrefix(orgId, stretch.hour)}|`)) {
     const usage = usageOfQuarters(amounts, stretch.quarters);
     // What came in another quarter of that hour.
-    if (usage.requests > 0n || usage.costPico > 0n || usage.tokensIn > 0n || usage.tokensOut > 0n) yield { names: parseRollUpKey(key).slice(2), usage };
+    if (usage.requests > 0n || usage.costPico > 0n || usage.tokensIn > 0n || usage.tokensOut > 0n)
+      yield { names: parseRollUpKey(key).slice(2), usage };
   }
 }
 
 /** An hour is of one day, or a day begins in the middle of it: then its quarters are asked for. */
-async function costOfDays(store: Pick<Store, 'counters'>, orgId: string, { first, last, zone }: DayRange): Promise<ReadonlyMap<string, bigint>> {
+async function costOfDays(
+  store: Pick<Store, 'counters'>,
+  orgId: string,
+  { first, last, zone }: DayRange,
+  begun: number,
+): Promise<ReadonlyMap<string, bigint>> {
   const costs = new Map<string, bigint>();
   for (let day = first; day <= last; day = dayAfter(day)) {
     let cost = 0n;
     const [from, to] = [zone.startOf(day), zone.startOf(dayAfter(day))];
+    costs.set(day, 0n);
+    if (to <= begun) continue;
     const [head, tail] = [Math.min(to, upToHour(from)), Math.max(from, downToHour(to))];
     for (const stretch of [...stretchesOf(from, head), ...stretchesOf(Math.max(head, tail), to)]) {
       for await (const { usage } of rowsOf(store, orgId, stretch)) cost += usage.costPico;
@@ -113,6 +128,7 @@ function isoHour(at: number): string {
 export async function usageInQuarters(store: Pick<Store, 'counters'>, orgId: string, from: number, to: number): Promise<UsageSum> {
   if (from % QUARTER_MS !== 0 || to % QUARTER_MS !== 0) throw new RangeError('both ends are beginnings of quarters of an hour');
   let sum = NO_USAGE;
-  for (const stretch of stretchesOf(from, to)) for await (const { usage } of rowsOf(store, orgId, stretch)) sum = plus(sum, usage);
+  for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to))
+    for await (const { usage } of rowsOf(store, orgId, stretch)) sum = plus(sum, usage);
   return sum;
 }

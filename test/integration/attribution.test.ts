@@ -5,6 +5,7 @@ import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { managedAs } from '../support/managed.ts';
 import { HOST, RESPONSES, scene } from '../support/metered-sockets.ts';
 import { connectThrough, h2Request, h2Session, openTunnel } from '../support/raw-clients.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -172,6 +173,38 @@ t.test('calls on a WebSocket are charged as its handshake says', async (t) => {
   });
   for (const record of await records()) t.match(record, { project_id: 'p', customer_id: 'c', labels: { team: 'blue' } });
   t.equal((await records()).length, 2);
+});
+
+t.test('what an archived project would be charged for is denied on every door and recorded, whoever names the project', async (t) => {
+  const governed = await startGoverned(t, { bundle: RULES });
+  const { gw } = governed;
+  const { manage } = await managedAs(gw, 'default');
+  for (const id of ['own', 'strict', 'rule-none', 'none']) await gw.admin('PUT', '/v1/admin/workloads', { workload_id: id });
+  await gw.admin('PUT', '/v1/admin/workloads', workloadWith('own', { project_id: 'old' }));
+  for (const id of ['old', 'of-rule']) await manage('POST', 'projects', { project_id: id });
+  t.equal((await DOORS['redirect']?.(governed, 'own', {}))?.record['decision'], 'allow', 'while it is active');
+  for (const id of ['old', 'of-rule']) await manage('PUT', `projects/${id}`, { status: 'archived' });
+  const before = governed.upstream.requests.length;
+  for (const [door, call] of Object.entries(DOORS)) {
+    for (const [workload, given, project] of [
+      ['none', { project: 'old' }, 'old'],
+      ['own', {}, 'old'],
+      ['rule-none', {}, 'of-rule'],
+    ] as const) {
+      const { status, body, record } = await call(governed, workload, given);
+      t.match({ status, body }, { status: 403, body: { decision: 'deny', reason_codes: ['project_archived'] } }, `${door}: ${workload}`);
+      t.match(record, { decision: 'deny', reason_codes: ['project_archived'], project_id: project }, `${door}: ${workload}`);
+    }
+  }
+  t.equal(governed.upstream.requests.length, before, 'nothing goes on');
+  const free = await DOORS['redirect']?.(governed, 'own', { project: 'nobody-registered' });
+  t.equal(free?.record['decision'], 'allow', 'a name that is not registered is as free as ever');
+  const dropped = await DOORS['redirect']?.(governed, 'strict', { project: 'old' });
+  t.equal(dropped?.body['decision'], 'require_attribution', 'what a caller may not say is not asked about');
+  await manage('PUT', 'projects/old', { status: 'active' });
+  t.equal((await DOORS['redirect']?.(governed, 'own', {}))?.record['decision'], 'allow');
+  await manage('DELETE', 'projects/of-rule');
+  t.equal((await DOORS['redirect']?.(governed, 'rule-none', {}))?.record['decision'], 'allow');
 });
 
 t.test('labels of header fields keep the bounds of labels', async (t) => {

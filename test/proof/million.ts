@@ -26,6 +26,8 @@ const PAGE = 50;
 const SUMMARY_LIMIT_MS = 50;
 const PAGE_LIMIT_MS = 20;
 const QUERY_LIMIT_MS = 50;
+/** A bill by model reads a row for each workload, connector, model and day. */
+const ZONED_LIMIT_MS = 500;
 /** 64 MB for a million records. */
 const COLUMN_LIMIT_BYTES = 64;
 /** The median of so many answers is held to the limit: a busy machine only ever adds, and not to all. */
@@ -290,6 +292,75 @@ async function answers(checks: Checks, gateway: ProofGateway, tally: Tally, endM
   ]);
 }
 
+/** The filters of the list that people ask for, as they ask for them. */
+function listQueries(endMs: number): readonly string[] {
+  const all = `from=${timestamp(endMs - DAYS * DAY_MS)}`;
+  const filters = [
+    [
+      'workload_id=workload-7',
+      'decision=deny',
+      'decision=allow',
+      'decision=error',
+      'traffic_class=ambient',
+      'provider=gemini',
+      'model=sonnet',
+    ],
+    ['action_type=ai.embed', 'record_tier=usage', 'connection_type=direct_api', 'target_host=api.example.com', 'stream_outcome=aborted'],
+    ['node=other', 'credential_id=credential-4', 'api_key_id=key-3', 'project=project-9', 'account=account-77', 'customer=customer-12345'],
+    ['label_key=env&label_value=prod', 'label_key=env&label_value=none', 'min_cost_usd=0.999', 'min_cost_usd=1000'],
+    ['record_id=00000000-0000-7000-8000-000000000000', 'decision=deny&workload_id=workload-7&min_cost_usd=0.1'],
+  ];
+  return ['', ...filters.flat().map((filter) => `${all}&${filter}`)];
+}
+
+/** The list of the management API: each filter in time, and a walk through all records of an org while others come. */
+async function lists(checks: Checks, gateway: ProofGateway, tally: Tally, endMs: number): Promise<void> {
+  const key = await gateway.managementKey('default');
+  for (const query of listQueries(endMs)) {
+    const ask = () => gateway.managed(key, `records?limit=${PAGE}&${query}`);
+    await within(checks, `the list of records by ${query === '' ? 'nothing' : query}`, QUERY_LIMIT_MS, ask, gateway.pid);
+  }
+  const seen = new Set<string>();
+  let [walked, cursor]: [number, string | null] = [0, ''];
+  while (cursor !== null) {
+    const query: string = `records?limit=500&from=${timestamp(endMs - DAYS * DAY_MS)}${cursor === '' ? '' : `&cursor=${cursor}`}`;
+    const page = (await gateway.managed(key, query)) as { data: readonly { record_id: string }[]; next_cursor: string | null };
+    for (const { record_id: id } of page.data) seen.add(id);
+    walked += page.data.length;
+    cursor = page.next_cursor;
+    // A call of nobody who is registered: refused, and recorded.
+    const stranger = {
+      schema: 'gw.action_request.v2',
+      org_id: 'default',
+      workload_id: 'nobody',
+      action: { type: 'ai.infer', method: 'GET' },
+    };
+    await gateway.ask('POST', '/v1/actions:execute', {
+      ...stranger,
+      action: { ...stranger.action, target_host: 'api.openai.com', params: {} },
+    });
+  }
+  checks.check(`a walk through ${walked} records while others come`, [
+    ...(seen.size === walked ? [] : [`${walked - seen.size} came twice`]),
+    ...(walked === tally.requests ? [] : [`${tally.requests} are there, ${walked} came`]),
+  ]);
+}
+
+/** What is told by days of a zone, and by who is charged. */
+async function zones(checks: Checks, gateway: ProofGateway, endMs: number): Promise<void> {
+  const key = await gateway.managementKey('default');
+  const day = (before: number) => timestamp(endMs - before * DAY_MS).slice(0, 10);
+  for (const [name, path, limitMs] of [
+    ['the requests of the last day, by hour', 'spend', SUMMARY_LIMIT_MS],
+    ['the dashboard of a day in Kathmandu', `dashboard?from=${day(9)}&to=${day(9)}&tz=Asia/Kathmandu`, ZONED_LIMIT_MS],
+    ['the bill of a month in UTC', `billing/summary?from=${day(40)}&to=${day(10)}`, ZONED_LIMIT_MS],
+    ['the bill of a month in Kathmandu', `billing/summary?from=${day(40)}&to=${day(10)}&tz=Asia/Kathmandu`, ZONED_LIMIT_MS],
+    ['who was charged in the last two days', `attribution/summary?from=${timestamp(endMs - 2 * DAY_MS)}`, ZONED_LIMIT_MS],
+  ] as const) {
+    await within(checks, name, limitMs, () => gateway.managed(key, path), gateway.pid);
+  }
+}
+
 async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
   const count = proofSettings().length === 'tenth' ? 100_000 : 1_000_000;
   const folders = proofFolders(cleanUp);
@@ -311,6 +382,8 @@ async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
   const gateway = await ProofGateway.start(cleanUp, env, folders.work);
   checks.note(`the gateway starts on them in ${(gateway.startMs / 1_000).toFixed(1)} s`);
   await answers(checks, gateway, tally, endMs);
+  await lists(checks, gateway, tally, endMs);
+  await zones(checks, gateway, endMs);
   await gateway.stop();
 }
 

@@ -76,9 +76,10 @@ interface Answer {
 }
 
 /** On a connection of its own that is gone afterwards: an idle one of ours would look like a leak of the gateway. */
-function ask(port: number, method: string, path: string, body?: unknown): Promise<Answer> {
+function ask(port: number, method: string, path: string, body?: unknown, key?: string): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const headers = { 'GW-Admin-Token': ADMIN_TOKEN, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) };
+    const shown = key === undefined ? { 'GW-Admin-Token': ADMIN_TOKEN } : { Authorization: `Bearer ${key}` };
+    const headers = { ...shown, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) };
     const call = request({ port, host: '127.0.0.1', method, path, agent: false, headers }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece: string) => {
@@ -132,6 +133,21 @@ export class ProofGateway {
   /** With the admin's token. */
   ask(method: string, path: string, body?: unknown): Promise<Answer> {
     return ask(this.port, method, path, body);
+  }
+
+  /** A new management key of an org, that reads. */
+  async managementKey(org: string): Promise<string> {
+    const body = { org_id: org, name: 'proof', kind: 'management', scopes: ['read'] };
+    const { status, text } = await ask(this.port, 'POST', '/v1/admin/mgmt-keys', body);
+    if (status !== 201) throw new Error(`a management key is refused with ${status}: ${text}`);
+    return (JSON.parse(text) as { key: string }).key;
+  }
+
+  /** With a management key. @throws Error when it is not answered 200 */
+  async managed(key: string, path: string): Promise<unknown> {
+    const { status, text } = await ask(this.port, 'GET', `/mgmt/v1/${path}`, undefined, key);
+    if (status !== 200) throw new Error(`${path} answers ${status}: ${text}`);
+    return JSON.parse(text) as unknown;
   }
 
   /** Values of `/metrics` that have no labels. Reading starts a new period of `nodejs_eventloop_lag_*`. */

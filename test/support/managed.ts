@@ -50,6 +50,12 @@ export async function managedOf(gw: TestGateway): Promise<Managed> {
   return { gw, manage: withKey((await keyOf('acme')).key), keyOf, with: withKey };
 }
 
+/** The same on a gateway that runs, for another org than `acme`. */
+export async function managedAs(gw: TestGateway, org: string): Promise<Managed> {
+  const managed = await managedOf(gw);
+  return { ...managed, manage: managed.with((await managed.keyOf(org)).key) };
+}
+
 /** The code of an error. */
 export function codeIn({ body }: Answer): string | undefined {
   return (body as { error?: { code?: string } } | undefined)?.error?.code;

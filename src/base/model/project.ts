@@ -1,4 +1,4 @@
-/** States of a project (specification, "Projects"). What an archived one would be charged for is denied. */
+/** States of a project (specification, "Project"). What an archived one would be charged for is denied. */
 export const PROJECT_STATES = ['active', 'archived'] as const;
 export type ProjectState = (typeof PROJECT_STATES)[number];
 

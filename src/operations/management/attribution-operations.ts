@@ -38,7 +38,8 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/attribution/summary',
     scope: 'read',
-    summary: 'Requests, tokens and cost by project, customer and account, from `from` (default: the beginning of the month, in `tz`) up to now.',
+    summary:
+      'Requests, tokens and cost by project, customer and account, from `from` (default: the beginning of the month, in `tz`) up to now.',
     annotations: READS,
     tools: [{ name: 'get_attribution_summary', title: 'Get attribution summary' }],
     input,
@@ -78,7 +79,8 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/attribution/labels',
     scope: 'read',
-    summary: 'Keys of the labels that calls had since `from` (default: the beginning of the month, in `tz`), with how many values and requests.',
+    summary:
+      'Keys of the labels that calls had since `from` (default: the beginning of the month, in `tz`), with how many values and requests.',
     annotations: READS,
     tools: [{ name: 'list_attribution_labels', title: 'List attribution labels' }],
     input,

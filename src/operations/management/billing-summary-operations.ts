@@ -36,7 +36,9 @@ const USAGE = z.object({ cost_usd: usd, requests: count, tokens_in: count, token
 const BY_NAME = z.record(z.string(), USAGE);
 
 const SUMMARY = z.object({
-  period: z.string().meta({ description: 'A month, or the days from which and to which it is', examples: ['2026-11', '2026-11-01/2026-11-15'] }),
+  period: z
+    .string()
+    .meta({ description: 'A month, or the days from which and to which it is', examples: ['2026-11', '2026-11-01/2026-11-15'] }),
   period_start: z.string().meta({ description: 'The first day', examples: ['2026-11-01'] }),
   total_cost_usd: usd,
   total_requests: count,
@@ -97,6 +99,6 @@ function shownUsage({ total, byWorkload, byConnector, byModel, byDay }: UsageBre
 }
 
 /** One sum as answers tell it. */
-export function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum) {
+export function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum): z.output<typeof USAGE> {
   return { cost_usd: usdFromPico(costPico), requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
 }

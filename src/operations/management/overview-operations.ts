@@ -12,10 +12,7 @@ const WINDOW_NAMES = Object.keys(WINDOWS) as readonly Window[];
 const DEFAULT_WINDOW: Window = '24h';
 
 /** The one parameter of which a value that is not known is no mistake (specification, "Management API"; decision 8.10). */
-const window = z
-  .string()
-  .optional()
-  .meta({ enum: WINDOW_NAMES, default: DEFAULT_WINDOW, description: 'Any other value counts as `1h`' });
+const window = z.string().optional().meta({ enum: WINDOW_NAMES, default: DEFAULT_WINDOW, description: 'Any other value counts as `1h`' });
 
 const BUCKET = z.object({ time: time.meta({ description: 'Its beginning' }), allow_count: count, deny_count: count });
 
@@ -37,7 +34,8 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/spend',
     scope: 'read',
-    summary: 'How many requests were allowed and denied in the last hour, 6 hours or 24 hours, bucket by bucket. Requests, not dollars: those are in the billing summary.',
+    summary:
+      'How many requests were allowed and denied in the last hour, 6 hours or 24 hours, bucket by bucket. Requests, not dollars: those are in the billing summary.',
     annotations: READS,
     tools: [{ name: 'get_spend', title: 'Get request counts over time' }],
     input: { query: { schema: () => z.strictObject({ window }) } },
@@ -70,7 +68,8 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/dashboard',
     scope: 'read',
-    summary: 'How many requests of the org were allowed, denied, held for an approval and put into quarantine; `from`, `to` (default: the last 24 hours), `tz`.',
+    summary:
+      'How many requests of the org were allowed, denied, held for an approval and put into quarantine; `from`, `to` (default: the last 24 hours), `tz`.',
     annotations: READS,
     tools: [{ name: 'get_dashboard', title: 'Get dashboard' }],
     input: { query: RANGE_QUERY },

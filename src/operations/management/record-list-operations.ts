@@ -67,13 +67,16 @@ function listQuery({ reports }: OperationServices) {
 type ListQuery = z.output<ReturnType<typeof listQuery>>;
 
 /** Undefined where the text is no time. Without `to` the list ends now, without `from` it begins 24 hours before its end. */
-function rangeOf({ from, to, tz }: Pick<Partial<ListQuery>, 'from' | 'to' | 'tz'>, now: number): { from: number | undefined; to: number | undefined } {
+function rangeOf(
+  { from, to, tz }: Pick<Partial<ListQuery>, 'from' | 'to' | 'tz'>,
+  now: number,
+): { from: number | undefined; to: number | undefined } {
   const zone = zoneOf(tz);
   const end = to === undefined ? now + 1 : timeOf(to, 1, zone);
   return { from: from === undefined ? (end ?? now) - DAY_MS : timeOf(from, 0, zone), to: end };
 }
 
-/** Records of the org (specification, "Records filters"; decision 10.6). */
+/** Records of the org (specification, "Records filters"; decision 10.13). */
 export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.records.list',

@@ -4,11 +4,11 @@ import { createTransport } from 'nodemailer';
 import { shorten } from '../../base/lib/shorten.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { FailureReason } from '../../base/model/delivery.ts';
-import { alertMail } from './alert-mail.ts';
+import type { SmtpServer } from '../../base/model/smtp-server.ts';
 import type { AlertCard } from './alert-card.ts';
+import { alertMail } from './alert-mail.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { Door } from './door.ts';
-import type { SmtpServer } from '../../base/model/smtp-server.ts';
 
 /** Of the greeting, and of each answer. */
 const SILENCE_MS = 15_000;

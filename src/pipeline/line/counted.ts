@@ -2,12 +2,12 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { Counted } from '../../services/budgets.ts';
 import { countCost } from '../../services/cost-of.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import type { Budgets, Counters } from '../parts/call-services.ts';
+import type { Budgets, RecordTotals } from '../parts/call-services.ts';
 import type { Closing, Settlement } from '../parts/settlement.ts';
 
 /** Settlements that every request has, refused ones included. */
-export const COUNTED: readonly ((ground: { readonly budgets: Budgets; readonly counters: Counters }) => Settlement)[] = [
-  ({ counters }): Settlement => ({ effects: (record) => counters.effects(record) }),
+export const COUNTED: readonly ((ground: { readonly budgets: Budgets; readonly counters: RecordTotals }) => Settlement)[] = [
+  ({ counters }: { readonly counters: RecordTotals }): Settlement => ({ effects: (record) => counters.effects(record) }),
   ({ budgets }: { readonly budgets: Budgets }): Settlement => new CountedCost(budgets),
 ];
 

@@ -148,7 +148,7 @@ export interface Budgets {
 }
 
 /** The totals that every record adds to. */
-export interface Counters {
+export interface RecordTotals {
   /** To be committed with the record. */
   effects(record: ExecutionRecord): readonly Effect[];
 }
@@ -240,7 +240,7 @@ export interface CallServices {
   readonly monthlyRequests: MonthlyRequests;
   readonly credentials: Credentials;
   readonly budgets: Budgets;
-  readonly counters: Counters;
+  readonly counters: RecordTotals;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

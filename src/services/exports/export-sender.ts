@@ -55,7 +55,12 @@ export function targetOf({ config }: Pick<OpenDestination, 'config'>, mayBePlain
 }
 
 /** One try for one event. @returns what came back @throws DeliveryError */
-export async function sendOnce(options: ExportSenderOptions, target: ExportTarget, event: ExportedEvent, signal: AbortSignal): Promise<string> {
+export async function sendOnce(
+  options: ExportSenderOptions,
+  target: ExportTarget,
+  event: ExportedEvent,
+  signal: AbortSignal,
+): Promise<string> {
   if (target.kind === 'webhook') return postEvent(options, target, event, signal);
   await sendToSyslog(options, target, [event], options.nodeId, signal);
   return target.transport === 'udp' ? 'sent; nobody says whether datagrams arrive' : 'taken';

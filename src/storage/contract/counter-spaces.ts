@@ -97,7 +97,12 @@ export function keyPart(text: string): string {
 }
 
 /** The counts of one quarter of an hour, 0 to 3, as rows of {@link USAGE_QUARTER} name them. */
-export function quarterNames(quarter: number): { readonly requests: string; readonly tokens_in: string; readonly tokens_out: string; readonly cost_pico: string } {
+export function quarterNames(quarter: number): {
+  readonly requests: string;
+  readonly tokens_in: string;
+  readonly tokens_out: string;
+  readonly cost_pico: string;
+} {
   return {
     requests: `requests_${quarter}`,
     tokens_in: `tokens_in_${quarter}`,

@@ -1,0 +1,361 @@
+// Usage by days of any zone and by who is charged, against a recount of the records: at changes of the clock, in zones that are no whole hours from UTC, over a folder that is counted again.
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { countAgain } from '../../src/app/count-again.ts';
+import { systemClock } from '../../src/base/lib/clock.ts';
+import { GatewayError } from '../../src/base/lib/gateway-error.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
+import { dayAfter, TimeZone } from '../../src/base/lib/time-zone.ts';
+import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { rollUp } from '../../src/record/roll-up.ts';
+import { AttributionReports, OTHER } from '../../src/services/attribution-reports.ts';
+import { RecordCounters } from '../../src/services/record-counters.ts';
+import { requestBuckets, WINDOWS, type Window } from '../../src/services/request-buckets.ts';
+import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-breakdown.ts';
+import type { UsageSum } from '../../src/services/usage-sums.ts';
+import type { Effect, Store } from '../../src/storage/contract/store.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const DECISIONS = ['allow', 'deny', 'downgrade', 'error', 'rate_limit'];
+
+/** The n-th record: everything follows from its number. */
+function recordAt(n: number, at: number, more: object = {}): ExecutionRecord {
+  const tier = n % 41 === 0 ? 'connection' : n % 29 === 0 ? 'usage' : 'action';
+  const metered = n % 5 !== 0;
+  return {
+    completed_at: new Date(at).toISOString(),
+    decision: DECISIONS[n % DECISIONS.length],
+    org_id: n % 3 === 0 ? 'a|b' : 'acme',
+    workload_id: `w-${n % 3}`,
+    record_hash: n.toString(16).padStart(64, '0'),
+    record_id: `r-${n}`,
+    record_tier: tier,
+    connector_id: n % 7 === 0 ? undefined : `c-${n % 2}`,
+    ...(metered
+      ? {
+          upstream_status: 200,
+          metering: { cost_usd: usdFromPico(BigInt(n) * 1_234_567n + 1n), tokens_in: n % 91, tokens_out: n % 7, model: `m|${n % 4}` },
+        }
+      : {}),
+    ...(n % 2 === 0 ? { project_id: `p ${n % 5}` } : {}),
+    ...(n % 4 === 0 ? { customer_id: `ü${n % 3}`, labels: { team: `t${n % 3}`, __proto__x: '', env: n % 8 === 0 ? 'prod' : 'test' } } : {}),
+    ...more,
+  } as unknown as ExecutionRecord;
+}
+
+async function openStore(t: Test, dir = tempDir(t)): Promise<Store> {
+  const store = await openEmbeddedStore({
+    dir: join(dir, 'store'),
+    fsync: 'off',
+    clock: systemClock,
+    log: silentLogger,
+    segmentBytes: 64 * 1024,
+  });
+  t.teardown(() => store.close());
+  return store;
+}
+
+async function commit(
+  store: Store,
+  records: readonly ExecutionRecord[],
+  effects: (record: ExecutionRecord) => readonly Effect[],
+): Promise<void> {
+  for (let n = 0; n < records.length; n += 50) {
+    await Promise.all(
+      records.slice(n, n + 50).map((record) => {
+        const { record_id, record_hash, completed_at } = record;
+        return store.commit(
+          { record_id, record_hash, text: JSON.stringify(record), committed_at: Date.parse(completed_at) },
+          effects(record),
+        );
+      }),
+    );
+  }
+}
+
+interface Sum {
+  requests: number;
+  tokensIn: number;
+  tokensOut: number;
+  pico: bigint;
+}
+
+const shown = ({ requests, tokensIn, tokensOut, costPico }: UsageSum): Sum => ({
+  requests: Number(requests),
+  tokensIn: Number(tokensIn),
+  tokensOut: Number(tokensOut),
+  pico: costPico,
+});
+const shownAll = (sums: ReadonlyMap<string, UsageSum>) => Object.fromEntries([...sums].map(([name, sum]) => [name, shown(sum)]));
+
+/** Records that count in totals. */
+const counted = (records: readonly ExecutionRecord[], org: string) =>
+  records.filter(({ org_id, record_tier }) => org_id === org && record_tier !== 'connection');
+
+function recount(records: readonly ExecutionRecord[]): Sum {
+  const sum: Sum = { requests: 0, tokensIn: 0, tokensOut: 0, pico: 0n };
+  for (const { record_tier: tier, metering } of records) {
+    sum.requests += tier === 'usage' ? 0 : 1;
+    sum.tokensIn += metering?.tokens_in ?? 0;
+    sum.tokensOut += metering?.tokens_out ?? 0;
+    sum.pico += metering === undefined ? 0n : picoFromUsd(metering.cost_usd);
+  }
+  return sum;
+}
+
+function recountBy(records: readonly ExecutionRecord[], name: (record: ExecutionRecord) => string | undefined): Record<string, Sum> {
+  const names = new Set(records.map(name));
+  return Object.fromEntries(
+    [...names].flatMap((one) => (one === undefined ? [] : [[one, recount(records.filter((record) => name(record) === one))] as const])),
+  );
+}
+
+const modelOf = ({ upstream_status: status, metering }: ExecutionRecord) => (status === undefined ? '' : (metering?.model ?? ''));
+
+/** The date of a moment, by the machine's own calendar. */
+function localDay(zone: string): (record: ExecutionRecord) => string {
+  const dates = new Intl.DateTimeFormat('sv-SE', { timeZone: zone });
+  return ({ completed_at: time }) => dates.format(new Date(time));
+}
+
+function agrees(t: Test, usage: UsageBreakdown, inside: readonly ExecutionRecord[], zone: string, message: string): void {
+  t.strictSame(shown(usage.total), recount(inside), `${message}: total`);
+  t.strictSame(
+    shownAll(usage.byWorkload),
+    recountBy(inside, ({ workload_id: id }) => id),
+    `${message}: workloads`,
+  );
+  t.strictSame(
+    shownAll(usage.byConnector),
+    recountBy(inside, ({ connector_id: id }) => id ?? ''),
+    `${message}: connectors`,
+  );
+  t.strictSame(shownAll(usage.byModel), recountBy(inside, modelOf), `${message}: models`);
+  const days = recountBy(inside, localDay(zone));
+  t.strictSame(
+    Object.fromEntries([...usage.byDay].filter(([, pico]) => pico > 0n)),
+    Object.fromEntries(Object.entries(days).flatMap(([day, { pico }]) => (pico > 0n ? [[day, pico]] : []))),
+    `${message}: days`,
+  );
+}
+
+/** Zones, and a day around which their clock changes (or would). */
+const ZONES: readonly (readonly [zone: string, day: string])[] = [
+  ['UTC', '2026-10-25'],
+  ['Europe/Berlin', '2026-10-25'],
+  ['Europe/Berlin', '2026-03-29'],
+  ['America/New_York', '2026-11-01'],
+  ['Asia/Kathmandu', '2026-10-25'],
+  ['Australia/Lord_Howe', '2026-10-04'],
+  ['Australia/Lord_Howe', '2026-04-05'],
+  ['Pacific/Chatham', '2026-09-27'],
+  ['Africa/Cairo', '2026-04-24'],
+  ['America/Havana', '2026-03-08'],
+  ['America/Havana', '2026-11-01'],
+  ['Pacific/Kiritimati', '2026-12-31'],
+];
+
+t.test('a day begins when its date does, also where the clock changes at midnight', (t) => {
+  for (const [zone, day] of ZONES) {
+    const of = TimeZone.of(zone);
+    for (let one = dayAfter(day, -2); of !== undefined && one <= dayAfter(day, 2); one = dayAfter(one)) {
+      const at = of.startOf(one);
+      t.equal(of.dayOf(at), one, `${zone}, ${one}`);
+      t.ok(of.dayOf(at - 1) < one, `${zone}, before ${one}`);
+    }
+  }
+  const apia = TimeZone.of('Pacific/Apia');
+  t.equal(apia?.startOf('2011-12-30'), apia?.startOf('2011-12-31'), 'a day that a zone left out');
+  for (const name of ['', 'Mars/Olympus', '+02:00', 'Europe/Berlin; x', 'x'.repeat(99)]) t.equal(TimeZone.of(name), undefined, name);
+  t.end();
+});
+
+t.test('days of every zone are a recount to the last digit, over changes of the clock', async (t) => {
+  for (const [zone, day] of ZONES) {
+    const store = await openStore(t);
+    const counters = await RecordCounters.open(store, fakeClock(Date.parse(`${day}T00:00:00Z`)));
+    const start = Date.parse(`${day}T00:00:00Z`) - 3 * DAY;
+    const records = Array.from({ length: 900 }, (_, n) => recordAt(n, start + n * 10 * MINUTE + (n % 7) * 997));
+    await commit(store, records, (record) => counters.effects(record));
+    const of = TimeZone.of(zone) ?? t.fail(zone);
+    if (!(of instanceof TimeZone)) continue;
+    const dayOf = localDay(zone);
+    for (const [first, last] of [
+      [dayAfter(day, -2), dayAfter(day, 2)],
+      [day, day],
+      [dayAfter(day, -9), dayAfter(day, 9)],
+      [dayAfter(day, 20), dayAfter(day, 21)],
+    ] as const) {
+      for (const org of ['acme', 'a|b']) {
+        const inside = counted(records, org).filter((record) => dayOf(record) >= first && dayOf(record) <= last);
+        agrees(t, await usageOnDays(store, org, { first, last, zone: of }), inside, zone, `${zone} ${first}/${last} ${org}`);
+      }
+    }
+  }
+});
+
+t.test('who is charged is a recount from any quarter of an hour on, and what nobody is charged for is the rest', async (t) => {
+  const store = await openStore(t);
+  const start = Date.UTC(2026, 10, 20, 22, 10);
+  const clock = fakeClock(start);
+  const counters = await RecordCounters.open(store, clock);
+  const records = Array.from({ length: 900 }, (_, n) => recordAt(n, start + n * 5 * MINUTE + (n % 7) * 997));
+  await commit(store, records, (record) => counters.effects(record));
+  const now = start + 900 * 5 * MINUTE;
+  const reports = new AttributionReports(store);
+  for (const from of [0, start - DAY, start, start + 7 * HOUR + 20 * MINUTE, Date.UTC(2026, 10, 22), now - 16 * MINUTE]) {
+    for (const org of ['acme', 'a|b', 'nobody']) {
+      const summary = await reports.summary(org, from, now);
+      const inside = counted(records, org).filter(({ completed_at: time }) => Date.parse(time) >= summary.from);
+      t.ok(from - summary.from < 15 * MINUTE && from >= summary.from);
+      const message = `${org} from ${new Date(from).toISOString()}`;
+      t.strictSame(
+        shownAll(summary.by.project),
+        recountBy(inside, ({ project_id: id }) => id),
+        message,
+      );
+      t.strictSame(
+        shownAll(summary.by.customer),
+        recountBy(inside, ({ customer_id: id }) => id),
+        message,
+      );
+      t.strictSame(shownAll(summary.by.account), {}, message);
+      t.strictSame(shown(summary.unattributed.project), recount(inside.filter(({ project_id: id }) => id === undefined)), message);
+      t.strictSame(shown(summary.unattributed.account), recount(inside), message);
+      const teams = recountBy(inside, ({ labels }) => labels?.['team']);
+      const labels = await reports.labels(org, from, now);
+      const used = labels.find(({ key }) => key === 'team');
+      t.equal(
+        Number(used?.requests ?? 0n),
+        Object.values(teams).reduce((sum, { requests }) => sum + requests, 0),
+        message,
+      );
+      t.notOk(
+        labels.some(({ key }) => key === '__proto__x'),
+        'an empty text is no value',
+      );
+      const values = await reports.label(org, 'team', from, now);
+      t.strictSame(
+        [...values].map(([value, { requests, costPico }]) => [value, Number(requests), costPico]),
+        Object.entries(teams)
+          .map(([value, { requests, pico }]) => [value, requests, pico])
+          .sort(),
+        message,
+      );
+    }
+  }
+});
+
+t.test('beyond a thousand names of a month they are counted together, and a restart forgets none', async (t) => {
+  const store = await openStore(t);
+  const now = Date.UTC(2026, 10, 20, 12);
+  const clock = fakeClock(now);
+  const names = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, at) =>
+      recordAt(1 + 42 * (from + at), now, {
+        org_id: 'acme',
+        record_tier: 'action',
+        project_id: `p${from + at}`,
+        labels: { [`k${(from + at) % 3}`]: `v${from + at}` },
+      }),
+    );
+  const before = names(0, 700);
+  const first = await RecordCounters.open(store, clock);
+  await commit(store, before, (record) => first.effects(record));
+  const after = names(700, 1_200);
+  const second = await RecordCounters.open(store, clock);
+  await commit(store, after, (record) => second.effects(record));
+  const reports = new AttributionReports(store);
+  const { by, unattributed } = await reports.summary('acme', now - HOUR, now);
+  t.equal(by.project.size, 1_001);
+  t.strictSame(shown(by.project.get(OTHER) ?? (t.fail('other') as never)), recount(after.slice(300)));
+  t.strictSame(shown(by.project.get('p999') ?? (t.fail('p999') as never)), recount(after.slice(299, 300)));
+  t.equal(unattributed.project.requests, 0n);
+  const labels = await reports.labels('acme', now - HOUR, now);
+  t.strictSame(
+    labels.map(({ key, requests }) => [key, Number(requests)]),
+    [
+      ['k0', 400],
+      ['k1', 400],
+      ['k2', 400],
+    ],
+  );
+  t.equal([...(await reports.label('acme', 'k0', now - HOUR, now)).keys()].filter((value) => value === OTHER).length, 1);
+});
+
+t.test('buckets of every window are a recount', async (t) => {
+  const store = await openStore(t);
+  const now = Date.UTC(2026, 10, 21, 3, 17, 23);
+  const counters = await RecordCounters.open(store, fakeClock(now));
+  const records = Array.from({ length: 1_500 }, (_, n) => recordAt(n, now - n * MINUTE));
+  await commit(store, records, (record) => counters.effects(record));
+  for (const window of Object.keys(WINDOWS) as Window[]) {
+    const { lengthMs, bucketMs } = WINDOWS[window];
+    const buckets = await requestBuckets(store, 'acme', window, now);
+    t.equal(buckets.length, lengthMs / bucketMs);
+    t.equal(buckets.at(-1)?.at, Math.floor(now / bucketMs) * bucketMs, 'the last one goes on');
+    const expected = buckets.map(({ at }) => {
+      const inside = counted(records, 'acme').filter(
+        ({ completed_at: time }) => Date.parse(time) >= at && Date.parse(time) < at + bucketMs,
+      );
+      const of = (...decisions: string[]) => BigInt(recount(inside.filter(({ decision }) => decisions.includes(decision))).requests);
+      return { at, allowed: of('allow', 'downgrade'), denied: of('deny') };
+    });
+    t.strictSame(buckets, expected, window);
+  }
+});
+
+t.test('a folder of an older version is counted again once, also by a start that is cut off', async (t) => {
+  const start = Date.UTC(2026, 10, 20, 22, 10);
+  const clock = fakeClock(start);
+  const records = Array.from({ length: 2_600 }, (_, n) => recordAt(n, start + n * 5 * MINUTE));
+  const store = await openStore(t);
+  await store.commit(undefined, [{ op: 'put', space: 'roll_up', key: 'hours_and_months', value: { records: 0 } }]);
+  const old = (record: ExecutionRecord): readonly Effect[] =>
+    rollUp(record)
+      .filter(({ space }) => space !== 'usage_quarter')
+      .map((effect) => (effect.op === 'add' ? { ...effect, amounts: withoutMinutes(effect.amounts) } : effect));
+  await commit(store, records, old);
+  let commits = 0;
+  const failing = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      if (name !== 'commit') return value.bind(target) as unknown;
+      return (...args: Parameters<Store['commit']>) =>
+        ++commits === 2 ? Promise.reject(new GatewayError('record_store_unavailable', 'full')) : target.commit(...args);
+    },
+  });
+  await t.rejects(countAgain(failing, await RecordCounters.open(store, clock), silentLogger), { code: 'record_store_unavailable' });
+  for (const start of ['goes on', 'is done']) {
+    await countAgain(store, await RecordCounters.open(store, clock), silentLogger);
+    const zone = TimeZone.of('Asia/Kathmandu');
+    if (zone === undefined) throw new Error('no zone');
+    const usage = await usageOnDays(store, 'acme', { first: '2026-11-21', last: '2026-11-25', zone });
+    const dayOf = localDay(zone.name);
+    const inside = counted(records, 'acme').filter((record) => dayOf(record) >= '2026-11-21' && dayOf(record) <= '2026-11-25');
+    agrees(t, usage, inside, zone.name, start);
+    const end = Date.parse(records.at(-1)?.completed_at ?? '');
+    const { by } = await new AttributionReports(store).summary('acme', 0, end);
+    t.strictSame(
+      shownAll(by.project),
+      recountBy(counted(records, 'acme'), ({ project_id: id }) => id),
+      start,
+    );
+    const buckets = await requestBuckets(store, 'acme', '24h', end);
+    const allowed = counted(records, 'acme').filter(
+      ({ completed_at: time, decision }) => Date.parse(time) >= (buckets[0]?.at ?? 0) && ['allow', 'downgrade'].includes(decision),
+    );
+    t.equal(Number(buckets.reduce((sum, bucket) => sum + bucket.allowed, 0n)), recount(allowed).requests, start);
+  }
+});
+
+function withoutMinutes(amounts: Readonly<Record<string, bigint>>): Readonly<Record<string, bigint>> {
+  return Object.fromEntries(Object.entries(amounts).filter(([name]) => !name.startsWith('requests_m')));
+}
