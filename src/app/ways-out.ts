@@ -1,15 +1,15 @@
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { bracketHost } from '../base/lib/host.ts';
-import type { Door } from '../outbound/destinations/door.ts';
 import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
+import type { WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import type { StaticDestination } from '../services/exports/export-service.ts';
 
 /** What alerts and exported events leave by. */
 export interface WaysOut {
-  readonly door: Door;
+  readonly door: WayOut;
   /** Undefined without `GW_SMTP_URL`. */
   readonly smtp: SmtpSender | undefined;
   /** Whether `http` is allowed to a host that somebody who manages an org has named. */

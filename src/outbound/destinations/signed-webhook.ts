@@ -2,9 +2,9 @@ import { createHmac } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
 import { type DeliveryError, deliveryError } from './delivery-error.ts';
-import type { Door, PostAnswer } from './door.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { refusedPost } from './post-answer.ts';
+import type { PostAnswer, WayOut } from './way-out.ts';
 
 export interface WebhookTarget {
   readonly to: WebAddress;
@@ -24,7 +24,7 @@ export function webhookSignature(secret: string, id: string, seconds: number, bo
 
 /** Posts one event. @returns what came back @throws DeliveryError */
 export async function postEvent(
-  { door, clock }: { readonly door: Door; readonly clock: Clock },
+  { door, clock }: { readonly door: WayOut; readonly clock: Clock },
   { to, token, secret }: WebhookTarget,
   { id, envelope }: ExportedEvent,
   signal: AbortSignal,

@@ -127,7 +127,7 @@ export class ExportService {
   async close(): Promise<void> {
     this.#ending.abort();
     this.#endListening?.();
-    await Promise.all([...this.#running.values()].map(({ records }) => records?.close()));
+    await Promise.all([...this.#running.values()].map(async ({ records }) => records?.close()));
     await this.#closing;
   }
 
