@@ -16,7 +16,11 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
 
 const PAGES = [
-  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings', 'base/config/shell-variables'], body: settingsPage },
+  {
+    file: 'settings.md',
+    from: ['base/config/settings', 'base/config/later-settings', 'base/config/command-variables'],
+    body: settingsPage,
+  },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
@@ -40,7 +44,7 @@ const PAGES = [
     body: policyLanguagePage,
   },
   { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
-  { file: 'commands.md', from: ['cli/run'], body: commandsPage },
+  { file: 'commands.md', from: ['cli/run', 'cli/mcp/gw-mcp-options'], body: commandsPage },
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
@@ -86,8 +90,7 @@ async function load(name) {
   return import(pathToFileURL(file).href);
 }
 
-function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { SHELL_VARIABLES }) {
-  const shell = Object.entries(SHELL_VARIABLES).map(([variable, help]) => [code(variable), help]);
+function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   const active = Object.values(SETTINGS).map(({ variable, type, fallback, fallbackNote, help, secret }) => [
     code(variable),
     type.name,
@@ -110,17 +113,20 @@ paths count from the working directory.
 
 ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
 
-## Of the shell
-
-Variables that commands and clients read, and that are no settings of the gateway.
-
-${table(['Variable', 'Meaning'], shell)}
-
 ## Not supported yet
 
 Nothing in this version enforces these, so a value other than the default stops the start with \`not_supported_yet\`.
 
-${table(['Variable', 'Default', 'Meaning'], later)}`;
+${table(['Variable', 'Default', 'Meaning'], later)}
+
+## Of commands
+
+Programs that ask a gateway read these, beside the settings; the gateway does not.
+
+${table(
+  ['Variable', 'Read by', 'Meaning'],
+  COMMAND_VARIABLES.map(({ variable, readBy, help }) => [code(variable), readBy, help]),
+)}`;
 }
 
 function stagesSection({ STAGES }) {
@@ -336,13 +342,19 @@ ${table(['Tool', 'Title', 'Scope', 'Effect', 'What it does'], tools)}
 ${table(['URI', 'Title', 'As', 'What it is'], resources)}`;
 }
 
-async function commandsPage({ allCommands }) {
+async function commandsPage({ allCommands }, { GW_MCP_USAGE }) {
   const rows = (await allCommands()).map(({ name, usage, summary }) => [code(`gw ${name} ${usage}`.trim()), summary]);
   return `# Commands
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.
 
-${table(['Command', 'Meaning'], rows)}`;
+${table(['Command', 'Meaning'], rows)}
+
+A program of its own, for assistants ([guide](../guides/mcp.md)):
+
+\`\`\`text
+${GW_MCP_USAGE}
+\`\`\``;
 }
 
 function providersPage({ loadCatalogue }) {

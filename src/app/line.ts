@@ -15,7 +15,7 @@ import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
 import type { Route } from '../surfaces/http/route.ts';
-import { Router } from '../surfaces/http/router.ts';
+import { Router, type RouterOptions } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
 import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
@@ -101,9 +101,18 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
-  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
-  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
+  return { pipeline, shadow, ...routersOf(routes, config.mgmtPort !== undefined, { authenticator, log, events, callerIp: askedFrom }) };
+}
+
+/** What serves the routes on which port. @param apart the management API has a port of its own */
+function routersOf(
+  routes: readonly Route[],
+  apart: boolean,
+  ground: Omit<RouterOptions, 'routes'>,
+): Pick<Line, 'router' | 'managementRouter'> {
+  const { main, management } = routesByPort(routes, apart);
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, ...ground });
+  return { router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */

@@ -4,9 +4,9 @@ import { isLoopbackHost } from '../lib/loopback-host.ts';
 import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
 import { shorten } from '../lib/shorten.ts';
+import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
-import { SHELL_VARIABLES } from './shell-variables.ts';
 
 /** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
 export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
@@ -123,8 +123,8 @@ function unknownVariables(env: Environment): string[] {
   const known = new Set([
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
+    ...COMMAND_VARIABLES.map(({ variable }) => variable),
     ...secrets,
-    ...Object.keys(SHELL_VARIABLES),
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {
