@@ -249,6 +249,22 @@ t.test('approvals are listed, shown and decided with nothing but a management ke
   t.match(await run(`approvals approve ${id}`, 'globex'), { code: 1, err: /There is no approval/ });
   t.match(await run(`approvals show ${id}`, 'globex'), { code: 1, err: /There is no approval/ });
   t.match(await run('approvals list --org acme'), { code: 2, err: /a management key is of one org/ });
+  const second = await execute({ org_id: 'acme' }, { params: { ...CHAT, max_tokens: 9 } });
+  const pasted = await fetch(`${gateway.url}/mgmt/v1/approvals/${String(second.body['approval_id'])}/approve`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${(await keyOf('acme')).key}` },
+  });
+  t.match(await pasted.json(), { status: 'approved', decided_by: 'key of acme' }, 'as a chat message has it for curl');
   t.match(await run(`approvals approve ${id} --by olga --reason fine`), { code: 0, out: /status: +approved[\s\S]*by olga/ });
   t.match(await run(`approvals deny ${id}`), { code: 1, err: /^gw approvals deny: / });
+});
+
+t.test('a management API on a port of its own is found by the settings, also when the admin token makes the key', async (t) => {
+  const { gw: gateway, keyOf } = await startManaged(t, { env: { GW_MGMT_PORT: '0' } });
+  const own = { GW_MGMT_PORT: String(gateway.gateway.managementPort) };
+  const admin = { ...own, GW_PORT: String(gateway.port), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+  t.match(await gw(['workloads', 'list'], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  t.match(await gw(['workloads', 'list', '--url', gateway.url], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  const { key } = await keyOf('acme');
+  t.match(await gw(['workloads', 'list'], { env: { ...own, GW_MGMT_KEY: key } }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
 });
