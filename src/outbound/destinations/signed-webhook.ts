@@ -16,7 +16,7 @@ export interface WebhookTarget {
 
 const SECRET_PREFIX = 'whsec_';
 
-/** A signature as Standard Webhooks has it: HMAC-SHA256 over `id.timestamp.body`. @param seconds since the epoch */
+/** The signature of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`. @param seconds since the epoch */
 export function webhookSignature(secret: string, id: string, seconds: number, body: string): string {
   const key = secret.startsWith(SECRET_PREFIX) ? Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64') : Buffer.from(secret);
   return `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`;
