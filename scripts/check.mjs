@@ -34,6 +34,7 @@ const PACKAGE_MUST_HOLD = [
   'policies/presets/catalogue.yaml',
   'policies/rules/registered-providers.yaml',
   'preload/node20-proxy.cjs',
+  'src/surfaces/pages/approval/page.html',
   'systemd/ai-request-gateway.service',
   'systemd/ai-request-gateway.socket',
 ];

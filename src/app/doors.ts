@@ -57,7 +57,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
     else void runProxied(arrival, pipeline);
     return;
   }
-  const refused = guardOrigin(head, options.guard());
+  const refused = guardOrigin(head, options.guard(), router);
   if (refused) {
     router.refuse(arrival, refused);
     return;
@@ -75,7 +75,7 @@ function admitManagement(arrival: Arrival, { managementRouter: router, guard }: 
   if (router === undefined) throw new TypeError('there is no management port');
   if (head.door !== 'origin') router.refuse(arrival, new GatewayError('connect_refused', 'This port is no proxy; that is on GW_PORT.'));
   else {
-    const refused = guardOrigin(head, guard());
+    const refused = guardOrigin(head, guard(), router);
     if (refused) router.refuse(arrival, refused);
     else void router.handle(arrival);
   }

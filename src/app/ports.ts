@@ -36,6 +36,7 @@ export async function openPorts(
       const isInherited = place.trafficClass !== undefined && inherited[place.trafficClass] !== undefined;
       return isInherited ? isSafe(place, config) : isLoopbackHost(config.host);
     });
+    resources.place.bound(places);
     for (const { port } of places) {
       ports.add(port);
       // The unspecified address stands for every address of this machine.

@@ -16,6 +16,7 @@ import { ClockWatch } from '../services/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
+import { ManagementPlace } from './management-place.ts';
 import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { waysOut } from './ways-out.ts';
@@ -51,6 +52,8 @@ export interface Resources extends Services {
   readonly upstream: Upstream & RawWays;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
+  /** Told of the ports when they are known. */
+  readonly place: ManagementPlace;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
@@ -98,7 +101,9 @@ export async function openResources(config: Config, replacements: Replacements, 
     isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
   });
   closers.push(() => upstream.close());
-  const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: waysOut(config, upstream, clock, extraRoots) };
+  const place = new ManagementPlace(config);
+  const ways = waysOut(config, { upstream, clock, extraRoots, place });
+  const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses };
+  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place };
 }

@@ -2,11 +2,12 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import { type DescribedOperation, openApi } from '../operations/openapi.ts';
 import { OPERATIONS } from '../operations/operation-table.ts';
-import { END_MCP_SESSION, EXECUTE, READ_METRICS, SPEAK_MCP } from '../operations/served-elsewhere.ts';
+import { APPROVAL_PAGE, END_MCP_SESSION, EXECUTE, READ_METRICS, SPEAK_MCP } from '../operations/served-elsewhere.ts';
 import type { OperationServices } from '../operations/services.ts';
 import { actionRoutes } from '../surfaces/api/actions.ts';
 import { operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';
+import { approvalPage } from '../surfaces/pages/approval-page.ts';
 import { gatewayMcp, type McpGround } from './mcp.ts';
 
 export interface RouteParts extends Omit<OperationServices, 'description'> {
@@ -17,7 +18,7 @@ export interface RouteParts extends Omit<OperationServices, 'description'> {
 }
 
 /** Everything that the description and the reference page tell of. */
-export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, ...OPERATIONS];
+export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, ...OPERATIONS];
 
 /** Every route of the gateway's own: a face of the operations table, and what answers by itself. */
 export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts): readonly Route[] {
@@ -31,11 +32,11 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts)
       return bytes;
     },
   };
-  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
+  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp), approvalPage()];
 }
 
 /**
- * Which routes each port has: with a port of their own the management API and MCP are there alone, and so is health, which stays on the first port too
+ * Which routes each port has: with a port of their own the management API, its page and MCP are there alone, and so is health, which stays on the first port too
  * (decision 10.10).
  */
 export function routesByPort(
@@ -43,7 +44,7 @@ export function routesByPort(
   apart: boolean,
 ): { readonly main: readonly Route[]; readonly management?: readonly Route[] } {
   if (!apart) return { main: routes };
-  const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path;
+  const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path || route.page === true;
   return {
     main: routes.filter((route) => !isApart(route)),
     management: routes.filter((route) => isApart(route) || route.path === '/healthz'),

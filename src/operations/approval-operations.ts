@@ -17,7 +17,7 @@ const USUAL = 20;
 
 const FILTERS = { workload_id: id.optional(), status: choice(APPROVAL_STATUSES).optional() };
 const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(USUAL) });
-const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
+const CURSORED = z.strictObject({ approval_id: id.optional(), ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
   decided_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }),
@@ -137,15 +137,15 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/approvals',
     scope: 'read',
-    summary: 'Requests that wait for a person or did so, the newest first; `status` and `workload_id` narrow them.',
+    summary: 'Requests that wait for a person or did so, the newest first; `approval_id`, `status` and `workload_id` narrow them.',
     annotations: READS,
     tools: [{ name: 'list_approvals', title: 'List approvals' }],
     input: { query: { schema: () => CURSORED } },
     output: { status: 200, schema: dataPage(SHOWN) },
     handle: async ({ principal, query }, { approvals }) => {
       const page = cursorPage('approvals', query);
-      const { workload_id: workloadId, status } = query;
-      const found = await approvals.page({ orgId: orgOf(principal), workloadId, status }, page);
+      const { approval_id: approvalId, workload_id: workloadId, status } = query;
+      const found = await approvals.page({ approvalId, orgId: orgOf(principal), workloadId, status }, page);
       const items = await Promise.all(
         found.items.map(async (approval) => withContent((await approvals.show(approval.approval_id, undefined)) ?? approval)),
       );

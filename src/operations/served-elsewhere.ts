@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { DescribedOperation } from './openapi.ts';
 import { ADDS, READS, REMOVES } from './operation.ts';
+import { pathId } from './shapes.ts';
 
 /** The structured API: the pipeline reads its body, so that every refusal is on record. */
 export const EXECUTE: DescribedOperation = {
@@ -64,4 +65,16 @@ export const END_MCP_SESSION: DescribedOperation = {
   errors: ['invalid_session'],
   output: { status: 204 },
   inputs: () => ({}),
+};
+
+/** A page for people: it holds no data, and asks the management API with the key that it is given (decision 11.4). */
+export const APPROVAL_PAGE: DescribedOperation = {
+  id: 'approvals.page',
+  method: 'GET',
+  path: '/approvals/{id}',
+  scope: 'none',
+  summary: 'The page on which a person decides about a request that waits: where the link in an alert leads.',
+  annotations: READS,
+  output: { status: 200, contentType: 'text/html; charset=utf-8' },
+  inputs: () => ({ params: pathId('Approval id') }),
 };

@@ -58,6 +58,7 @@ export interface Deciding {
 }
 
 export interface ApprovalFilter {
+  readonly approvalId?: string | undefined;
   readonly orgId?: string | undefined;
   readonly workloadId?: string | undefined;
   readonly status?: ApprovalStatus | undefined;
@@ -189,15 +190,20 @@ export class ApprovalService {
   }
 
   /** A page of all of them, the newest first. */
-  page({ orgId, workloadId, status }: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<Approval>> {
-    return entityPage(this.#options.store, SPACE, query, (value) => {
+  async page({ approvalId, orgId, workloadId, status }: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<Approval>> {
+    const take = (value: unknown): Approval | undefined => {
       const approval = this.#shown(value as Approval);
       const fits =
         (orgId === undefined || approval.org_id === orgId) &&
         (workloadId === undefined || approval.workload_id === workloadId) &&
         (status === undefined || approval.status === status);
       return fits ? approval : undefined;
-    });
+    };
+    const { store } = this.#options;
+    if (approvalId === undefined) return entityPage(store, SPACE, query, take);
+    const found = await store.get(SPACE, newestFirst(approvalId));
+    const approval = found === undefined ? undefined : take(found);
+    return { items: approval === undefined ? [] : [approval], next: undefined };
   }
 
   /**

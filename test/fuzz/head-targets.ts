@@ -207,7 +207,7 @@ const requestHead: FuzzTarget = {
       headers: joinedFields(rawHeaders),
     };
     const origin = classifyOrigin(one, { catalogue, ownsPath: (path) => OWN_PATHS.has(path) });
-    const guarded = guardOrigin(one, OPEN_DOOR);
+    const guarded = guardOrigin(one, OPEN_DOOR, { isPage: (path) => path === '/approvals/1' });
     const ip = callerIp(one, TRUSTED);
     must(parseIp(ip)?.text === ip, 'the address of a caller is an address');
     const identity = outcomeOf(['invalid_request'], () => readIdentity(one));

@@ -104,7 +104,7 @@ async function scene(t: HasTeardown, answer: (request: PostRequest) => PostAnswe
     door,
     smtp: undefined,
     mayBePlain: () => false,
-    gatewayUrl: 'http://gw',
+    place: { url: 'http://gw', pages: undefined },
   };
   const alerts = await AlertService.open(options);
   outbox.start();
@@ -213,7 +213,7 @@ t.test('an alert that is delivered again after a kill is known, and is not sent 
     door,
     smtp: undefined,
     mayBePlain: () => false,
-    gatewayUrl: '',
+    place: { url: '', pages: undefined },
   });
   outbox.start();
   while (outbox.waiting > 0) await turn();

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { canonicalHost } from '../lib/host.ts';
 import { isLoopbackHost } from '../lib/loopback-host.ts';
 import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
@@ -54,7 +55,17 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
   const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
-  return { config: Object.freeze({ ...values, nodeId, proxyAuthIsSet }), warnings: [...unknownVariables(env), ...unwise(values)] };
+  const publicNames = publicNamesOf(values);
+  return {
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, publicNames }),
+    warnings: [...unknownVariables(env), ...unwise(values)],
+  };
+}
+
+/** Where people reach the gateway is one of its names. */
+function publicNamesOf({ publicNames, publicUrl }: SettingValues): ReadonlySet<string> {
+  const host = publicUrl === undefined ? undefined : canonicalHost(new URL(publicUrl).hostname);
+  return host === undefined ? publicNames : new Set([...publicNames, host]);
 }
 
 /** Stable over restarts, different for two gateways on one machine, and tells an upstream that sees it in `Via` nothing. */

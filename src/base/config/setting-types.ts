@@ -258,6 +258,14 @@ function parseOrigin(text: string): string {
   return bare && (url.protocol === 'http:' || url.protocol === 'https:') ? url.origin : refuse();
 }
 
+/** An origin as browsers write it. */
+export const publicUrl: SettingType<string> = {
+  name: 'origin',
+  allowed: '`https://HOST`, `https://HOST:PORT`, or the same with `http`, without user, path or query',
+  parse: (text) =>
+    /^https?:\/\/[^/?#@\\\s]+$/i.test(text) && canonicalHost(new URL(text).hostname) !== undefined ? parseOrigin(text) : refuse(),
+};
+
 /** Checked here, taken apart by the guard itself, which owns what an entry means. */
 export const egressAllow: SettingType<EgressAllow> = {
   name: 'list of CIDRs and hosts',

@@ -68,6 +68,12 @@ export const SETTINGS = {
     '',
     'Names by which browsers and clients may address the gateway on a loopback bind.',
   ),
+  publicUrl: optional(
+    'GW_PUBLIC_URL',
+    type.publicUrl,
+    'Where people reach the management API, for the links and commands in alerts; its host is one of `GW_PUBLIC_NAMES` too.',
+    'unset: alerts have a link only on a loopback bind',
+  ),
   allowedOrigins: required('GW_ALLOWED_ORIGINS', type.origins, '', 'Browser origins whose pages may call the gateway.'),
   trustedProxies: required(
     'GW_TRUSTED_PROXIES',

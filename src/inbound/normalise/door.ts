@@ -38,18 +38,24 @@ export interface OriginGuard {
   readonly catalogues: CurrentCatalogue;
 }
 
+/** What links from other sites lead to. */
+export interface Pages {
+  /** Whether a page that holds no data is at this path (without query). */
+  isPage(path: string): boolean;
+}
+
 /**
  * Keeps web pages off the gateway's port (decision 3.14): a foreign or cross-site `Origin` is refused, and on a loopback bind so is a Host that is neither
  * loopback nor public nor a provider's (DNS rebinding). Only origin-form requests outside of tunnels are looked at. An allowed origin may be cross-site:
- * every browser says so of it.
+ * every browser says so of it. Who follows a link to a page of the gateway's own comes from another site, and is let through to that page alone.
  * @returns the refusal (`origin_not_allowed`, `misdirected_request`), or undefined
  */
-export function guardOrigin(head: ArrivalHead, guard: OriginGuard): GatewayError | undefined {
+export function guardOrigin(head: ArrivalHead, guard: OriginGuard, pages: Pages): GatewayError | undefined {
   if (head.door !== 'origin') return undefined;
   const origin = head.headers['origin'];
   if (origin !== undefined) {
     if (!guard.allowedOrigins.has(origin) && !isOwnOrigin(origin, head, guard)) return foreignOrigin();
-  } else if (head.headers['sec-fetch-site'] === 'cross-site') {
+  } else if (head.headers['sec-fetch-site'] === 'cross-site' && !isVisit(head, guard, pages)) {
     return foreignOrigin();
   }
   if (!guard.loopbackBind) return undefined;
@@ -70,6 +76,13 @@ function hasGatewayHeader(head: ArrivalHead): boolean {
     if (name.startsWith('x-gw-')) return true;
   }
   return false;
+}
+
+/** A person's browser opens a page, not in a frame, and no other page gets to see what comes (decision 11.4). */
+function isVisit(head: ArrivalHead, { catalogues }: OriginGuard, pages: Pages): boolean {
+  const { method, headers, rawTarget } = head;
+  const isShown = method === 'GET' && headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+  return isShown && pages.isPage(pathOnly(rawTarget)) && !namesProvider(head, catalogues.current());
 }
 
 /** Own is a page of this gateway: loopback on one of its ports, a public name, or the very address that was called; a mere name could be rebound. */

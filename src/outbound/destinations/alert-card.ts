@@ -8,7 +8,7 @@ export interface AlertCard {
   readonly facts: readonly AlertFact[];
   /** Where to go next. */
   readonly link?: { readonly title: string; readonly url: string };
-  /** What to type where there is no link. */
+  /** What to type in its place. */
   readonly command?: string;
   /** RFC 3339. */
   readonly at: string;

@@ -17,12 +17,20 @@ const NEAR: Readonly<Record<BudgetLevel, string>> = {
   exceeded: 'is spent',
 };
 
-type Said = Pick<AlertCard, 'title' | 'tone' | 'text' | 'facts'> & Pick<Partial<AlertCard>, 'command'>;
+type Said = Pick<AlertCard, 'title' | 'tone' | 'text' | 'facts'> & Pick<Partial<AlertCard>, 'command' | 'link'>;
 type Fact = readonly [name: string, value: string | undefined];
 
-/** What an alert of an event says; undefined for one of which nobody is alerted. @param gatewayUrl where the gateway is asked */
-export function cardOf(event: DurableEvent, alertId: string, gatewayUrl: string): AlertCard | undefined {
-  const said = saidOf(event, gatewayUrl);
+/** Where people find the gateway, each without a slash at the end. */
+export interface GatewayPlace {
+  /** Of the management API, for what they are told to type. */
+  readonly url: string;
+  /** Of pages; undefined: nobody knows where those that are alerted would find them (decision 11.4). */
+  readonly pages: string | undefined;
+}
+
+/** What an alert of an event says; undefined for one of which nobody is alerted. */
+export function cardOf(event: DurableEvent, alertId: string, place: GatewayPlace): AlertCard | undefined {
+  const said = saidOf(event, place);
   return said && { ...said, alertId, at: timestamp(event.at) };
 }
 
@@ -38,10 +46,10 @@ export function testCard(alertId: string, channelName: string, orgId: string, ep
   };
 }
 
-function saidOf(durable: DurableEvent, gatewayUrl: string): Said | undefined {
+function saidOf(durable: DurableEvent, place: GatewayPlace): Said | undefined {
   if (durable.name === 'budgetAlert') return budget(durable.event);
-  if (durable.name === 'approval') return durable.event.status === 'pending' ? approval(durable.event, gatewayUrl) : undefined;
-  if (durable.name === 'quarantine') return durable.event.released_at === null ? quarantine(durable.event, gatewayUrl) : undefined;
+  if (durable.name === 'approval') return durable.event.status === 'pending' ? approval(durable.event, place) : undefined;
+  if (durable.name === 'quarantine') return durable.event.released_at === null ? quarantine(durable.event, place.url) : undefined;
   return durable.name === 'riskAlert' ? risk(durable.event) : undefined;
 }
 
@@ -70,7 +78,7 @@ function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
 }
 
 /** What an approver needs to see. */
-function approval(waiting: Approval, gatewayUrl: string): Said {
+function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   const { action, approval_id: id } = waiting;
   return {
     title: `Approval needed: ${action.type} to ${action.target_host}`,
@@ -91,10 +99,11 @@ function approval(waiting: Approval, gatewayUrl: string): Said {
       ['approval_id', id],
       ['record_id', waiting.record_id],
     ),
+    ...(pages === undefined ? {} : { link: { title: 'Look at it and decide', url: `${pages}/approvals/${id}` } }),
     command: [
       `gw approvals approve ${id}`,
       `gw approvals deny ${id}`,
-      `curl -X POST -H "Authorization: Bearer $GW_MGMT_KEY" ${gatewayUrl}/mgmt/v1/approvals/${id}/approve`,
+      `curl -X POST -H "Authorization: Bearer $GW_MGMT_KEY" ${url}/mgmt/v1/approvals/${id}/approve`,
     ].join('\n'),
   };
 }

@@ -4,7 +4,7 @@ import type { AlertChannel, AlertHistoryEntry } from '../../base/model/alert-cha
 import { deliveryError } from '../../outbound/destinations/delivery-error.ts';
 import { type Commit, commitAlone } from '../commit.ts';
 import type { Outbox } from '../outbox.ts';
-import { testCard } from './alert-cards.ts';
+import { type GatewayPlace, testCard } from './alert-cards.ts';
 import { AlertChannels, type ChannelOptions, type OpenChannel } from './alert-channels.ts';
 import { AlertHistory } from './alert-history.ts';
 import { type AlertSenderOptions, sendAlert } from './alert-sender.ts';
@@ -16,8 +16,7 @@ const LIMITS = 'budget_limit';
 
 export interface AlertServiceOptions extends ChannelOptions, AlertSenderOptions {
   readonly outbox: Pick<Outbox, 'add' | 'remove' | 'reconsider'>;
-  /** Where people ask this gateway, without a slash at the end. */
-  readonly gatewayUrl: string;
+  readonly place: GatewayPlace;
 }
 
 /** Alerts to people: channels, what they are told of, and what became of it (specification, "Alert channel", "Alert subscription"; decision 11.1). */

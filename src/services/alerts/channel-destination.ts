@@ -5,7 +5,7 @@ import type { AlertEventName, AlertHistoryEntry, AlertSubscription } from '../..
 import type { AlertCard } from '../../outbound/destinations/alert-card.ts';
 import { type DeliveryError, deliveryError } from '../../outbound/destinations/delivery-error.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { cardOf } from './alert-cards.ts';
+import { cardOf, type GatewayPlace } from './alert-cards.ts';
 import type { OpenChannel } from './alert-channels.ts';
 import { type AlertHistory, alertIdOf } from './alert-history.ts';
 import type { AlertSubscriptions, LastAlert } from './alert-subscriptions.ts';
@@ -31,7 +31,7 @@ export interface ChannelDestinationOptions {
   readonly channel: () => OpenChannel | undefined;
   /** @returns what came back @throws DeliveryError */
   readonly send: (channel: OpenChannel, card: AlertCard, signal: AbortSignal) => Promise<string>;
-  readonly gatewayUrl: string;
+  readonly place: GatewayPlace;
 }
 
 /**
@@ -76,10 +76,10 @@ export class ChannelDestination implements Destination {
   }
 
   async #alert(event: DurableEvent, subscription: AlertSubscription, signal: AbortSignal): Promise<void> {
-    const { channel, send, history, subscriptions, gatewayUrl, clock } = this.#options;
+    const { channel, send, history, subscriptions, place, clock } = this.#options;
     const open = channel();
     const id = alertIdOf(event, subscription.subscription_id);
-    const card = cardOf(event, id, gatewayUrl);
+    const card = cardOf(event, id, place);
     if (open === undefined || card === undefined) return;
     const last = lastAlertOf(event, timestamp(clock.now()));
     if (!isNews(last, subscriptions.lastOf(subscription.subscription_id)) || (await history.has(id))) return;

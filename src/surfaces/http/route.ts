@@ -44,6 +44,8 @@ interface RouteBase {
   readonly summary: string;
   /** Also served by the ambient port (decision 3.2). */
   readonly ambient?: boolean;
+  /** A page for people, which holds no data: links from other sites lead to it (decision 11.4). */
+  readonly page?: true;
 }
 
 /** A route answers, or takes the whole exchange over (`take`), as the structured API does. */

@@ -54,6 +54,11 @@ export class Router {
     return this.#matches(path, ambientPort).length > 0;
   }
 
+  /** True when this path is that of a page for people. */
+  isPage(path: string): boolean {
+    return this.#matches(path, false).some(({ route }) => route.page === true);
+  }
+
   /** Answers the request; never rejects. */
   async handle(arrival: Arrival): Promise<void> {
     const { head, reply } = arrival;

@@ -2,7 +2,7 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { isLoopbackHost } from '../../../src/base/lib/loopback-host.ts';
 import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
-import { classifyOrigin, guardOrigin, type OriginGuard } from '../../../src/inbound/normalise/door.ts';
+import { classifyOrigin, guardOrigin, type OriginGuard, type Pages } from '../../../src/inbound/normalise/door.ts';
 import { resolveTarget } from '../../../src/inbound/normalise/target.ts';
 import { codeOr, head } from './heads.ts';
 
@@ -148,8 +148,14 @@ const guard: OriginGuard = {
   catalogues: { current: () => catalogue },
 };
 
-function guarded(headers: Record<string, string>, members: Partial<OriginGuard> = {}): string {
-  return guardOrigin(head({ headers }), { ...guard, ...members })?.code ?? 'ok';
+const pages: Pages = { isPage: (path) => path === '/approvals/1' };
+
+function guarded(
+  headers: Record<string, string>,
+  members: Partial<OriginGuard> = {},
+  more: Partial<Omit<ArrivalHead, 'headers'>> = {},
+): string {
+  return guardOrigin(head({ headers, ...more }), { ...guard, ...members }, pages)?.code ?? 'ok';
 }
 
 t.test('a web page of another origin is kept off the gateway’s port', async (t) => {
@@ -185,6 +191,22 @@ t.test('a web page of another origin is kept off the gateway’s port', async (t
   t.equal(guarded({ origin: 'http://10.0.0.5:7080', host: '10.0.0.5:7080' }, { loopbackBind: false }), 'ok', 'an address cannot');
 });
 
+t.test('a link from another site leads to a page of the gateway’s own, and to nothing else', async (t) => {
+  const visit = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+  const link = { method: 'GET', rawTarget: '/approvals/1' };
+  t.equal(guarded(visit, {}, link), 'ok');
+  t.equal(guarded(visit, {}, { ...link, rawTarget: '/approvals/1?from=chat' }), 'ok');
+  t.equal(guarded(visit, {}, { ...link, rawTarget: '/v1/admin/approvals' }), 'origin_not_allowed', 'no other path');
+  t.equal(guarded(visit, {}, { ...link, method: 'POST' }), 'origin_not_allowed', 'no form');
+  for (const dest of ['iframe', 'frame', 'object', 'embed', 'empty'])
+    t.equal(guarded({ ...visit, 'sec-fetch-dest': dest }, {}, link), 'origin_not_allowed', dest);
+  for (const mode of ['cors', 'no-cors', 'websocket'])
+    t.equal(guarded({ ...visit, 'sec-fetch-mode': mode }, {}, link), 'origin_not_allowed', mode);
+  t.equal(guarded({ ...visit, origin: 'https://evil.test' }, {}, link), 'origin_not_allowed', 'a navigation by GET has no Origin');
+  t.equal(guarded({ ...visit, host: 'evil.test' }, {}, link), 'misdirected_request', 'Host is judged as ever');
+  t.equal(guarded({ ...visit, host: 'api.openai.com' }, {}, link), 'origin_not_allowed', 'a provider has no pages of the gateway');
+});
+
 t.test('on a loopback bind Host must be loopback, a public name or a provider', async (t) => {
   for (const host of [
     'localhost:7080',
@@ -202,6 +224,6 @@ t.test('on a loopback bind Host must be loopback, a public name or a provider', 
     t.equal(guarded({ host }), 'misdirected_request', host);
   t.equal(guarded({ host: 'gateway:7080' }, { loopbackBind: false }), 'ok');
   const inside = head({ door: 'connect', headers: { origin: 'https://evil.test', host: 'evil.test' } });
-  t.equal(guardOrigin(inside, guard), undefined, 'tunnels are exempt');
+  t.equal(guardOrigin(inside, guard, pages), undefined, 'tunnels are exempt');
   t.ok(isLoopbackHost('127.1.2.3') && !isLoopbackHost('127.evil.test'));
 });

@@ -1,0 +1,235 @@
+/*
+ * The page of one approval. All that it shows is set as text; the key is kept in a variable and nowhere else (decision 11.4).
+ */
+const APPROVALS = '/mgmt/v1/approvals';
+/** Characters that change how others are read, or are not seen at all. */
+const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+const READABLE = new Set(['\n', '\t']);
+/** What the codes of errors mean to who decides; the gateway's own words follow. */
+const MEANINGS = new Map([
+  ['unauthorized', 'The gateway does not take this key. It may be mistyped, expired or revoked, or is no management key.'],
+  ['insufficient_scope', 'This key may not do that. A key that only reads shows requests; a decision needs one with the scope write.'],
+  ['not_found', 'The org of this key has no such approval.'],
+  ['conflict', 'Nothing was changed by you: somebody was first, or the time is over.'],
+  ['own_request', 'Nobody decides about what his own key has asked for.'],
+  ['rate_limit_exceeded', 'There were too many tries. Wait a little, then try again.'],
+]);
+
+const part = (id) => document.getElementById(id);
+const id = approvalId();
+let key = '';
+let isBusy = false;
+
+part('approval-id').textContent = seen(id);
+part('key-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  key = part('key').value.trim();
+  void alone('Reading the request…', show);
+});
+part('decision').addEventListener('submit', (event) => event.preventDefault());
+part('approve').addEventListener('click', () => void alone('Approving…', () => decide('approve')));
+part('deny').addEventListener('click', () => void alone('Denying…', () => decide('deny')));
+// A browser may keep the page as it is and show it again to whoever goes back.
+addEventListener('pagehide', forget);
+
+function approvalId() {
+  try {
+    return decodeURIComponent(location.pathname.split('/').at(-1) ?? '');
+  } catch {
+    return '';
+  }
+}
+
+/** One thing at a time, so that a second click decides nothing again. */
+async function alone(doing, work) {
+  if (isBusy) return;
+  isBusy = true;
+  part('problem').textContent = '';
+  part('progress').textContent = doing;
+  try {
+    await work();
+  } catch (error) {
+    part('problem').textContent = error instanceof Problem ? error.message : 'This page has failed. Use the commands of the alert.';
+  } finally {
+    part('progress').textContent = '';
+    isBusy = false;
+  }
+}
+
+async function show() {
+  hide('request', 'decision', 'outcome');
+  const approval = await read();
+  present(approval);
+  reveal('request');
+  part('key').value = '';
+  part('request-title').focus();
+}
+
+/** The approval of the page. The list with its id alone: one of another org is not in it. */
+async function read() {
+  const { data } = await ask('GET', `${APPROVALS}?approval_id=${encodeURIComponent(id)}`);
+  if (data.length === 0) throw new Problem('The org of this key has no such approval.');
+  return data[0];
+}
+
+async function decide(verb) {
+  const reason = part('reason').value.trim();
+  try {
+    const decided = await ask('POST', `${APPROVALS}/${encodeURIComponent(id)}/${verb}`, reason === '' ? {} : { reason });
+    present(decided);
+    tell(
+      decided.status === 'approved' ? 'Approved' : 'Denied',
+      decided.status === 'approved'
+        ? `The request is executed once, when it is sent again before ${when(decided.expires_at)}.`
+        : 'The same request is refused from now on, with your reason.',
+    );
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'conflict') await refresh();
+    throw error;
+  }
+}
+
+/** What became of it meanwhile. */
+async function refresh() {
+  try {
+    present(await read());
+    part('request-title').focus();
+  } catch {
+    // What is told is why nothing was decided.
+  }
+}
+
+function present(approval) {
+  part('state').textContent = stateOf(approval);
+  const { action } = approval;
+  fill([
+    ['Reason', approval.reason],
+    ['Workload', approval.workload_id],
+    ['Caller', approval.caller_id],
+    ['Address', approval.caller_ip],
+    ['API key', approval.api_key_id],
+    ['What', action.type],
+    ['Host', action.target_host],
+    ['Path', `${action.method} ${action.target_path}`],
+    ['Model', action.model],
+    ['Streamed', action.stream ? 'yes' : 'no'],
+    ['Estimated cost', approval.estimated_cost_usd === undefined ? 'not known' : `$${approval.estimated_cost_usd}`],
+    ['Rules', approval.rule_ids.join(', ')],
+    ...chargedTo(approval.attribution),
+    ['Sizes of params', sizesOf(action.param_sizes)],
+    ['Asked at', when(approval.created_at)],
+    ['Expires at', when(approval.expires_at)],
+    ['Org', approval.org_id],
+    ['Record', approval.record_id],
+  ]);
+  const isKept = action.params !== undefined;
+  part('params').textContent = isKept ? seen(JSON.stringify(action.params, null, 2)) : '';
+  part('content').hidden = !isKept;
+  part('decision').hidden = approval.status !== 'pending';
+}
+
+function stateOf({ status, decided_by: by, decided_at: at, decision_reason: reason, expires_at: end, executed_at: ran }) {
+  if (status === 'pending') return `It waits until ${when(end)} for somebody to approve or deny it.`;
+  if (status === 'expired') return `It has expired at ${when(end)}. Nothing can be decided any more.`;
+  const why = reason === undefined ? '' : ` Reason: ${reason}.`;
+  const use = ran === undefined ? '' : ` It was executed at ${when(ran)}.`;
+  return seen(`It was ${status} by ${by} at ${when(at)}.${why}${use}`);
+}
+
+function chargedTo({ customer_id: customer, account_id: account, project_id: project, labels = {} }) {
+  return [
+    ['Customer', customer],
+    ['Account', account],
+    ['Project', project],
+    ...Object.entries(labels).map(([name, value]) => [`Label ${name}`, value]),
+  ];
+}
+
+function sizesOf(sizes) {
+  return Object.entries(sizes)
+    .map(([name, bytes]) => `${name} (${bytes} bytes)`)
+    .join(', ');
+}
+
+function fill(rows) {
+  const terms = rows
+    .filter(([, value]) => value !== undefined && value !== '')
+    .flatMap(([name, value]) => [textIn('dt', name), textIn('dd', value)]);
+  part('facts').replaceChildren(...terms);
+}
+
+function textIn(tag, text) {
+  const element = document.createElement(tag);
+  element.textContent = seen(text);
+  return element;
+}
+
+function tell(title, text) {
+  part('outcome-title').textContent = title;
+  part('outcome-text').textContent = text;
+  reveal('outcome');
+  part('outcome-title').focus();
+}
+
+/** Asks the management API. @throws Problem in words */
+async function ask(method, path, body) {
+  let answer;
+  let said;
+  try {
+    answer = await fetch(path, {
+      method,
+      cache: 'no-store',
+      credentials: 'omit',
+      redirect: 'error',
+      headers: { Authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    said = await answer.json();
+  } catch {
+    throw new Problem(
+      method === 'GET'
+        ? 'The gateway could not be asked. Is the key complete, and can the gateway be reached?'
+        : 'No answer came, so nobody knows whether this was decided. Show the request again.',
+    );
+  }
+  if (answer.ok) return said;
+  const { code = '', message = '' } = said?.error ?? {};
+  const meaning = MEANINGS.get(code) ?? `The gateway has refused this (${answer.status}).`;
+  throw new Problem(`${meaning} ${message === '' ? '' : `It says: ${message}`}`, code);
+}
+
+class Problem extends Error {
+  constructor(words, code = '') {
+    super(seen(words.trim()));
+    this.code = code;
+  }
+}
+
+/** A time as the reader's clock has it, and exactly. */
+function when(time) {
+  const at = new Date(time);
+  return Number.isNaN(at.getTime()) ? seen(time) : `${at.toLocaleString()} (${time})`;
+}
+
+/** Nothing in a text that others chose hides, or turns round what stands beside it. */
+function seen(text) {
+  return String(text).replace(UNSEEN, (char) => (READABLE.has(char) ? char : `\\u{${char.codePointAt(0).toString(16)}}`));
+}
+
+function hide(...ids) {
+  for (const one of ids) part(one).hidden = true;
+}
+
+function reveal(one) {
+  part(one).hidden = false;
+}
+
+function forget() {
+  key = '';
+  part('key').value = '';
+  part('reason').value = '';
+  part('facts').replaceChildren();
+  part('params').textContent = '';
+  part('state').textContent = '';
+  hide('request', 'decision', 'outcome');
+}
