@@ -53,6 +53,7 @@ async function scene(t: Test, options: Parameters<typeof startGoverned>[1] = {})
 /** A browser's person, whose page tells of everything that its policy has kept from running. */
 async function personOf(t: Test, browser: Browser): Promise<{ page: Page; context: BrowserContext; violations: string[] }> {
   const context = await browser.newContext();
+  context.setDefaultTimeout(120_000);
   t.teardown(() => context.close());
   const page = await context.newPage();
   const violations: string[] = [];

@@ -90,6 +90,34 @@ t.test('values come out ready to use', async (t) => {
   t.same([config.metricsEnabled, config.drainTimeout, config.nodeId], [false, 0, 'edge-1']);
 });
 
+t.test('where people reach the gateway is an origin, and its host one of the public names', async (t) => {
+  const load = (GW_PUBLIC_URL: string) => loadConfig({ GW_PUBLIC_URL, GW_PUBLIC_NAMES: 'gw.corp.example' }, false).config;
+  const { publicUrl, publicNames } = load('https://Gateway.example:7080');
+  t.equal(publicUrl, 'https://gateway.example:7080');
+  t.same([...publicNames], ['gw.corp.example', 'gateway.example']);
+  t.same([...load('http://[::1]:7080').publicNames], ['gw.corp.example', '::1']);
+  t.equal(load('https://gateway.example:443').publicUrl, 'https://gateway.example');
+  t.equal(loadConfig({}, false).config.publicUrl, undefined);
+  for (const bad of [
+    'gateway.example',
+    'ftp://gateway.example',
+    'https://gateway.example/',
+    'https://gateway.example/gw',
+    'https://gateway.example?',
+    'https://gateway.example?x=1',
+    'https://gateway.example#',
+    'https://u:p@gateway.example',
+    'https://@gateway.example',
+    'https://a..b',
+    'https://gateway.example:70800',
+    'https:gateway.example',
+    'https://',
+    'javascript:alert(1)',
+  ]) {
+    t.match(problemsOf({ GW_PUBLIC_URL: bad }), [{ variable: 'GW_PUBLIC_URL', message: /it takes `https:/ }], bad);
+  }
+});
+
 t.test('every mistake is reported at once, one line each with name, value and what is allowed', async (t) => {
   const bad: Readonly<Record<string, string>> = {
     GW_HOST: 'a b',
