@@ -3,7 +3,7 @@
  * is alone in its process and its CPU is read from the system's accounting; load and upstream run in others; rounds are interleaved, so that what else
  * the machine does falls on all alike. Nothing is measured before it has answered so many requests that the compiler is through with it: until then a
  * quarter to a third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the figures in docs/performance.md),
- * --parts (nothing but the parts alone), --controls (nothing but what each control costs a call), --against DIR (nothing but the doors beside those of another checkout, which is built; 20 rounds).
+ * --parts (nothing but the parts alone), --controls (nothing but what each control costs a call), --management (nothing but what calls of the management API cost), --against DIR (nothing but the doors beside those of another checkout, which is built; 20 rounds).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { packageRoot } from '../src/base/lib/package-root.ts';
 import { compare } from './against.ts';
 import { measureControls } from './controls.ts';
+import { measureManagement } from './management-calls.ts';
 import { type Figures, KINDS, measure, median, warmUp } from './measure.ts';
 import { measureParts } from './parts.ts';
 import { startSystems } from './systems.ts';
@@ -26,6 +27,7 @@ const { values } = parseArgs({
     'no-parts': { type: 'boolean', default: false },
     parts: { type: 'boolean', default: false },
     controls: { type: 'boolean', default: false },
+    management: { type: 'boolean', default: false },
     against: { type: 'string', default: '' },
   },
 });
@@ -43,6 +45,11 @@ if (values.parts) {
 }
 if (values.controls) {
   process.stdout.write(await measureControls());
+  rmSync(dir, { recursive: true, force: true });
+  process.exit();
+}
+if (values.management) {
+  process.stdout.write(await measureManagement(dir));
   rmSync(dir, { recursive: true, force: true });
   process.exit();
 }

@@ -10,17 +10,27 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'docs', 'reference');
 
 const PAGES = [
-  { file: 'settings.md', from: ['base/config/settings', 'base/config/later-settings'], body: settingsPage },
+  {
+    file: 'settings.md',
+    from: ['base/config/settings', 'base/config/later-settings', 'base/config/command-variables'],
+    body: settingsPage,
+  },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
+  {
+    file: 'management.md',
+    from: ['app/routes', 'operations/openapi'],
+    body: ({ DESCRIBED }, { openApi }) => managementPage(DESCRIBED, openApi(DESCRIBED, {}, ''), { table, code, shapeOf, bodyMembers }),
+  },
   {
     file: 'policy-language.md',
     from: [
@@ -34,7 +44,7 @@ const PAGES = [
     body: policyLanguagePage,
   },
   { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
-  { file: 'commands.md', from: ['cli/run'], body: commandsPage },
+  { file: 'commands.md', from: ['cli/run', 'cli/mcp/gw-mcp-options'], body: commandsPage },
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
@@ -80,7 +90,7 @@ async function load(name) {
   return import(pathToFileURL(file).href);
 }
 
-function settingsPage({ SETTINGS }, { LATER_SETTINGS }) {
+function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   const active = Object.values(SETTINGS).map(({ variable, type, fallback, fallbackNote, help, secret }) => [
     code(variable),
     type.name,
@@ -107,7 +117,16 @@ ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
 
 Nothing in this version enforces these, so a value other than the default stops the start with \`not_supported_yet\`.
 
-${table(['Variable', 'Default', 'Meaning'], later)}`;
+${table(['Variable', 'Default', 'Meaning'], later)}
+
+## Of commands
+
+Programs that ask a gateway read these, beside the settings; the gateway does not.
+
+${table(
+  ['Variable', 'Read by', 'Meaning'],
+  COMMAND_VARIABLES.map(({ variable, readBy, help }) => [code(variable), readBy, help]),
+)}`;
 }
 
 function stagesSection({ STAGES }) {
@@ -323,13 +342,19 @@ ${table(['Tool', 'Title', 'Scope', 'Effect', 'What it does'], tools)}
 ${table(['URI', 'Title', 'As', 'What it is'], resources)}`;
 }
 
-async function commandsPage({ allCommands }) {
+async function commandsPage({ allCommands }, { GW_MCP_USAGE }) {
   const rows = (await allCommands()).map(({ name, usage, summary }) => [code(`gw ${name} ${usage}`.trim()), summary]);
   return `# Commands
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong use or unusable input.
 
-${table(['Command', 'Meaning'], rows)}`;
+${table(['Command', 'Meaning'], rows)}
+
+A program of its own, for assistants ([guide](../guides/mcp.md)):
+
+\`\`\`text
+${GW_MCP_USAGE}
+\`\`\``;
 }
 
 function providersPage({ loadCatalogue }) {

@@ -15,7 +15,7 @@ import { ShadowPolicy } from '../services/shadow-policy.ts';
 import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
 import type { Route } from '../surfaces/http/route.ts';
-import { Router } from '../surfaces/http/router.ts';
+import { Router, type RouterOptions } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
 import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
@@ -79,13 +79,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
-    addons: new AddonService({
-      clock,
-      catalogues,
-      policies,
-      presets: resources.presets,
-      oauthPassthrough: pipeline.settings.oauthPassthrough,
-    }),
+    addons: addonsOf(resources, pipeline.settings),
     exports: resources.exports,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
@@ -107,9 +101,18 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     mcp: { clock, log },
     discovery,
   });
-  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, authenticator, log, events, callerIp: askedFrom });
-  const { main, management } = routesByPort(routes, config.mgmtPort !== undefined);
-  return { pipeline, shadow, router: routerOf(main), managementRouter: management && routerOf(management) };
+  return { pipeline, shadow, ...routersOf(routes, config.mgmtPort !== undefined, { authenticator, log, events, callerIp: askedFrom }) };
+}
+
+/** What serves the routes on which port. @param apart the management API has a port of its own */
+function routersOf(
+  routes: readonly Route[],
+  apart: boolean,
+  ground: Omit<RouterOptions, 'routes'>,
+): Pick<Line, 'router' | 'managementRouter'> {
+  const { main, management } = routesByPort(routes, apart);
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, ...ground });
+  return { router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 
 /** What the request line stands on. */
@@ -182,6 +185,10 @@ function authenticatorOf(
     events,
     callerIp: askedFrom,
   });
+}
+
+function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPassthrough }: PipelineSettings): AddonService {
+  return new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
 }
 
 /** What the routes of budgets, credentials and connectors stand on. */

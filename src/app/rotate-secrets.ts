@@ -5,13 +5,21 @@ import type { Config } from '../base/config/config.ts';
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
 import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
+import { CHANNELS, channelContext } from '../services/alerts/alert-channels.ts';
 import { CREDENTIALS, secretContext } from '../services/credentials.ts';
+import { EXPORTS, exportContext } from '../services/exports/export-destinations.ts';
 import { RESULTS, resultContext } from '../services/idempotency.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { openStore, requireStore } from './data-folder.ts';
 import { existingSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
 
 const AT_ONCE = 100;
+/** Spaces whose entities have a sealed member, and where that belongs. */
+const SEALED: readonly (readonly [space: string, contextOf: (key: string) => string])[] = [
+  [CREDENTIALS, secretContext],
+  [CHANNELS, channelContext],
+  [EXPORTS, exportContext],
+];
 
 /**
  * Gives the stored secrets a new key: only their data keys are encrypted again. A key that is kept in the data folder is replaced there; one that is configured is
@@ -27,7 +35,8 @@ export async function rotateSecrets(config: Config, newKey: Uint8Array = randomB
     const inFile = config.secretsKey === undefined;
     if (inFile) await writeKeys(config.dataDir, [newKey, ...known]);
     const box = new SecretBox([newKey, ...known]);
-    const count = (await rewrapCredentials(store, box)) + (await rewrapResults(store, box));
+    let count = await rewrapResults(store, box);
+    for (const [space, contextOf] of SEALED) count += await rewrapSealed(store, box, space, contextOf);
     await store.sync();
     if (inFile) await writeKeys(config.dataDir, [newKey]);
     return count;
@@ -43,11 +52,11 @@ export async function readKeyFile(file: string): Promise<Uint8Array> {
   return key;
 }
 
-async function rewrapCredentials(store: Store, box: SecretBox): Promise<number> {
-  const changed = (await store.list(CREDENTIALS)).flatMap(({ key, value }): Effect[] => {
+async function rewrapSealed(store: Store, box: SecretBox, space: string, contextOf: (key: string) => string): Promise<number> {
+  const changed = (await store.list(space)).flatMap(({ key, value }): Effect[] => {
     const { sealed } = value as { sealed?: Sealed };
-    const next = sealed && box.rewrap(sealed, secretContext(key));
-    return next ? [{ op: 'put', space: CREDENTIALS, key, value: { ...(value as object), sealed: next } }] : [];
+    const next = sealed && box.rewrap(sealed, contextOf(key));
+    return next ? [{ op: 'put', space, key, value: { ...(value as object), sealed: next } }] : [];
   });
   if (changed.length > 0) await store.commit(undefined, changed);
   return changed.length;

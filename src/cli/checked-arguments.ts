@@ -25,12 +25,8 @@ export function checkedArguments(args: readonly string[], options: ArgumentOptio
   for (const token of tokens) {
     if (token.kind === 'positional') words.push(token.value);
     if (token.kind !== 'option') continue;
-    const { name, rawName, value, inlineValue = false } = token;
-    const spec = Object.hasOwn(options, name) && rawName.startsWith('--') ? options[name] : undefined;
-    if (spec === undefined) throw unknownOption(rawName, Object.keys(options));
-    if (spec.type === 'string') checkValue(rawName, value, inlineValue);
-    else if (value !== undefined && !switchValues) throw new UsageError(`${rawName} takes no value`);
-    given.push({ name, value });
+    checkOption(token, options, switchValues);
+    given.push({ name: token.name, value: token.value });
   }
   const extra = words[most];
   if (extra !== undefined) throw new UsageError(`${quoted(extra)} is one argument too many`);
@@ -46,6 +42,22 @@ export function unknownOption(raw: string, known: readonly string[]): UsageError
 /** @param takes what it takes, in words */
 export function badValue(option: string, takes: string, given: string): UsageError {
   return new UsageError(`${option} takes ${takes}, not ${quoted(given)}`);
+}
+
+interface GivenOption {
+  readonly name: string;
+  /** With its dashes. */
+  readonly rawName: string;
+  readonly value: string | undefined;
+  /** Behind `=`. */
+  readonly inlineValue: boolean | undefined;
+}
+
+function checkOption({ name, rawName, value, inlineValue = false }: GivenOption, options: ArgumentOptions, switchValues: boolean): void {
+  const spec = Object.hasOwn(options, name) && rawName.startsWith('--') ? options[name] : undefined;
+  if (spec === undefined) throw unknownOption(rawName, Object.keys(options));
+  if (spec.type === 'string') checkValue(rawName, value, inlineValue);
+  else if (value !== undefined && !switchValues) throw new UsageError(`${rawName} takes no value`);
 }
 
 function checkValue(rawName: string, value: string | undefined, inline: boolean): void {

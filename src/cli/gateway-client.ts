@@ -46,9 +46,16 @@ export class GatewayClient {
     return new GatewayClient(url === undefined ? placeOf(config) : parseGatewayUrl(url), await adminToken(config));
   }
 
-  /** Where a gateway with the settings of this shell listens. @throws UsageError */
-  static placeOf(io: CliIo): URL {
-    return placeOf(settingsOf(io));
+  /**
+   * Where the management API of a gateway with the settings of this shell is: on a port of its own when `GW_MGMT_PORT` is set.
+   * @param origin of the gateway's first port; default: as the settings say
+   * @throws UsageError
+   */
+  static managementPlace(io: CliIo, origin?: string): URL {
+    const config = settingsOf(io);
+    const place = origin === undefined ? placeOf(config) : parseGatewayUrl(origin);
+    if (config.mgmtPort !== undefined) place.port = String(config.mgmtPort);
+    return place;
   }
 
   get origin(): string {
@@ -81,12 +88,14 @@ export interface SentToGateway {
   readonly headers: Readonly<Record<string, string>>;
   /** Sent as JSON; undefined: none. */
   readonly body?: unknown;
+  /** Milliseconds without a byte of an answer; default 10 s. */
+  readonly timeoutMs?: number;
 }
 
 /** One request and its whole answer. @throws Unusable when nobody answers */
 export function sendToGateway(
   url: URL,
-  { method, headers: given, body }: SentToGateway,
+  { method, headers: given, body, timeoutMs = TIMEOUT_MS }: SentToGateway,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   const sent = body === undefined ? undefined : JSON.stringify(body);
@@ -96,7 +105,7 @@ export function sendToGateway(
   };
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${error.message}`, { cause: error }));
-    const call = send(url, { method, headers, timeout: TIMEOUT_MS, agent: false }, (answer) => {
+    const call = send(url, { method, headers, timeout: timeoutMs, agent: false }, (answer) => {
       const chunks: Buffer[] = [];
       let size = 0;
       answer.on('error', fail);
@@ -107,7 +116,7 @@ export function sendToGateway(
       });
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
     });
-    call.on('timeout', () => call.destroy(new Error(`no answer in ${TIMEOUT_MS / 1000} s`)));
+    call.on('timeout', () => call.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)));
     call.on('error', fail);
     call.end(sent);
   });

@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import type { Scope } from '../base/model/principal.ts';
 import { jsonSchema } from './json-schema.ts';
+import { exampleOf } from './management/operation-example.ts';
 import type { GatewayOperation, Inputs } from './operation.ts';
+import { planOf, takenNames } from './operation-request.ts';
 import type { OperationServices } from './services.ts';
 
 /** A JSON value that is made here and only written out. */
@@ -80,18 +82,25 @@ export function openApi(operations: readonly DescribedOperation[], services: Ope
   };
 }
 
-function operationOf({ id, summary, scope, annotations, output, errors = [], ...rest }: DescribedOperation, inputs: Inputs): Json {
+function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
+  const { id, summary, scope, annotations, output, errors = [], ...rest } = operation;
   const isConditional = rest.versioned === true && !annotations.readOnly;
-  const parameters = [...parametersOf('path', inputs.params), ...parametersOf('query', inputs.query), ...(isConditional ? [IF_MATCH] : [])];
+  const example = exampleOf(id);
+  const asked = example && planOf(operation, takenNames(operation), example.args);
+  const parameters = [
+    ...parametersOf('path', inputs.params, asked?.params),
+    ...parametersOf('query', inputs.query, asked && Object.fromEntries(asked.query)),
+    ...(isConditional ? [IF_MATCH] : []),
+  ];
   return {
     operationId: id,
     tags: [id.replace('mgmt.', '').split('.')[0]],
     summary,
     security: SECURITY[scope],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...bodyOf(inputs),
+    ...bodyOf(inputs, asked?.body),
     responses: {
-      [output.status]: answerOf(output, rest.versioned),
+      [output.status]: answerOf(output, rest.versioned, example?.answer),
       ...errorsOf([...errors, ...ruledErrors(scope, inputs), ...(isConditional ? (['precondition_failed'] as const) : [])]),
     },
     'x-annotations': annotations,
@@ -99,23 +108,40 @@ function operationOf({ id, summary, scope, annotations, output, errors = [], ...
   };
 }
 
-function bodyOf({ body, bodyOptional }: Inputs): { readonly requestBody?: Json } {
-  return body === undefined ? {} : { requestBody: { required: bodyOptional !== true, content: jsonContent(jsonSchema(body, 'input')) } };
+function bodyOf({ body, bodyOptional }: Inputs, example: unknown): { readonly requestBody?: Json } {
+  if (body === undefined) return {};
+  return { requestBody: { required: bodyOptional !== true, content: jsonContent(jsonSchema(body, 'input'), example) } };
 }
 
-function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): readonly Json[] {
+/** @param examples as they are written in a URL */
+function parametersOf(
+  place: 'path' | 'query',
+  schema: z.ZodObject | undefined,
+  examples: Readonly<Record<string, string>> = {},
+): readonly Json[] {
   if (schema === undefined) return [];
   const { properties = {}, required: needed = [] } = jsonSchema(schema, 'input');
   return Object.entries(properties).map(([name, member]) => {
     const { description, ...rest } = typeof member === 'object' ? member : {};
     const required = place === 'path' || needed.includes(name);
-    return { name, in: place, required, ...(description === undefined ? {} : { description }), schema: rest };
+    const given = examples[name];
+    const example = given === undefined ? {} : { example: isTextual(rest) ? given : (JSON.parse(given) as unknown) };
+    return { name, in: place, required, ...(description === undefined ? {} : { description }), schema: rest, ...example };
   });
 }
 
-function answerOf({ status, schema, contentType = 'application/json' }: DescribedOperation['output'], versioned?: true): Json {
+function isTextual({ type }: Json): boolean {
+  return type !== 'integer' && type !== 'number' && type !== 'boolean';
+}
+
+function answerOf(
+  { status, schema, contentType = 'application/json' }: DescribedOperation['output'],
+  versioned?: true,
+  example?: unknown,
+): Json {
   if (status === 204) return { description: 'Done; there is nothing to say.' };
-  const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output') };
+  const shown = example === undefined ? {} : { example };
+  const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output'), ...shown };
   return { description: 'Done.', ...(versioned === true ? { headers: { ETag: ETAG } } : {}), content: { [contentType]: content } };
 }
 
@@ -143,6 +169,6 @@ function errorsOf(codes: readonly ErrorCode[]): Json {
   );
 }
 
-function jsonContent(schema: Json): Json {
-  return { 'application/json': { schema } };
+function jsonContent(schema: Json, example: unknown): Json {
+  return { 'application/json': { schema, ...(example === undefined ? {} : { example }) } };
 }

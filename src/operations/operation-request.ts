@@ -1,6 +1,10 @@
 /* An operation and named arguments as what they are on the management API. Tools, `gw` and other programs that ask by id ask through this. */
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { GatewayOperation } from './operation.ts';
+
+/** What of an operation its request is made of. */
+type Asked = Pick<GatewayOperation, 'method' | 'path' | 'inputs'>;
+
 import type { OperationServices } from './services.ts';
 
 /** As it is sent. `path` has its query. */
@@ -12,8 +16,8 @@ export interface OperationRequest {
 }
 
 /** What named arguments ask an operation for. */
-export interface OperationPlan {
-  readonly operation: GatewayOperation;
+export interface OperationPlan<O extends Asked = GatewayOperation> {
+  readonly operation: O;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string>>;
@@ -29,7 +33,7 @@ export interface TakenNames {
   readonly body: ReadonlySet<string> | undefined;
 }
 
-export interface PlanOptions {
+export interface PlanningOptions {
   /** What the names in the path are called as arguments. */
   readonly ids?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
@@ -38,7 +42,7 @@ export interface PlanOptions {
 /** Shapes of schemas are the same whatever services they are made for. */
 export const ANY_SERVICES = {} as OperationServices;
 
-export function takenNames(operation: GatewayOperation): TakenNames {
+export function takenNames(operation: Asked): TakenNames {
   const { params, query, body } = operation.inputs(ANY_SERVICES);
   return {
     path: Object.keys(params?.shape ?? {}),
@@ -51,12 +55,12 @@ export function takenNames(operation: GatewayOperation): TakenNames {
  * Names of the path first, then parameters; everything else is a member of the body, whose schema says what does not belong there.
  * @throws GatewayError `invalid_request`
  */
-export function planOf(
-  operation: GatewayOperation,
+export function planOf<O extends Asked>(
+  operation: O,
   names: TakenNames,
   args: Readonly<Record<string, unknown>>,
-  { ids = {}, headers = {} }: PlanOptions = {},
-): OperationPlan {
+  { ids = {}, headers = {} }: PlanningOptions = {},
+): OperationPlan<O> {
   const rest = new Map(Object.entries(args));
   const params = pathOf(names, ids, rest);
   const query = new URLSearchParams();
@@ -70,7 +74,7 @@ export function planOf(
 }
 
 /** Takes the names of the path out of the arguments. */
-function pathOf(names: TakenNames, ids: NonNullable<PlanOptions['ids']>, rest: Map<string, unknown>): Record<string, string> {
+function pathOf(names: TakenNames, ids: NonNullable<PlanningOptions['ids']>, rest: Map<string, unknown>): Record<string, string> {
   const params: Record<string, string> = {};
   const missing: string[] = [];
   for (const name of names.path) {
@@ -85,7 +89,7 @@ function pathOf(names: TakenNames, ids: NonNullable<PlanOptions['ids']>, rest: M
   return params;
 }
 
-export function requestOf({ operation, params, query, headers, body }: OperationPlan): OperationRequest {
+export function requestOf({ operation, params, query, headers, body }: OperationPlan<Asked>): OperationRequest {
   const path = operation.path.replace(/\{(\w+)\}/g, (_whole, param: string) => encodeURIComponent(params[param] ?? ''));
   const asked = query.size === 0 ? path : `${path}?${query.toString()}`;
   return { method: operation.method, path: asked, headers, ...(body === undefined ? {} : { body }) };

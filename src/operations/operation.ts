@@ -186,6 +186,10 @@ export function entryOf(entries: readonly GatewayOperation[], id: string): Gatew
   return found;
 }
 
+/** What a typed entry answers, for rooms that have no schemas of their own. */
+export type AnswerSchema = z.ZodType;
+export type AnswerOf<O extends AnswerSchema> = z.output<O>;
+
 /** An entry whose own schemas are known where it is used: who asks it by name is held to them. */
 export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation {
   readonly output: OperationAnswer<O>;

@@ -43,11 +43,5 @@ function row(uri: string, title: string, description: string, tool: string, args
   return { uri, name: uri.replace('://', '-'), title, description, tool, args };
 }
 
-const tools = new ToolTable(OPERATIONS, COMPOSED, []).tools.map(({ name }) => name);
-
-/** Every tool, and the resources whose tool there is. */
-export const TOOLS: ToolTable = new ToolTable(
-  OPERATIONS,
-  COMPOSED,
-  RESOURCES.filter(({ tool }) => tools.includes(tool)),
-);
+/** Every tool and resource of this gateway. */
+export const TOOLS: ToolTable = new ToolTable(OPERATIONS, COMPOSED, RESOURCES);

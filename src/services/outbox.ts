@@ -160,7 +160,7 @@ export class Outbox {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#places.values()].map(({ courier }) => courier?.close()));
+    await Promise.all([...this.#places.values()].map(async ({ courier }) => courier?.close()));
     await this.#removing;
   }
 

@@ -9,20 +9,26 @@ const FIRST = 999_999_999_999_999;
 export const SWITCHES_FILE = 'provider switches';
 export const NOT_LOADED_FILE = 'overlay not loaded';
 
-/** The rules that deny an org's calls to the providers that it has switched off, as a rule file; undefined when there is none. */
+/** The rules that deny an org's calls to the providers that it has switched off, and tunnels in which callers' keys could not be seen, as a rule file; undefined when there is none. */
 export function switchRules({ providers }: OrgAddons): GeneratedText | undefined {
-  const off = connectorsWith(providers, 'routing', false);
-  if (off.length === 0) return undefined;
-  return ruleFile(
-    SWITCHES_FILE,
-    'connectors',
-    off.map((id) => ({
-      id: `switch.routing.${id}`,
-      priority: FIRST,
-      when: { field: 'context.connector.id', equals: id },
-      effect: { decision: 'deny', reason: `this org has switched ${id} off`, reason_codes: ['provider_disabled'] },
-    })),
-  );
+  const off = connectorsWith(providers, 'routing', false).map((id) => ({
+    id: `switch.routing.${id}`,
+    priority: FIRST,
+    when: ofConnector(id),
+    effect: { decision: 'deny', reason: `this org has switched ${id} off`, reason_codes: ['provider_disabled'] },
+  }));
+  // What is in a tunnel that is not opened nobody sees, so not whose key either.
+  const unseen = connectorsWith(providers, 'byok', false).map((id) => ({
+    id: `switch.byok.${id}`,
+    priority: FIRST,
+    when: { all: [ofConnector(id), { field: 'context.action.method', equals: 'CONNECT' }] },
+    effect: { decision: 'deny', reason: `this org takes no keys of callers for ${id}`, reason_codes: ['byok_disabled'] },
+  }));
+  return off.length + unseen.length === 0 ? undefined : ruleFile(SWITCHES_FILE, 'connectors', [...off, ...unseen]);
+}
+
+function ofConnector(id: string): object {
+  return { field: 'context.connector.id', equals: id };
 }
 
 /** What an org is judged by whose own layers no longer load: a rule that denies everything. */

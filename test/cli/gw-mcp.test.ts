@@ -114,11 +114,26 @@ t.test('with a management key it makes none, and says what the gateway says', as
   t.equal(await place.ended, 0);
 });
 
+t.test('it finds the management API on a port of its own', async (t) => {
+  const clock = fakeClock();
+  const gw = await startTestGateway(t, { clock, env: { GW_MGMT_PORT: '0' } });
+  const env = { GW_MGMT_PORT: String(gw.gateway.managementPort), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+  const place = runPlace(t, ['--gateway-url', gw.url], { env, clock });
+  await place.ask(initializeOf('2025-11-25'));
+  t.match(await place.ask(CALL), { result: { structuredContent: { data: [{ workload_id: 'default' }] } } });
+  place.end();
+  t.equal(await place.ended, 0);
+});
+
 t.test('a token that is wrong ends it, and a gateway that is away does not', async (t) => {
   const { gw } = await withGateway(t);
   const wrong = runPlace(t, ['--gateway-url', gw.url, '--admin-token', 'not-the-admin-token']);
   t.equal(await wrong.ended, 1);
   t.notMatch(wrong.stderr(), 'not-the-admin-token');
+  const late = fakeClock(Date.UTC(2026, 10, 21, 9));
+  const behind = runPlace(t, ['--gateway-url', gw.url, '--admin-token', ADMIN_TOKEN], { clock: late });
+  t.equal(await behind.ended, 1, 'nor does a clock that is far behind set itself right');
+  t.match(behind.stderr(), /expires_at/);
   const away = runPlace(t, ['--gateway-url', 'http://127.0.0.1:1', '--admin-token', ADMIN_TOKEN]);
   await away.ask(initializeOf('2025-11-25'));
   t.match(await away.ask(CALL), { result: { isError: true, content: [{ text: /"code":"gateway_error".*cannot be asked/ }] } });

@@ -12,7 +12,8 @@ import { KEY_OPERATIONS } from '../../src/operations/management/key-operations.t
 import { entryOf, operation, READS } from '../../src/operations/operation.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
-import { type Managed, startManaged } from '../support/managed.ts';
+import { ALLOW_ALL, bundleOf, CHAT, startGoverned } from '../support/governed.ts';
+import { type Managed, managedOf, startManaged } from '../support/managed.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -206,4 +207,64 @@ t.test('the client holds arguments and answers to the schemas of an entry', asyn
   const strange = { ...list, output: { status: 200 as const, schema: z.object({ other: z.string() }) } };
   await t.rejects(client.ask(strange, {}), /answers something else than mgmt.keys.list promises/);
   await t.rejects(client.text(entryOf(KEY_OPERATIONS, 'mgmt.keys.revoke'), {}), { code: 'invalid_request' });
+});
+
+t.test('reports are shown by one thing, the dearest first, and reads answer to the name of their group', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL });
+  const { keyOf } = await managedOf(governed.gw);
+  const env = { GW_PORT: String(governed.gw.port), GW_MGMT_KEY: (await keyOf('acme')).key };
+  const run = (words: string) => gw(words.split(' '), { env });
+  for (const [model, project] of [
+    ['gpt-4o-mini', 'small'],
+    ['gpt-4o', 'large'],
+  ])
+    await governed.execute({ org_id: 'acme', attribution: { project_id: project } }, { params: { ...CHAT, model } });
+  t.match(await run('billing summary --by model'), { code: 0, out: /^MODEL +COST_USD .*\ngpt-4o .*\ngpt-4o-mini .*\n$/, err: '' });
+  t.match((await run('spend --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
+  t.match((await run('spend --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +0\n)*\d{4}-\d\d-\d\d +0\.\d+\n/);
+  t.match(JSON.parse((await run('spend --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
+  t.match(await run('spend --window 6h --by model'), { code: 2, err: /--window cannot be given beside --by model/ });
+  t.match(await run('spend --by caller'), {
+    code: 2,
+    err: /--by takes one of model, workload, connector, day, project, customer, account/,
+  });
+  t.match((await run('spend')).out, /^org_id: +acme\n[\s\S]*buckets\nTIME +ALLOW_COUNT +DENY_COUNT\n/);
+  t.match((await run('records list --limit 1')).out, /^RECORD_HASH +.*DECISION .*\n[0-9a-f]{64} .* allow /);
+  t.match((await run('projects list')).out, /^There are no projects\.\n$/);
+  for (const { name, usage } of operationCommands())
+    if (/ (?:list|read|summary|config|keys|labels|decisions)$/.test(name) && !/^[A-Z]/.test(usage))
+      t.equal((await gw(name.split(' '), { env })).code, 0, name);
+});
+
+t.test('approvals are listed, shown and decided with nothing but a management key', async (t) => {
+  const bundle = bundleOf('  risk:\n    - {id: ask, effect: {decision: require_approval, reason: agreed on first}}\n');
+  const { gw: gateway, execute } = await startGoverned(t, { bundle });
+  const { keyOf } = await managedOf(gateway);
+  const { body } = await execute({ org_id: 'acme' });
+  const id = String(body['approval_id']);
+  const run = async (words: string, org = 'acme') =>
+    gw([...words.split(' '), '--url', gateway.url], { env: { GW_MGMT_KEY: (await keyOf(org)).key } });
+  t.match(await run('approvals list --status pending'), { code: 0, out: new RegExp(`^${id} .* agreed on first\n$`) });
+  t.match(await run(`approvals show ${id}`), { code: 0, out: /reason: +agreed on first/ });
+  t.match(await run(`approvals approve ${id}`, 'globex'), { code: 1, err: /There is no approval/ });
+  t.match(await run(`approvals show ${id}`, 'globex'), { code: 1, err: /There is no approval/ });
+  t.match(await run('approvals list --org acme'), { code: 2, err: /a management key is of one org/ });
+  const second = await execute({ org_id: 'acme' }, { params: { ...CHAT, max_tokens: 9 } });
+  const pasted = await fetch(`${gateway.url}/mgmt/v1/approvals/${String(second.body['approval_id'])}/approve`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${(await keyOf('acme')).key}` },
+  });
+  t.match(await pasted.json(), { status: 'approved', decided_by: 'key of acme' }, 'as a chat message has it for curl');
+  t.match(await run(`approvals approve ${id} --by olga --reason fine`), { code: 0, out: /status: +approved[\s\S]*by olga/ });
+  t.match(await run(`approvals deny ${id}`), { code: 1, err: /^gw approvals deny: / });
+});
+
+t.test('a management API on a port of its own is found by the settings, also when the admin token makes the key', async (t) => {
+  const { gw: gateway, keyOf } = await startManaged(t, { env: { GW_MGMT_PORT: '0' } });
+  const own = { GW_MGMT_PORT: String(gateway.gateway.managementPort) };
+  const admin = { ...own, GW_PORT: String(gateway.port), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+  t.match(await gw(['workloads', 'list'], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  t.match(await gw(['workloads', 'list', '--url', gateway.url], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  const { key } = await keyOf('acme');
+  t.match(await gw(['workloads', 'list'], { env: { ...own, GW_MGMT_KEY: key } }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
 });

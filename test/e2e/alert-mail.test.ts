@@ -30,7 +30,14 @@ async function startMailServer(t: HasTeardown): Promise<MailServer> {
   const child: Child = launch(t, requirePeer('python3-aiosmtpd'), [program, file('cert', certPem), file('key', keyPem), 'gw', 'p@ss']);
   const lines = (): string[] => child.stdout.split('\n').filter((line) => line !== '');
   const port = await eventually('the mail server listens', () => (lines().length > 0 ? Number(lines()[0]) : undefined));
-  return { port, caFile: file('ca', ca.certPem), mails: () => lines().slice(1).map((line) => JSON.parse(line) as Json) };
+  return {
+    port,
+    caFile: file('ca', ca.certPem),
+    mails: () =>
+      lines()
+        .slice(1)
+        .map((line) => JSON.parse(line) as Json),
+  };
 }
 
 t.test('an alert mail arrives by TLS and login, and says what it is', { skip: skipWithout(['python3-aiosmtpd']) }, async (t) => {
@@ -58,7 +65,11 @@ t.test('an alert mail arrives by TLS and login, and says what it is', { skip: sk
   t.match(String(mail?.['text']).replaceAll('=\r\n', ''), 'on Bcc: everybody@example.test');
   t.match(head, /^Date: \w{3}, \d\d \w{3} 20\d\d /m);
   const nobody = await channel('nobody', 'nobody@example.test');
-  t.match((await manage('POST', `alerts/channels/${nobody}/test`)).body, { delivered: false, reason: 'client_error', detail: /550 no such mailbox/ });
+  t.match((await manage('POST', `alerts/channels/${nobody}/test`)).body, {
+    delivered: false,
+    reason: 'client_error',
+    detail: /550 no such mailbox/,
+  });
   const busy = await channel('busy', 'busy@example.test');
   t.match((await manage('POST', `alerts/channels/${busy}/test`)).body, { delivered: false, reason: 'server_error', detail: /451/ });
 });

@@ -1,10 +1,13 @@
 // Alerts from nothing: channels of every kind, what they are told of, what arrives at real receivers, and what became of it.
 import t from 'tap';
+import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
 import { Inbox, type InboxAnswer, type Received } from '../support/inbox.ts';
 import { codeIn, type Manage, managedOf } from '../support/managed.ts';
+import { gw as runGw } from '../support/run-gw.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
-import type { UpstreamHandler } from '../support/tls-upstream.ts';
+import { startPlainUpstream, type UpstreamHandler } from '../support/tls-upstream.ts';
+import { towards } from '../support/upstreams.ts';
 
 const SLACK = 'hooks.slack.com';
 const TEAMS = 'prod-01.westeurope.logic.azure.com';
@@ -130,7 +133,7 @@ t.test('a webhook URL is shown this once, never again, and its mask is never tak
   const read = await manage('GET', path);
   t.match(read.body, { config: { webhook_url: MASK } });
   t.match((await manage('GET', 'alerts/channels')).body, { data: [{ config: { webhook_url: MASK } }], has_more: false });
-  const back = await manage('PUT', path, read.body as object);
+  const back = await manage('PUT', path, read.body);
   t.equal(back.status, 400, 'what is read cannot be written back whole');
   t.match(await manage('PUT', path, { config: { webhook_url: MASK } }), {
     status: 400,
@@ -256,6 +259,23 @@ t.test('an approval that waits, a quarantine and a risk alert can be subscribed 
   );
 });
 
+t.test('unusual behaviour is told, also to a host inside that the operator allows', async (t) => {
+  const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));
+  const inside = await startPlainUpstream(inbox.handler([]));
+  t.teardown(() => inside.close());
+  const env = { GW_RISK_ALERT_THRESHOLD: '0', GW_EGRESS_ALLOW: '127.0.0.1' };
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, env, handler: charge });
+  const { keyOf, with: withKey } = await managedOf(governed.gw);
+  const manage = withKey((await keyOf('default')).key);
+  const config = { webhook_url: `http://127.0.0.1:${inside.port}/hook` };
+  const made = (await manage('POST', 'alerts/channels', { name: 'inside', kind: 'slack', config })).body as Json;
+  await manage('POST', 'alerts/subscriptions', { channel_id: made['channel_id'], event: 'risk_alert' });
+  await governed.execute({ caller_id: 'mallory' });
+  await inbox.until(() => inbox.received.length === 1);
+  t.match(inbox.received[0]?.body['text'], /^Unusual behaviour: mallory, risk score /);
+  t.match(await historyOf(manage, 1), [{ event: 'risk_alert', outcome: 'delivered' }]);
+});
+
 t.test('a channel takes its subscriptions along, so does a limit, and nothing is subscribed to twice', async (t) => {
   const { governed, manage, channel } = await scene(t);
   const id = await limit(governed, { limit_usd: '1' });
@@ -290,4 +310,20 @@ t.test('of two people who change a channel the second is told; another org sees 
   t.equal((await other('POST', `${path}/test`)).status, 404);
   t.match((await other('GET', 'alerts/channels')).body, { data: [] });
   t.match(await other('POST', 'alerts/subscriptions', { channel_id: path.split('/')[2], event: 'approval' }), { status: 400 });
+});
+
+t.test('what channels and destinations are reached by has the new key after `gw secrets rotate`', async (t) => {
+  const { governed, inbox, manage, channel } = await scene(t);
+  const id = await channel('slack');
+  const siem = { name: 'siem', kind: 'webhook', config: { url: `https://${TEAMS}/in`, token: 'token-of-siem' } };
+  const destination = String(((await manage('POST', 'export/destinations', siem)).body as Json)['id']);
+  await governed.gw.gateway.stop();
+  const env = { GW_DATA_DIR: governed.gw.dataDir };
+  t.match(await runGw(['secrets', 'rotate'], { env }), { code: 0, out: '2 secret(s) have a new key.\n' });
+  const again = await startTestGateway(t, { env: { ...towards(t, governed.upstream, CHATS), ...env } });
+  const next = await managedOf(again);
+  const asked = next.with((await next.keyOf('default')).key);
+  t.match((await asked('POST', `alerts/channels/${id}/test`)).body, { delivered: true });
+  t.match((await asked('POST', `export/destinations/${destination}/test`)).body, { delivered: true });
+  t.match(inbox.of(TEAMS).at(-1)?.headers['authorization'], 'Bearer token-of-siem');
 });

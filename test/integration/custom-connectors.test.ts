@@ -1,8 +1,10 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { ALLOW_ALL, bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
 import { type Manage, managedOf } from '../support/managed.ts';
 import { connectThrough, h1Request } from '../support/raw-clients.ts';
-import type { HasTeardown } from '../support/temp-dir.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import { startPlainUpstream } from '../support/tls-upstream.ts';
 
 const HOST = 'llm.corp.example';
@@ -270,6 +272,35 @@ t.test('what is wrong is told by name, and changes nothing', async (t) => {
   const nobody = { credential_id: 'c3', connector_id: 'custom:nobody', mode: 'alias', secret_ref: KEY };
   t.equal((await one.gw.admin('PUT', '/v1/admin/credentials', nobody)).status, 400);
   t.ok((await one.gw.admin('GET', '/v1/admin/audit')).text.includes('mgmt.connectors.update'));
+});
+
+t.test('its key is stored by its own org alone, and a file may name one that is gone', async (t) => {
+  const dir = tempDir(t);
+  const one = await scene(t);
+  const { id, connector_id: connectorId } = await made(one.acme, bearer);
+  const body = { id: 'cred-own', provider: id, mode: 'alias', secret: KEY };
+  const refused = await one.other('PUT', 'credentials', { ...body, id: 'cred-theirs' });
+  t.match(refused, { status: 400, body: { error: { details: [{ path: 'provider' }] } } });
+  const unknown = await one.other('PUT', 'credentials', { ...body, id: 'cred-theirs', provider: 'custom:nobody' });
+  t.same(refused.body, unknown.body, 'as one that is not there');
+  t.match(await one.acme('PUT', 'credentials', body), { status: 200, body: { provider: connectorId } });
+  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  t.equal(last(one)?.headers['authorization'], `Bearer ${KEY}`);
+  const named = { credential_id: 'c', org_id: 'other', connector_id: connectorId, mode: 'alias', secret_ref: KEY };
+  t.equal((await one.gw.admin('PUT', '/v1/admin/credentials', named)).status, 400);
+
+  writeFileSync(
+    join(dir, 'a.yaml'),
+    `credential_id: of-file\nconnector_id: "${connectorId}"\nmode: alias\nsecret_ref: ${KEY}\ntarget_hosts: [${HOST}]\n`,
+  );
+  await one.acme('DELETE', `connectors/${id}`);
+  await one.gw.gateway.stop();
+  // Opened, so that what is sent in it is seen.
+  const again = await scene(t, { GW_DATA_DIR: one.gw.dataDir, GW_CREDENTIALS_DIR: dir, GW_PROXY_NON_AI: 'govern' });
+  await again.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  t.match((await again.gw.admin('GET', '/v1/admin/credentials')).text, /of-file/);
+  t.equal(again.upstream.requests.length, 1);
+  t.equal(last(again)?.headers['authorization'], undefined, 'and its key goes nowhere');
 });
 
 t.test('of two who make a connector for one host at the same moment one succeeds', async (t) => {

@@ -33,10 +33,18 @@ interface Scene {
 
 async function scene(
   t: HasTeardown,
-  { answer = () => ({ status: 204 }), ...options }: { answer?: (message: Received) => InboxAnswer | undefined } & Parameters<typeof startGoverned>[1] = {},
+  {
+    answer = () => ({ status: 204 }),
+    ...options
+  }: { answer?: (message: Received) => InboxAnswer | undefined } & Parameters<typeof startGoverned>[1] = {},
 ): Promise<Scene> {
   const inbox = new Inbox(answer);
-  const governed = await startGoverned(t, { bundle: bundleOf(RULES), hosts: HOSTS, handler: inbox.handler(HOSTS, answerUsage), ...options });
+  const governed = await startGoverned(t, {
+    bundle: bundleOf(RULES),
+    hosts: HOSTS,
+    handler: inbox.handler(HOSTS, answerUsage),
+    ...options,
+  });
   const { keyOf, with: withKey } = await managedOf(governed.gw);
   const manage = withKey((await keyOf('default')).key);
   return {
@@ -58,7 +66,11 @@ async function scene(
   };
 }
 
-const answerUsage = (_request: unknown, response: { setHeader(name: string, value: string): { end(text: string): unknown } }, body: Promise<Buffer>): void =>
+const answerUsage = (
+  _request: unknown,
+  response: { setHeader(name: string, value: string): { end(text: string): unknown } },
+  body: Promise<Buffer>,
+): void =>
   void body.then(() => response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":11,"completion_tokens":7}}'));
 
 t.test('a webhook gets every kind of event in its envelope, with token and signature, each with its own id', async (t) => {
@@ -70,26 +82,45 @@ t.test('a webhook gets every kind of event in its envelope, with token and signa
   await call('ask');
   await call('bad');
   const types = () => events().map(({ event_type: type }) => type);
-  await inbox.until(() => ['audit', 'approval', 'quarantine'].every((type) => types().includes(type)) && types().filter((type) => type === 'execution').length === 3);
+  await inbox.until(
+    () =>
+      ['audit', 'approval', 'quarantine'].every((type) => types().includes(type)) &&
+      types().filter((type) => type === 'execution').length === 3,
+  );
   const execution = events().find(({ event_type: type }) => type === 'execution');
   t.same(Object.keys(execution ?? {}), ['event_type', 'event_time', 'org_id', 'workload_id', 'payload']);
   t.same(execution?.['payload'], await governed.gw.record(String(allowed.body['record_id'])), 'the payload is the whole record');
-  t.match(events().find(({ event_type: type }) => type === 'approval'), { org_id: 'default', payload: { decision: 'pending', approval_id: String, decided_by: null } });
-  t.match(events().find(({ event_type: type }) => type === 'quarantine'), { payload: { quarantine_id: String, workload_id: 'default', reason: 'it is bad' } });
-  t.match(events().find(({ event_type: type }) => type === 'audit'), { payload: { operation: 'mgmt.exports.update', object: id } });
+  t.match(
+    events().find(({ event_type: type }) => type === 'approval'),
+    { org_id: 'default', payload: { decision: 'pending', approval_id: String, decided_by: null } },
+  );
+  t.match(
+    events().find(({ event_type: type }) => type === 'quarantine'),
+    { payload: { quarantine_id: String, workload_id: 'default', reason: 'it is bad' } },
+  );
+  t.match(
+    events().find(({ event_type: type }) => type === 'audit'),
+    { payload: { operation: 'mgmt.exports.update', object: id } },
+  );
   t.notMatch(JSON.stringify(events()), 'token-of-siem');
   const ids = new Set(inbox.received.map(({ headers }) => headers['webhook-id']));
   t.equal(ids.size, inbox.received.length);
   for (const { headers, text } of inbox.received) {
     const { 'webhook-id': message, 'webhook-timestamp': at, 'webhook-signature': signature, authorization } = headers;
-    const expected = createHmac('sha256', Buffer.alloc(32, 7)).update(`${String(message)}.${String(at)}.${text}`).digest('base64');
+    const expected = createHmac('sha256', Buffer.alloc(32, 7))
+      .update(`${String(message)}.${String(at)}.${text}`)
+      .digest('base64');
     t.match([signature, authorization], [`v1,${expected}`, 'Bearer token-of-siem']);
   }
 });
 
 t.test('secrets are shown once and never taken back as bullets; PUT changes what is given', async (t) => {
   const { governed, inbox, manage, destination } = await scene(t);
-  const made = await manage('POST', 'export/destinations', { name: 'x', kind: 'webhook', config: { url: `https://${SIEM}/`, token: 'tok', secret: SECRET } });
+  const made = await manage('POST', 'export/destinations', {
+    name: 'x',
+    kind: 'webhook',
+    config: { url: `https://${SIEM}/`, token: 'tok', secret: SECRET },
+  });
   t.match(made, { status: 201, body: { config: { token: 'tok', secret: SECRET }, enabled: true } });
   const path = `export/destinations/${String((made.body as Json)['id'])}`;
   const list = (await manage('GET', 'export/destinations')).body as { data: readonly Json[] };
@@ -98,7 +129,10 @@ t.test('secrets are shown once and never taken back as bullets; PUT changes what
     status: 400,
     body: { error: { details: [{ path: 'config.token', message: /mask/ }] } },
   });
-  t.match(await manage('PUT', path, { name: 'renamed', event_types: ['audit'] }), { status: 200, body: { name: 'renamed', event_types: ['audit'], config: { token: MASK } } });
+  t.match(await manage('PUT', path, { name: 'renamed', event_types: ['audit'] }), {
+    status: 200,
+    body: { name: 'renamed', event_types: ['audit'], config: { token: MASK } },
+  });
   t.match((await manage('POST', `${path}/test`)).body, { delivered: true, detail: 'HTTP 204' });
   await inbox.until(() => inbox.received.some(({ body }) => body['event_type'] === 'test'));
   t.match(inbox.received.find(({ body }) => body['event_type'] === 'test')?.headers['authorization'], 'Bearer tok');
@@ -175,7 +209,10 @@ t.test('what no try can deliver is kept, and can be sent again; another destinat
   const letters = (await governed.gw.admin('GET', `/v1/admin/export/dead-letters?destination_id=${id}`)).body as { items: readonly Json[] };
   t.match(letters.items, [{ event_type: 'execution', reason: 'server_error', attempts: 4, detail: 'HTTP 503' }]);
   down.is = false;
-  t.match((await governed.gw.admin('POST', '/v1/admin/export/dead-letters/resend', { destination_id: id })).body, { delivered: 1, left: 0 });
+  t.match((await governed.gw.admin('POST', '/v1/admin/export/dead-letters/resend', { destination_id: id })).body, {
+    delivered: 1,
+    left: 0,
+  });
   t.match(inbox.of(SIEM).at(-1)?.body, { payload: { record_id: body['record_id'] } });
   t.equal(inbox.of(SIEM).at(-1)?.headers['webhook-id'], tries[0]?.headers['webhook-id']);
   t.same((await governed.gw.admin('GET', '/v1/admin/export/dead-letters')).body, { items: [], next_page_token: null });
@@ -186,6 +223,8 @@ t.test('the destination of the settings gets the events of every org', async (t)
   const { governed, inbox, events } = await scene(t, { env });
   await governed.execute();
   await governed.execute({ org_id: 'globex' });
-  await inbox.until(() => ['default', 'globex'].every((org) => events().some((event) => event['event_type'] === 'execution' && event['org_id'] === org)));
+  await inbox.until(() =>
+    ['default', 'globex'].every((org) => events().some((event) => event['event_type'] === 'execution' && event['org_id'] === org)),
+  );
   t.match(inbox.received[0], { path: '/from/settings', headers: { authorization: 'Bearer token-of-the-operator' } });
 });

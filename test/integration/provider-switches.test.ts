@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Addon } from '../../src/base/model/addon.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { codeIn, type Manage, managedOf } from '../support/managed.ts';
-import { connectThrough, h1Request } from '../support/raw-clients.ts';
+import { ConnectRefused, connectThrough, h1Request, openTunnel } from '../support/raw-clients.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
 const BASE = bundleOf('  identity: [{id: all, effect: {decision: allow}}]\n');
@@ -112,6 +112,8 @@ t.test('byok that is off takes no key of a caller on any door: the stored one is
   const own = { headers: { authorization: 'Bearer sk-mine' } };
   t.same(reasons(await one.execute(of('acme'))), ['byok_disabled'], 'a hint that is a key');
   t.same(reasons(await one.execute(bare, own)), ['byok_disabled']);
+  for (const generic of [bare, of('acme')])
+    t.same(reasons(await one.execute({ ...generic, connector_hint: 'generic_http' }, own)), ['byok_disabled'], 'no other name takes it');
   const proxied = await one.send(chat(['X-GW-Org-ID', 'acme']));
   t.equal(proxied.status, 403);
   t.match(await one.recordOf(proxied), { decision: 'deny' });
@@ -128,6 +130,28 @@ t.test('byok that is off takes no key of a caller on any door: the stored one is
   await set(one.acme, 'openai/byok/enable');
   await one.send(chat(['X-GW-Org-ID', 'acme']));
   t.equal(sent(), 'Bearer sk-client');
+});
+
+t.test('where tunnels are not opened, what is off is denied by host, as whose key is in them is not seen', async (t) => {
+  const one = await scene(t, { env: { GW_PROXY_MITM_ENABLED: 'false' } });
+  const open = async (org: string, host: string) => {
+    const headers = { 'X-GW-Org-ID': org };
+    try {
+      const socket = await openTunnel(one.gw.port, `${host}:443`, { headers });
+      socket.destroy();
+      return 200;
+    } catch (error) {
+      if (error instanceof ConnectRefused) return error.status;
+      throw error;
+    }
+  };
+  t.equal(await open('acme', 'api.openai.com'), 200);
+  await set(one.acme, 'openai/byok/disable');
+  await set(one.acme, 'mistral/routing/disable');
+  t.equal(await open('acme', 'api.openai.com'), 403);
+  t.equal(await open('acme', 'api.mistral.ai'), 403);
+  t.equal(await open('acme', 'api.cohere.com'), 200);
+  t.equal(await open('other', 'api.openai.com'), 200);
 });
 
 t.test('oauth lets the Authorization of its org pass ahead of a stored credential, whatever the setting says', async (t) => {

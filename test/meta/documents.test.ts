@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import t from 'tap';
+import { COMMAND_VARIABLES } from '../../src/base/config/command-variables.ts';
 import { LATER_SETTINGS } from '../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../src/base/config/settings.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
@@ -60,10 +61,11 @@ t.test('every source file that a document names by the end of its path is there'
   t.strictSame(broken, []);
 });
 
-t.test('every GW_ variable that a document or the unit names is a setting', async (t) => {
+t.test('every GW_ variable that a document or the unit names is a setting, or read by a command', async (t) => {
   const known = new Set([
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
+    ...COMMAND_VARIABLES.map(({ variable }) => variable),
   ]);
   const units = UNITS.map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
   const unknown = [...documents(), ...units].flatMap(({ file, text }) =>

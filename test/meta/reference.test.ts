@@ -21,7 +21,7 @@ t.test('the reference pages say what the tables in the code say', async (t) => {
 t.test('a page that somebody changed by hand, or that is missing, is found and written anew', async (t) => {
   const copy = tempDir(t);
   mkdirSync(join(copy, 'docs'));
-  cpSync(join(root, 'scripts', 'reference.mjs'), join(copy, 'scripts', 'reference.mjs'));
+  for (const name of ['reference.mjs', 'management-page.mjs']) cpSync(join(root, 'scripts', name), join(copy, 'scripts', name));
   cpSync(join(root, 'docs', 'reference'), join(copy, 'docs', 'reference'), { recursive: true });
   cpSync(join(root, 'ARCHITECTURE.md'), join(copy, 'ARCHITECTURE.md'));
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));

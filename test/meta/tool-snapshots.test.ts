@@ -33,3 +33,24 @@ t.test('each tool has a name, a title, a description and schemas that every clie
   }
   t.end();
 });
+
+t.test('there are the resources of the specification, and a tool that reads each with what it needs', (t) => {
+  t.strictSame(
+    TOOLS.resources.map(({ uri }) => uri),
+    [
+      'providers://catalog',
+      'providers://custom',
+      'records://recent',
+      'credentials://list',
+      'attribution://summary',
+      'nodes://status',
+      'pricing://configs',
+    ],
+  );
+  for (const { uri, tool, args } of TOOLS.resources) {
+    const row = TOOLS.tools.find(({ name }) => name === tool);
+    t.equal(row?.scope, 'read', uri);
+    t.doesNotThrow(() => TOOLS.requestOf(tool, args), uri);
+  }
+  t.end();
+});

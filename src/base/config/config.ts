@@ -4,6 +4,7 @@ import { isLoopbackHost } from '../lib/loopback-host.ts';
 import { nearestName } from '../lib/nearest.ts';
 import { sha256Hex } from '../lib/sha256.ts';
 import { shorten } from '../lib/shorten.ts';
+import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
 
@@ -115,9 +116,6 @@ function unwise(values: SettingValues): string[] {
     .map(([variable]) => `${variable} has fewer than 16 characters and can be guessed`);
 }
 
-/** What commands read from the shell that they run in; it may be there when the gateway starts. */
-const SHELL_VARIABLES = ['GW_MCP_TOKEN', 'GW_MGMT_KEY'];
-
 function unknownVariables(env: Environment): string[] {
   const secrets = [...Object.values(SETTINGS), ...LATER_SETTINGS]
     .filter((setting) => setting.secret)
@@ -125,8 +123,8 @@ function unknownVariables(env: Environment): string[] {
   const known = new Set([
     ...Object.values(SETTINGS).map((setting) => setting.variable),
     ...LATER_SETTINGS.map((setting) => setting.variable),
+    ...COMMAND_VARIABLES.map(({ variable }) => variable),
     ...secrets,
-    ...SHELL_VARIABLES,
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith('GW_') && !known.has(name));
   return unknown.sort().map((name) => {

@@ -299,7 +299,7 @@ export const SETTINGS = {
     'GW_RISK_ENABLED',
     type.choice(['auto', 'true', 'false']),
     'auto',
-    'Whether requests get a risk score. `auto`: where a rule of the bundle, or of the shadow bundle, reads `context.risk`, or durable events have a destination.',
+    'Whether requests get a risk score. `auto`: where a rule of the bundle, or of the shadow bundle, reads `context.risk`, or a channel or export destination wants `risk_alert`.',
   ),
   riskAlertThreshold: required('GW_RISK_ALERT_THRESHOLD', type.decimal(0, 1), '0.7', 'Score from which `risk_alert` events are sent.'),
   riskMinSamples: required(

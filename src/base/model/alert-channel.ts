@@ -1,5 +1,5 @@
 import type { BudgetLevel } from './budget-limit.ts';
-import type { FailureReason } from './delivery.ts';
+import type { FailureReason } from './failure-reason.ts';
 
 /** Chats that alerts go to by webhook; also named `chat_1` to `chat_4`, in this order. */
 export const CHAT_KINDS = ['slack', 'teams', 'discord', 'google_chat'] as const;
@@ -23,7 +23,7 @@ export interface AlertChannel {
   readonly created_at: string;
 }
 
-/** What can be subscribed to beside the alerts of a budget limit (decision 10.1). */
+/** What can be subscribed to beside the alerts of a budget limit (decision 11.1). */
 export const ALERT_EVENTS = ['approval', 'quarantine', 'risk_alert'] as const;
 export type AlertEventName = (typeof ALERT_EVENTS)[number];
 

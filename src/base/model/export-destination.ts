@@ -1,4 +1,4 @@
-import type { FailureReason } from './delivery.ts';
+import type { FailureReason } from './failure-reason.ts';
 
 export const EXPORT_KINDS = ['webhook', 'syslog'] as const;
 export type ExportKind = (typeof EXPORT_KINDS)[number];

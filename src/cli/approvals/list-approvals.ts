@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
-import { eachItem } from '../list-items.ts';
+import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { approvalLine } from './approval-text.ts';
+import { openApprovals } from './approvals-access.ts';
+import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 
-const PATH = '/v1/admin/approvals';
 const USUAL = 50;
 const EVERY_MS = 2_000;
 
@@ -17,25 +17,25 @@ const OPTIONS = {
   limit: { type: 'string' },
   watch: { type: 'boolean' },
   json: { type: 'boolean' },
+  key: { type: 'string' },
   ...URL_OPTION,
 } as const;
 
 /** Prints approvals of a running gateway. */
 export const listApprovals: Command = {
   name: 'approvals list',
-  usage: '[--status pending|approved|denied|expired] [--org ID] [--workload ID] [--limit N] [--watch] [--json] [--url http://HOST:PORT]',
+  usage:
+    '[--status pending|approved|denied|expired] [--org ID] [--workload ID] [--limit N] [--watch] [--json] [--url http://HOST:PORT] [--key mgk_…]',
   summary:
     'Prints approvals of a running gateway, the newest first (50, or --limit); --watch: those that wait, as they come, until it is stopped or has printed --limit.',
   async run(args, io) {
-    const { limit, watch = false, json = false, url, org, workload, status } = parseOptions(args, OPTIONS);
+    const { limit, watch = false, json = false, url, key, org, workload, status } = parseOptions(args, OPTIONS);
     const most = limit === undefined ? (watch ? Number.POSITIVE_INFINITY : USUAL) : Number(limit);
     if (limit !== undefined && (!Number.isInteger(most) || most < 1)) throw new UsageError('--limit takes a whole number from 1');
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ org_id: org, workload_id: workload, status: watch ? 'pending' : status }))
-      if (value !== undefined) query.set(name, value);
-    const gateway = await GatewayClient.open(url, io);
-    if (watch) await follow(gateway, query, most, (approval) => print(approval, json, io));
-    else for await (const item of eachItem(gateway, PATH, query, most)) print(item as Approval, json, io);
+    const filters = { org, workload, status: watch ? 'pending' : status };
+    const approvals = await openApprovals({ url, key }, io);
+    if (watch) await follow(approvals, filters, most, (approval) => print(approval, json, io));
+    else for await (const item of approvals.each(filters, most)) print(item as Approval, json, io);
     return EXIT_OK;
   },
 };
@@ -45,11 +45,16 @@ function print(approval: Approval, json: boolean, io: CliIo): void {
 }
 
 /** Each that waits is told once, the oldest first. */
-async function follow(gateway: GatewayClient, query: URLSearchParams, most: number, tell: (approval: Approval) => void): Promise<void> {
+async function follow(
+  approvals: ApprovalsAccess,
+  filters: ApprovalFilters,
+  most: number,
+  tell: (approval: Approval) => void,
+): Promise<void> {
   let told: ReadonlySet<string> = new Set();
   for (let left = most; ; ) {
     const waiting: Approval[] = [];
-    for await (const item of eachItem(gateway, PATH, query, Number.POSITIVE_INFINITY)) waiting.unshift(item as Approval);
+    for await (const item of approvals.each(filters, Number.POSITIVE_INFINITY)) waiting.unshift(item as Approval);
     for (const approval of waiting) {
       if (told.has(approval.approval_id)) continue;
       tell(approval);

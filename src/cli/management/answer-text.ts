@@ -10,7 +10,7 @@ const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/;
 type Json = Readonly<Record<string, unknown>>;
 
 /** How an answer is shown where its members alone do not say it. */
-export interface AnswerFacts {
+export interface TextFacts {
   /** What the items of a list are, in the plural. */
   readonly things: string;
   /** Members of its items in the order of the columns, with dots; default: the plain ones, as they come. */
@@ -20,14 +20,14 @@ export interface AnswerFacts {
 }
 
 /** A list. */
-export function listText(items: readonly unknown[], { things, columns, width }: AnswerFacts): string {
+export function listText(items: readonly unknown[], { things, columns, width }: TextFacts): string {
   if (items.length === 0) return `There are no ${things}.\n`;
   const rows = items.map((item) => (isJsonObject(item) ? item : { value: item }));
   return textTable(columnsOf(rows, columns), width);
 }
 
 /** Anything. */
-export function answerText(answer: unknown, facts: AnswerFacts): string {
+export function answerText(answer: unknown, facts: TextFacts): string {
   if (!isJsonObject(answer)) return `${cellOf(answer)}\n`;
   const own = Object.entries(answer).filter(([name]) => name !== 'next_cursor' && name !== 'has_more');
   const [only] = own;
@@ -40,14 +40,14 @@ export function answerText(answer: unknown, facts: AnswerFacts): string {
 }
 
 /** A map to figures, each entry a row. @param heading what the names of the map are */
-export function mapText(map: Json, heading: string, facts: AnswerFacts): string {
+export function mapText(map: Json, heading: string, facts: TextFacts): string {
   const rows = Object.entries(map).map(([name, value]) =>
-    isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, value },
+    isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, cost_usd: value },
   );
   return listText(rows, { things: `figures by ${heading}`, width: facts.width });
 }
 
-function place(name: string, value: unknown, lines: (readonly [string, string])[], parts: string[], facts: AnswerFacts): void {
+function place(name: string, value: unknown, lines: (readonly [string, string])[], parts: string[], facts: TextFacts): void {
   if (name === 'etag') return;
   if (Array.isArray(value) && value.some(isJsonObject)) {
     parts.push(`${heading(name)}\n${listText(value, { things: heading(name), width: facts.width })}`);

@@ -1,27 +1,16 @@
-import { shellVariable } from '../../base/config/environment.ts';
 import type { KeyScope } from '../../base/model/management-key.ts';
-import { type CliIo, UsageError } from '../command.ts';
+import type { CliIo } from '../command.ts';
 import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
+import { givenKey } from './given-key.ts';
 import { ManagementClient } from './management-client.ts';
 import { withShortLivedKey } from './short-lived-key.ts';
-
-/** Variables of a shell that commands read; none is a setting of the gateway. */
-export const KEY_VARIABLE = 'GW_MGMT_KEY';
 
 /** Who asks, and where. */
 export interface ManagementAccess {
   readonly url: string | undefined;
   readonly key: string | undefined;
   readonly org: string | undefined;
-}
-
-/** The management key that a command was given, or that stands in its environment; undefined: the admin token makes one. @throws UsageError for what is no such key */
-export function givenKey(key: string | undefined, io: CliIo): string | undefined {
-  const given = key ?? shellVariable(KEY_VARIABLE, io.env);
-  if (given !== undefined && !given.startsWith('mgk_'))
-    throw new UsageError(`${key === undefined ? KEY_VARIABLE : '--key'} takes a management key, which begins with mgk_`);
-  return given;
 }
 
 /**
@@ -36,8 +25,11 @@ export async function askManagement<T>(
   ask: (client: ManagementClient) => Promise<T>,
 ): Promise<T> {
   const own = givenKey(key, io);
-  if (own !== undefined) return ask(new ManagementClient(url === undefined ? GatewayClient.placeOf(io) : parseGatewayUrl(url), own));
+  if (own !== undefined)
+    return ask(new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url), own));
   const admin = await GatewayClient.open(url, io);
   const orgId = org ?? settingsOf(io).orgId ?? 'default';
-  return withShortLivedKey(admin, { orgId, scopes, holder: 'gw' }, (made) => ask(new ManagementClient(new URL(admin.origin), made)));
+  return withShortLivedKey(admin, { orgId, scopes, holder: 'gw' }, (made) =>
+    ask(new ManagementClient(GatewayClient.managementPlace(io, admin.origin), made)),
+  );
 }

@@ -21,6 +21,7 @@ export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
     'metering.cost_usd',
     'target_host',
   ],
+  'mgmt.providers.list': ['addon_id', 'enabled', 'kind', 'category', 'display_name', 'description'],
   'mgmt.approvals.list': [
     'approval_id',
     'created_at',
@@ -34,8 +35,27 @@ export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Of which report, by what: the member of its answer that has the figures. */
-export const REPORT_VIEWS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'mgmt.billing.summary': { model: 'by_model', workload: 'by_workload', connector: 'by_connector', day: 'by_day' },
-  'mgmt.attribution.summary': { project: 'by_project', customer: 'by_customer', account: 'by_account' },
+/** A report by one thing: which operation has the figures, and in which member of its answer. */
+export interface ReportView {
+  readonly operation: string;
+  readonly member: string;
+}
+
+const BILLED = 'mgmt.billing.summary';
+const ATTRIBUTED = 'mgmt.attribution.summary';
+const VIEWS: Readonly<Record<string, ReportView>> = {
+  model: { operation: BILLED, member: 'by_model' },
+  workload: { operation: BILLED, member: 'by_workload' },
+  connector: { operation: BILLED, member: 'by_connector' },
+  day: { operation: BILLED, member: 'by_day' },
+  project: { operation: ATTRIBUTED, member: 'by_project' },
+  customer: { operation: ATTRIBUTED, member: 'by_customer' },
+  account: { operation: ATTRIBUTED, member: 'by_account' },
+};
+
+/** Which commands have `--by`, and by what. */
+export const REPORT_VIEWS: Readonly<Record<string, Readonly<Record<string, ReportView>>>> = {
+  'mgmt.spend.read': VIEWS,
+  [BILLED]: VIEWS,
+  [ATTRIBUTED]: VIEWS,
 };

@@ -25,7 +25,7 @@ export interface GivenCall {
 }
 
 /** What of the command line is not the operation's input. */
-export interface CallFacts {
+export interface CommandFacts {
   readonly versioned: boolean;
   /** Empty: the command has no `--by`. */
   readonly views: readonly string[];
@@ -34,7 +34,7 @@ export interface CallFacts {
 type OptionTable = Record<string, { type: 'string' | 'boolean'; multiple?: boolean }>;
 
 /** The arguments of an operation, from options, words and files. @throws UsageError */
-export async function givenCall(args: readonly string[], input: OperationInput, facts: CallFacts, io: CliIo): Promise<GivenCall> {
+export async function givenCall(args: readonly string[], input: OperationInput, facts: CommandFacts, io: CliIo): Promise<GivenCall> {
   const table = tableOf(input, facts);
   const typed = withNegations(args, table);
   const given = checkedArguments(typed, { ...table, ...openOptions(typed, input.options) }, input.words.length, true);
@@ -59,7 +59,7 @@ export async function givenCall(args: readonly string[], input: OperationInput, 
 }
 
 /** Usage text: what is needed first. */
-export function callUsage(input: OperationInput, { versioned, views }: CallFacts): string {
+export function callUsage(input: OperationInput, { versioned, views }: CommandFacts): string {
   const shown = input.options.filter(({ open, path }) => path.length === 1 || !open);
   const needed = shown.filter(({ required }) => required).map((option) => `--${option.name} ${placeholder(option)}`);
   const others = shown.filter(({ required }) => !required).map((option) => `[--${option.name} ${placeholder(option)}]`);
@@ -85,7 +85,7 @@ export function callHelp(input: OperationInput): string {
   return `${rows.join('')}${from}`;
 }
 
-function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned, views }: CallFacts): OptionTable {
+function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned, views }: CommandFacts): OptionTable {
   const texts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
   const isSwitch = ({ shape, value }: OperationOption) => shape === 'one' && value.kind === 'boolean';
   return {

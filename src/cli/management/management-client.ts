@@ -1,7 +1,6 @@
-import type { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
-import type { GatewayOperation, TypedOperation } from '../../operations/operation.ts';
+import type { AnswerOf, AnswerSchema, GatewayOperation, TypedOperation } from '../../operations/operation.ts';
 import { planOf, requestOf, takenNames } from '../../operations/operation-request.ts';
 import { Unusable } from '../command.ts';
 import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
@@ -30,7 +29,7 @@ export class ManagementClient {
   }
 
   /** An answer as its operation promises it: arguments and answer are held to its schemas. @throws as {@link text}; Unusable for any other answer */
-  async ask<A extends Arguments, O extends z.ZodType>(operation: TypedOperation<A, O>, args: A): Promise<z.output<O>> {
+  async ask<A extends Arguments, O extends AnswerSchema>(operation: TypedOperation<A, O>, args: A): Promise<AnswerOf<O>> {
     const answer = this.#jsonIn(await this.text(operation, args));
     const read = operation.output.schema?.safeParse(answer);
     if (read?.success !== true) throw new Unusable(`${this.#gateway.origin} answers something else than ${operation.id} promises`);

@@ -1,6 +1,8 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { GatewayOperation } from '../../operations/operation.ts';
+import { parseUsd } from '../../base/lib/money.ts';
+import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
+import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { answerText, listText, mapText } from './answer-text.ts';
@@ -14,10 +16,10 @@ const PREFIX = 'mgmt.';
 
 /** A command for each operation of the management API: its name is the id, its options are the input. */
 export function operationCommands(operations: readonly GatewayOperation[] = OPERATIONS): Command[] {
-  return operations.filter(({ id }) => id.startsWith(PREFIX)).map(commandOf);
+  return operations.filter(({ id }) => id.startsWith(PREFIX)).map((operation) => commandOf(operation, operations));
 }
 
-function commandOf(operation: GatewayOperation): Command {
+function commandOf(operation: GatewayOperation, operations: readonly GatewayOperation[]): Command {
   const { id, summary, annotations, versioned } = operation;
   const input = operationInput(operation);
   const views = REPORT_VIEWS[id] ?? {};
@@ -31,7 +33,12 @@ function commandOf(operation: GatewayOperation): Command {
       const call = await givenCall(args, input, facts, io);
       const scopes = annotations.readOnly ? (['read'] as const) : (['read', 'write'] as const);
       try {
-        await askManagement(call, scopes, io, (client) => answer(operation, input, call, client, io));
+        const view = call.by === undefined ? undefined : views[call.by];
+        await askManagement(call, scopes, io, (client) =>
+          view === undefined
+            ? answer(operation, input, call, client, io)
+            : report(entryOf(operations, view.operation), view.member, call, client, io),
+        );
       } catch (error) {
         // Arguments that make no request are a mistake of whoever typed them.
         if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
@@ -51,12 +58,7 @@ async function answer(
 ): Promise<void> {
   const facts = answerFacts(operation, io);
   if (call.all) {
-    const items: unknown[] = [];
-    for await (const page of client.pages(operation, { limit: 500, ...call.args })) {
-      if (call.json) for (const item of page) io.stdout(`${JSON.stringify(item)}\n`);
-      else items.push(...page);
-    }
-    if (!call.json) io.stdout(listText(items, facts));
+    await answerAll(operation, call, client, io);
     return;
   }
   const text = await client.text(operation, call.args, call.headers);
@@ -65,15 +67,47 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  if (call.by !== undefined) {
-    const member = REPORT_VIEWS[operation.id]?.[call.by] ?? '';
-    const map = isJsonObject(value) ? value[member] : undefined;
-    io.stdout(mapText(isJsonObject(map) ? map : {}, call.by, facts));
-    return;
-  }
   io.stdout(answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${value['next_cursor']} the next.\n`);
+}
+
+/** Every page: as JSON an item a line, as it comes. */
+async function answerAll(operation: GatewayOperation, { args, json }: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
+  const items: unknown[] = [];
+  for await (const page of client.pages(operation, { limit: 500, ...args })) {
+    if (json) for (const item of page) io.stdout(`${JSON.stringify(item)}\n`);
+    else items.push(...page);
+  }
+  if (!json) io.stdout(listText(items, answerFacts(operation, io)));
+}
+
+/** The figures of a report by one thing, the dearest first; days as they come. */
+async function report(
+  operation: GatewayOperation,
+  member: string,
+  { by = '', args, json }: GivenCall,
+  client: ManagementClient,
+  io: CliIo,
+): Promise<void> {
+  const { query } = takenNames(operation);
+  const strange = Object.keys(args).filter((name) => !query.has(name));
+  if (strange.length > 0) throw new UsageError(`${strange.map((name) => `--${name}`).join(' and ')} cannot be given beside --by ${by}`);
+  const text = await client.text(operation, args);
+  if (json) {
+    io.stdout(`${text.trimEnd()}\n`);
+    return;
+  }
+  const value: unknown = JSON.parse(text);
+  const map = isJsonObject(value) ? value[member] : undefined;
+  const rows = Object.entries(isJsonObject(map) ? map : {});
+  if (by !== 'day') rows.sort(([, a], [, b]) => (costOf(a) < costOf(b) ? 1 : -1));
+  io.stdout(mapText(Object.fromEntries(rows), by, answerFacts(operation, io)));
+}
+
+function costOf(figures: unknown): bigint {
+  const cost = isJsonObject(figures) ? figures['cost_usd'] : undefined;
+  return (typeof cost === 'string' ? parseUsd(cost) : undefined) ?? 0n;
 }
 
 function answerFacts({ id }: GatewayOperation, { columns: width }: CliIo) {

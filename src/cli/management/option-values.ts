@@ -5,7 +5,7 @@ import { UsageError } from '../command.ts';
 import type { OperationOption, ValueForm } from './operation-options.ts';
 
 /** Fewer words than this are shown as they are. */
-const FEW_WORDS = 5;
+const FEW_WORDS = 9;
 
 /**
  * The value of an option that was given.
@@ -16,8 +16,8 @@ export function optionValue(option: OperationOption, texts: readonly string[]): 
   const { name, shape, value, nullable } = option;
   const last = texts.at(-1) ?? '';
   if (nullable && last === 'null') return null;
-  const read = (text: string): unknown => {
-    const made = valueOf(value, text);
+  const one = (text: string): unknown => {
+    const made = read(value, text);
     if (made === undefined) throw badValue(`--${name}`, takes(option), text);
     return made;
   };
@@ -26,13 +26,13 @@ export function optionValue(option: OperationOption, texts: readonly string[]): 
     return texts
       .flatMap((text) => (value.kind === 'word' ? text.split(',') : [text]))
       .filter((text) => text !== '')
-      .map(read);
-  if (shape === 'one') return read(last);
+      .map(one);
+  if (shape === 'one') return one(last);
   return Object.fromEntries(
     texts.map((text) => {
       const at = text.indexOf('=');
       if (at < 1) throw badValue(`--${name}`, takes(option), text);
-      return [text.slice(0, at), read(text.slice(at + 1))];
+      return [text.slice(0, at), one(text.slice(at + 1))];
     }),
   );
 }
@@ -80,10 +80,10 @@ function words({ kind, words: known = [], minimum, maximum, above }: ValueForm):
   return [kind === 'whole' ? 'a whole number' : 'a number', ...bounds].join(' ');
 }
 
-function valueOf({ kind, words: known = [], minimum, maximum, above }: ValueForm, text: string): unknown {
-  switch (kind) {
+function read(form: ValueForm, text: string): unknown {
+  switch (form.kind) {
     case 'word':
-      return known.includes(text) ? text : undefined;
+      return form.words?.includes(text) === true ? text : undefined;
     case 'boolean':
       return text === 'true' ? true : text === 'false' ? false : undefined;
     case 'time':
@@ -92,15 +92,18 @@ function valueOf({ kind, words: known = [], minimum, maximum, above }: ValueForm
       return parsed(text);
     case 'text':
       return text;
-    default: {
-      const number = /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-      const fits =
-        number >= (minimum ?? Number.NEGATIVE_INFINITY) &&
-        number <= (maximum ?? Number.POSITIVE_INFINITY) &&
-        !(above !== undefined && number <= above);
-      return fits && (kind === 'number' || Number.isInteger(number)) ? number : undefined;
-    }
+    default:
+      return numberIn(form, text);
   }
+}
+
+function numberIn(
+  { kind, minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY, above }: ValueForm,
+  text: string,
+): number | undefined {
+  const number = /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  const fits = number >= minimum && number <= maximum && (above === undefined || number > above);
+  return fits && (kind === 'number' || Number.isInteger(number)) ? number : undefined;
 }
 
 function parsed(text: string): unknown {

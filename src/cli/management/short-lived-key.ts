@@ -19,7 +19,7 @@ export interface ShortLivedKeyOptions {
 
 /**
  * Does something with a management key that is made for it by the admin token, and revoked afterwards, also when it fails: the token itself opens nothing
- * of the management API (decision 10.1).
+ * of the management API (decisions 10.1, 10.14).
  * @throws Unusable, GatewayRefusal when no key is given, or the key cannot be revoked; and what `use` throws
  */
 export async function withShortLivedKey<T>(

@@ -5,6 +5,9 @@ import { messageOf } from '../../base/lib/thrown.ts';
 import { ERROR_CODES, type ErrorCode } from '../../base/model/error-codes.ts';
 import { type SentToGateway, sendToGateway } from '../gateway-client.ts';
 
+/** Some operations ask others themselves, as the test of an alert channel does. */
+const TIMEOUT_MS = 60_000;
+
 /** A request of the management or the admin API of a gateway. */
 export interface LinkRequest extends SentToGateway {
   /** With its query. */
@@ -17,7 +20,7 @@ export interface LinkRequest extends SentToGateway {
  * @throws GatewayError
  */
 export async function askGateway(gateway: URL, { path, ...sent }: LinkRequest): Promise<unknown> {
-  const { status, text } = await sendToGateway(new URL(path, gateway), sent).catch((error: unknown) => {
+  const { status, text } = await sendToGateway(new URL(path, gateway), { ...sent, timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
     throw new GatewayError('gateway_error', messageOf(error), { cause: error });
   });
   const value = jsonOf(text);

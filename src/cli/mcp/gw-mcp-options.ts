@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { MANAGEMENT_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
@@ -29,6 +30,8 @@ export interface ListenOptions {
 
 export interface GwMcpOptions {
   readonly gateway: URL;
+  /** Where its management API is: on `GW_MGMT_PORT` of the same host, where that is set. */
+  readonly management: URL;
   /** By which the gateway is asked. */
   readonly secret: { readonly kind: 'admin' | 'management'; readonly text: string };
   readonly orgId: string;
@@ -58,9 +61,13 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
   const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
   const listen = listenOf(given, io);
+  const gateway = parseGatewayUrl(given['gateway-url'], '--gateway-url');
+  const management = new URL(gateway);
+  if (settings.mgmtPort !== undefined && settings.mgmtPort !== 0) management.port = String(settings.mgmtPort);
   return {
-    gateway: parseGatewayUrl(given['gateway-url'], '--gateway-url'),
-    secret: secretOf(given, settings.adminToken, shellVariable('GW_MGMT_KEY', io.env)),
+    gateway,
+    management,
+    secret: secretOf(given, settings.adminToken, shellVariable(MANAGEMENT_KEY_VARIABLE, io.env)),
     orgId: settings.orgId ?? 'default',
     ...(listen === undefined ? {} : { listen }),
     sessionTtl: parsed('--session-ttl', duration('1s', '24h'), given['session-ttl']),
@@ -92,7 +99,7 @@ function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | un
   const address = addressOf(listen);
   if (address === undefined) throw new UsageError('--listen takes HOST:PORT, such as 127.0.0.1:7090');
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--tls-cert and --tls-key belong together');
-  const shown = shellVariable('GW_MCP_TOKEN', env);
+  const shown = shellVariable(MCP_TOKEN_VARIABLE, env);
   if (shown === undefined && !isLoopbackHost(address.host)) {
     throw new UsageError(`others can reach ${address.host}: set GW_MCP_TOKEN to what clients have to show as bearer token`);
   }

@@ -64,10 +64,10 @@ export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<nu
   const key = keyOf(options, io);
   try {
     if (!(await isWelcome(key, options, io))) return EXIT_NO;
-    const { environment, gateway } = options;
+    const { environment, management } = options;
     const mark = environment === 'dev' ? {} : { mark: `[${environment}]` };
     const dispatcher = new McpDispatcher({
-      toolSet: remoteTools({ table: TOOLS, gateway, key, ...mark }),
+      toolSet: remoteTools({ table: TOOLS, gateway: management, key, ...mark }),
       server: mcpServerFacts(packageVersion(), { name: environment, caution: CAUTIONS[environment] }),
       log: io.log,
     });
@@ -96,7 +96,8 @@ async function isWelcome(key: GatewayKey, { gateway, secret }: GwMcpOptions, { s
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     const isFinal = error.code !== 'gateway_error' && error.status < 500;
-    stderr(`gw-mcp: ${gateway.origin}: ${error.message}${isFinal ? '' : ' It is asked again with the first tool.'}\n`);
+    const details = (error.details ?? []).map(({ path, message }) => ` ${path} ${message}.`).join('');
+    stderr(`gw-mcp: ${gateway.origin}: ${error.message}${details}${isFinal ? '' : ' It is asked again with the first tool.'}\n`);
     return !isFinal;
   }
 }

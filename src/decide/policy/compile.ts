@@ -108,28 +108,32 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   const idle: Rule[] = [];
   const header: BundleHeader = {};
   const { parse = parseYaml } = options;
+  const top = (): Layers => levels.at(-1) ?? NO_LAYERS;
   const base = readBundle(input.bundle, problems, parse);
   if (base !== undefined) {
     Object.assign(header, base.header);
     const nodes = baseLayers(base, input, problems, parse);
     levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader, []));
   }
-  for (const level of ['org', 'node'] as const) {
-    for (const text of textsOfLevel(input.overlays?.[level])) {
-      const overlay = readBundle(text, problems, parse);
-      if (overlay === undefined) continue;
-      Object.assign(header, overlay.header);
-      if (overlay.files !== undefined)
-        problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-      levels.push(applyLevel(levels.at(-1) ?? NO_LAYERS, overlay.inline ?? [], level, input.tier, reader, idle));
-    }
+  for (const [level, text] of overlaysOf(input)) {
+    const overlay = readBundle(text, problems, parse);
+    if (overlay === undefined) continue;
+    Object.assign(header, overlay.header);
+    if (overlay.files !== undefined)
+      problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
+    levels.push(applyLevel(top(), overlay.inline ?? [], level, input.tier, reader, idle));
   }
-  const closed = emptyLayers(levels.at(-1) ?? NO_LAYERS);
+  const closed = emptyLayers(top());
   for (const text of input.generated ?? []) {
     const file = readRuleFile(text, problems, parse);
-    if (file !== undefined) levels.push(applyGenerated(levels.at(-1) ?? NO_LAYERS, file, text.kind, input.tier, reader));
+    if (file !== undefined) levels.push(applyGenerated(top(), file, text.kind, input.tier, reader));
   }
   return { problems, header, levels, closed, idle, unused: base && unusedFiles(base) };
+}
+
+/** In the order in which they are laid. */
+function overlaysOf({ overlays }: PolicyInput): readonly (readonly [Level, PolicyText])[] {
+  return (['org', 'node'] as const).flatMap((level) => textsOfLevel(overlays?.[level]).map((text) => [level, text] as const));
 }
 
 function emptyLayers(layers: Layers): ReadonlySet<string> {

@@ -73,10 +73,16 @@ export function chooseCredential(question: CredentialQuestion): CredentialAnswer
     const chosen = candidates.find((candidate) => fits(candidate, select));
     return chosen ? stored(chosen) : refused('no_credential_candidate', 'No stored credential is left by what policy selects.');
   }
-  if (!isEnvelope && ownKey && question.byok) return CALLER;
+  return byItself(question, ownKey);
+}
+
+/** Nobody has named or selected one. */
+function byItself(question: CredentialQuestion, ownKey: boolean): CredentialAnswer {
+  const { isEnvelope, candidates, callerKey, byok } = question;
+  if (!isEnvelope && ownKey && byok) return CALLER;
   const first = candidates[0];
   if (first) return stored(first);
-  if (ownKey) return question.byok ? CALLER : notTaken(question);
+  if (ownKey) return byok ? CALLER : notTaken(question);
   if (callerKey) return refused('no_credential_candidate', keyOfAnother(question));
   // A proxied call without a key is the provider's to refuse: its answer is what the client's SDK knows.
   if (!isEnvelope || !question.needsCredential) return NONE;

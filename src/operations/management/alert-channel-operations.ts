@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { MASK } from '../../base/lib/mask.ts';
 import { type AlertChannel, CHANNEL_KINDS, CHAT_KINDS, type ChannelKind } from '../../base/model/alert-channel.ts';
-import { FAILURE_REASONS } from '../../base/model/delivery.ts';
+import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
 import { choice, members, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';
@@ -166,7 +166,8 @@ export const ALERT_CHANNEL_OPERATIONS: readonly GatewayOperation[] = [
 ];
 
 function kindOf(name: ChannelKind | (typeof ALIASES)[number]): ChannelKind {
-  const at = ALIASES.findIndex((alias) => alias === name);
+  const aliases: readonly string[] = ALIASES;
+  const at = aliases.indexOf(name);
   return CHAT_KINDS[at] ?? CHANNEL_KINDS.find((one) => one === name) ?? 'email';
 }
 

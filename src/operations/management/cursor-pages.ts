@@ -88,11 +88,14 @@ function placeIn(cursor: string, bound: string): string {
 /** A page of a list that is in memory, in the order of its keys: what is added meanwhile neither repeats nor hides anything. */
 export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, page: CursorPage): DataPage<T> {
   const { limit, after } = page;
-  const sorted = [...items].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
-  const rest = after === undefined ? sorted : sorted.filter((item) => keyOf(item) > after);
-  const shown = rest.slice(0, limit);
-  const last = shown.at(-1);
-  return page.shown(shown, rest.length > limit && last !== undefined ? keyOf(last) : undefined);
+  const keyed = Array.from(items, (item) => ({ key: keyOf(item), item }));
+  const rest = after === undefined ? keyed : keyed.filter(({ key }) => key > after);
+  const shown = rest.sort((a, b) => (a.key < b.key ? -1 : 1)).slice(0, limit);
+  const next = rest.length > limit ? shown.at(-1)?.key : undefined;
+  return page.shown(
+    shown.map(({ item }) => item),
+    next,
+  );
 }
 
 /** A page of entities as services give it. */

@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { FAILURE_REASONS } from '../../base/model/delivery.ts';
-import { EXPORT_EVENTS, EXPORT_KINDS, type ExportDestination, type ExportEventName, SYSLOG_FORMATS } from '../../base/model/export-destination.ts';
+import {
+  EXPORT_EVENTS,
+  EXPORT_KINDS,
+  type ExportDestination,
+  type ExportEventName,
+  SYSLOG_FORMATS,
+} from '../../base/model/export-destination.ts';
+import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
 import { choice, id, members, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';

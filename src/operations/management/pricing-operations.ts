@@ -43,7 +43,9 @@ export const PRICING_OPERATIONS: readonly GatewayOperation[] = [
         .current()
         .prices(clock.now())
         .filter((row) => (provider === undefined || row.provider === provider) && (part === undefined || row.model.includes(part)));
-      return { json: pageInMemory(prices.map(shown), keyOf, cursorPage('pricing', query)) };
+      // Of two thousand rows those of the page alone are written out.
+      const page = pageInMemory(prices, keyOf, cursorPage('pricing', query));
+      return { json: { ...page, data: page.data.map(shown) } };
     },
   }),
 ];
@@ -65,6 +67,6 @@ function shown({ provider, model, price }: ListedPrice) {
 }
 
 /** A row of the operator's and one of the catalogue may be for the same. */
-function keyOf(row: ReturnType<typeof shown>): string {
-  return `${row.provider} ${row.model} ${row.rate_source}`;
+function keyOf({ provider, model, price }: ListedPrice): string {
+  return `${provider} ${model} ${price.source}`;
 }

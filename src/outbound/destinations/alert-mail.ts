@@ -14,7 +14,7 @@ export function alertMail(card: AlertCard): AlertMail {
   const lines = [
     card.title,
     '',
-    ...card.text.split('\n'),
+    card.text,
     '',
     ...card.facts.map(({ name, value }) => `${`${name}:`.padEnd(width + 2)}${value}`),
     ...(card.link ? ['', `${card.link.title}: ${card.link.url}`] : []),

@@ -4,11 +4,11 @@ import type { ChatKind } from '../../base/model/alert-channel.ts';
 import type { AlertCard } from './alert-card.ts';
 import { DeliveryError, deliveryError } from './delivery-error.ts';
 import { discordMessage } from './discord-message.ts';
-import type { Door, PostAnswer } from './door.ts';
 import { googleChatMessage } from './google-chat-message.ts';
 import { refusedPost, whatCameBack } from './post-answer.ts';
 import { slackMessage } from './slack-message.ts';
 import { teamsMessage } from './teams-message.ts';
+import type { PostAnswer, WayOut } from './way-out.ts';
 
 interface ChatWebhook {
   readonly message: (card: AlertCard) => unknown;
@@ -30,7 +30,7 @@ export const CHAT_WEBHOOKS: Readonly<Record<ChatKind, ChatWebhook>> = {
 
 /** Sends an alert to a chat. @returns what came back @throws DeliveryError */
 export async function sendToChat(
-  { door, clock }: { readonly door: Door; readonly clock: Clock },
+  { door, clock }: { readonly door: WayOut; readonly clock: Clock },
   kind: ChatKind,
   address: WebAddress,
   card: AlertCard,

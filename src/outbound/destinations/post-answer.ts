@@ -1,8 +1,8 @@
 import { shorten } from '../../base/lib/shorten.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
-import type { FailureReason } from '../../base/model/delivery.ts';
+import type { FailureReason } from '../../base/model/failure-reason.ts';
 import { DeliveryError } from './delivery-error.ts';
-import type { PostAnswer } from './door.ts';
+import type { PostAnswer } from './way-out.ts';
 
 const SHOWN = 200;
 

@@ -2,9 +2,9 @@ import { createHmac } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
 import { type DeliveryError, deliveryError } from './delivery-error.ts';
-import type { Door, PostAnswer } from './door.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { refusedPost } from './post-answer.ts';
+import type { PostAnswer, WayOut } from './way-out.ts';
 
 export interface WebhookTarget {
   readonly to: WebAddress;
@@ -16,7 +16,7 @@ export interface WebhookTarget {
 
 const SECRET_PREFIX = 'whsec_';
 
-/** The signature of the Standard Webhooks specification: HMAC-SHA256 over `id.timestamp.body`. @param seconds since the epoch */
+/** A signature as Standard Webhooks has it: HMAC-SHA256 over `id.timestamp.body`. @param seconds since the epoch */
 export function webhookSignature(secret: string, id: string, seconds: number, body: string): string {
   const key = secret.startsWith(SECRET_PREFIX) ? Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64') : Buffer.from(secret);
   return `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`;
@@ -24,7 +24,7 @@ export function webhookSignature(secret: string, id: string, seconds: number, bo
 
 /** Posts one event. @returns what came back @throws DeliveryError */
 export async function postEvent(
-  { door, clock }: { readonly door: Door; readonly clock: Clock },
+  { door, clock }: { readonly door: WayOut; readonly clock: Clock },
   { to, token, secret }: WebhookTarget,
   { id, envelope }: ExportedEvent,
   signal: AbortSignal,

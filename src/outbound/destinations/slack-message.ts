@@ -15,7 +15,7 @@ export function slackMessage(card: AlertCard): unknown {
     verbatim: true,
   }));
   const blocks: unknown[] = [
-    { type: 'header', text: { type: 'plain_text', text: cut(card.title, HEADER), emoji: false } },
+    { type: 'header', text: { type: 'plain_text', text: cut(escaped(card.title), HEADER), emoji: false } },
     section(escaped(card.text)),
   ];
   for (let at = 0; at < fields.length; at += FIELDS) blocks.push({ type: 'section', fields: fields.slice(at, at + FIELDS) });

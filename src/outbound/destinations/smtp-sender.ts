@@ -3,19 +3,19 @@ import { rootCertificates } from 'node:tls';
 import { createTransport } from 'nodemailer';
 import { shorten } from '../../base/lib/shorten.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
-import type { FailureReason } from '../../base/model/delivery.ts';
-import { alertMail } from './alert-mail.ts';
-import type { AlertCard } from './alert-card.ts';
-import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
-import type { Door } from './door.ts';
+import type { FailureReason } from '../../base/model/failure-reason.ts';
 import type { SmtpServer } from '../../base/model/smtp-server.ts';
+import type { AlertCard } from './alert-card.ts';
+import { alertMail } from './alert-mail.ts';
+import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
+import type { WayOut } from './way-out.ts';
 
 /** Of the greeting, and of each answer. */
 const SILENCE_MS = 15_000;
 const SHOWN = 200;
 
 export interface SmtpSenderOptions {
-  readonly door: Door;
+  readonly door: WayOut;
   readonly server: SmtpServer;
   /** The address that mails come from. */
   readonly from: string;
@@ -44,6 +44,7 @@ export class SmtpSender {
     }
     const cut = (): void => void socket.destroy();
     signal.addEventListener('abort', cut, { once: true });
+    if (isAborted(signal)) cut();
     try {
       const { subject, text } = alertMail(card);
       const { response, rejected } = await this.#transport(socket).sendMail({
@@ -89,6 +90,11 @@ export class SmtpSender {
       getSocket: (_options, callback) => callback(null, { connection }),
     });
   }
+}
+
+/** Asked again behind a wait. */
+function isAborted({ aborted }: AbortSignal): boolean {
+  return aborted;
 }
 
 function domainOf(from: string): string {

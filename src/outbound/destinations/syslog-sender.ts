@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { SyslogAddress } from '../../base/lib/syslog-address.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
-import type { Door } from './door.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { type SyslogFormat, syslogMessage } from './syslog-message.ts';
+import type { WayOut } from './way-out.ts';
 
 export interface SyslogTarget extends SyslogAddress {
   readonly format: SyslogFormat;
@@ -25,7 +25,7 @@ const END_MS = 5_000;
  * @throws DeliveryError
  */
 export async function sendToSyslog(
-  { door, clock }: { readonly door: Door; readonly clock: Clock },
+  { door, clock }: { readonly door: WayOut; readonly clock: Clock },
   { transport, authority, format, operatorOwn }: SyslogTarget,
   events: readonly ExportedEvent[],
   host: string,
@@ -58,6 +58,10 @@ function writeAndEnd(socket: Socket, bytes: Buffer, clock: Clock, signal: AbortS
       if (fault === undefined) resolve();
       else reject(fault);
     };
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
     signal.addEventListener('abort', onAbort, { once: true });
     const lost = (): DeliveryError => new DeliveryError('unreachable', 'The server broke the connection.', { retryable: true });
     socket.on('error', () => finish(lost()));

@@ -84,6 +84,8 @@ export class SideDoor {
     const [address = ''] = await this.#ways.addresses(authority, operatorOwn);
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
     socket.unref();
+    // What is sent says so itself.
+    socket.on('error', () => undefined);
     try {
       for (const message of messages) {
         await new Promise<void>((resolve, reject) => {
@@ -91,11 +93,15 @@ export class SideDoor {
         });
       }
     } catch (error) {
-      throw new GatewayError('upstream_unreachable', `No datagram could be sent to ${authority.host}.`, { cause: error });
+      throw unsent(authority, error);
     } finally {
       socket.close();
     }
   }
+}
+
+function unsent({ host }: Authority, cause: unknown): GatewayError {
+  return new GatewayError('upstream_unreachable', `No datagram could be sent to ${host}.`, { cause });
 }
 
 function fieldsOf(rawHeaders: readonly string[]): ReadonlyMap<string, string> {

@@ -1,7 +1,7 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { usualOrigin } from '../../base/catalogue/custom-row.ts';
 import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
-import { candidateConnectors, chooseConnector, type RouteQuestion } from '../../decide/routing/choose-connector.ts';
+import { type ChosenConnector, candidateConnectors, chooseConnector, type RouteQuestion } from '../../decide/routing/choose-connector.ts';
 import { directPath } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
@@ -32,9 +32,7 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
   const chosen = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
-  // A structured call names a host; which port that has is what the connector says.
-  const origin = usualOrigin(provider);
-  const takesPort = action.isEnvelope && call.port === HTTPS_PORT && provider?.custom !== undefined && chosen.connectorId === provider.id;
+  const origin = moves || takesPort({ action, call }, chosen) ? usualOrigin(provider) : call;
   const path =
     action.isEnvelope && call.path === ''
       ? directPath(action.request.action, chosen.connectorId === GENERIC_HTTP ? undefined : provider)
@@ -45,8 +43,8 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
   return {
     method: call.method,
     host: chosen.targetHost,
-    port: moves || takesPort ? origin.port : call.port,
-    tls: moves || takesPort ? origin.tls : call.tls,
+    port: origin.port,
+    tls: origin.tls,
     path,
     provider,
     operation,
@@ -60,4 +58,9 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
       meantFor ??
       (moves && chosen.chosenBy === 'action_type' ? chooseConnector(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
   };
+}
+
+/** A structured call names a host; which port that has is what a custom connector says. */
+function takesPort({ action, call }: Pick<ConnectorQuestion, 'action' | 'call'>, { connectorId, provider }: ChosenConnector): boolean {
+  return action.isEnvelope && call.port === HTTPS_PORT && provider?.custom !== undefined && connectorId === provider.id;
 }

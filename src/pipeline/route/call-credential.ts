@@ -36,7 +36,7 @@ export function chooseFor(
   const moved = call.meantFor !== connectorId;
   const candidates = forHost(credentials.usable(claims.orgId, connectorId), call);
   const passthrough = passesOn(connectorId, switches, settings) && hasAuthorization(byName(headers));
-  const byok = switches.byokOff.size === 0 || !switches.byokOff.has(connectorId);
+  const byok = takesCallersKey(call, switches);
   // What nearly every proxied call is: no key of ours, so whatever its caller sent is the provider's to judge.
   if (!action.isEnvelope && candidates.length === 0 && !select && !moved && !passthrough && byok)
     return { credentialCandidates: candidates, credential: undefined, credentialId: undefined };
@@ -56,6 +56,11 @@ export function chooseFor(
   });
   const credentialId = credential.kind === 'stored' ? credential.credentialId : undefined;
   return { credentialCandidates: candidates, credential, credentialId };
+}
+
+/** By the host: `generic_http` is no other name under which a provider takes a caller's key. */
+function takesCallersKey({ connectorId, provider }: Connected, { byokOff }: ProviderSwitches): boolean {
+  return byokOff.size === 0 || !(byokOff.has(connectorId) || (provider !== undefined && byokOff.has(provider.id)));
 }
 
 /** What the org has said goes before the setting of the gateway. */

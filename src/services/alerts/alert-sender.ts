@@ -3,12 +3,12 @@ import { readWebAddress } from '../../base/lib/web-address.ts';
 import type { AlertCard } from '../../outbound/destinations/alert-card.ts';
 import { sendToChat } from '../../outbound/destinations/chat-webhooks.ts';
 import { DeliveryError } from '../../outbound/destinations/delivery-error.ts';
-import type { Door } from '../../outbound/destinations/door.ts';
 import type { SmtpSender } from '../../outbound/destinations/smtp-sender.ts';
+import type { WayOut } from '../../outbound/destinations/way-out.ts';
 import type { OpenChannel } from './alert-channels.ts';
 
 export interface AlertSenderOptions {
-  readonly door: Door;
+  readonly door: WayOut;
   readonly clock: Clock;
   /** Undefined without `GW_SMTP_URL`. */
   readonly smtp: Pick<SmtpSender, 'send'> | undefined;

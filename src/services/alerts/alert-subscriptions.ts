@@ -26,7 +26,7 @@ export interface LastAlert {
 type StoredSubscription = Omit<AlertSubscription, 'last_alerted_at' | 'last_alerted_level'>;
 
 /** What is subscribed to: one of both. */
-export type Subject = Pick<AlertSubscription, 'limit_id' | 'event'>;
+export type SubscribedTo = Pick<AlertSubscription, 'limit_id' | 'event'>;
 
 export interface SubscriptionFilter {
   readonly limitId?: string | undefined;
@@ -77,7 +77,7 @@ export class AlertSubscriptions {
   async create(
     orgId: string,
     channelId: string,
-    subject: Subject,
+    subject: SubscribedTo,
     enabled = true,
     commit: Commit = commitAlone(this.#store),
   ): Promise<AlertSubscription> {
@@ -171,7 +171,7 @@ export class AlertSubscriptions {
   }
 }
 
-function ofKey(channelId: string, { limit_id: limitId, event }: Subject): string {
+function ofKey(channelId: string, { limit_id: limitId, event }: SubscribedTo): string {
   return `${channelId}|${limitId === undefined ? `event ${event ?? ''}` : `limit ${encodeURIComponent(limitId)}`}`;
 }
 

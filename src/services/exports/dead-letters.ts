@@ -49,7 +49,10 @@ export class DeadLetters {
   }
 
   /** A page, the newest first; of an org, or all. */
-  page(filter: { readonly orgId?: string | undefined; readonly destinationId?: string | undefined }, query: PageQuery): Promise<EntitiesPage<DeadLetter>> {
+  page(
+    filter: { readonly orgId?: string | undefined; readonly destinationId?: string | undefined },
+    query: PageQuery,
+  ): Promise<EntitiesPage<DeadLetter>> {
     return entityPage(this.#store, SPACE, query, (value) => {
       const letter = value as StoredLetter;
       const fits =
@@ -65,7 +68,10 @@ export class DeadLetters {
   }
 
   /** The events of a destination, the oldest first, with what takes each away. Of a record that retention has removed nothing is left to be sent. */
-  async eventsOf(destinationId: string, limit: number): Promise<readonly { readonly event: ExportedEvent | undefined; readonly removal: Effect }[]> {
+  async eventsOf(
+    destinationId: string,
+    limit: number,
+  ): Promise<readonly { readonly event: ExportedEvent | undefined; readonly removal: Effect }[]> {
     const letters = (await this.#of(destinationId)).slice(-limit).reverse();
     return Promise.all(
       letters.map(async (letter) => {

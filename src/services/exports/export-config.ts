@@ -37,11 +37,18 @@ export function maskedExport(config: WebhookConfig | SyslogConfig): WebhookConfi
 function webhookIn({ url, token, secret }: JsonObject, mayBePlain: (host: string) => boolean, details: ErrorDetail[]): WebhookConfig {
   const address = typeof url === 'string' ? readWebAddress(url, mayBePlain) : 'is required: the https URL of the webhook';
   if (typeof address === 'string') details.push({ path: 'config.url', message: address });
-  const isSecret = (text: string): boolean => STANDARD_SECRET.test(text) || (!text.startsWith('whsec_') && text.length >= 16 && TOKEN.test(text));
+  const isSecret = (text: string): boolean =>
+    STANDARD_SECRET.test(text) || (!text.startsWith('whsec_') && text.length >= 16 && TOKEN.test(text));
   return {
     url: typeof url === 'string' ? url : '',
     ...secretMember('token', token, (text) => TOKEN.test(text), 'must be 1 to 1024 visible ASCII characters', details),
-    ...secretMember('secret', secret, isSecret, 'must be `whsec_` and base64 of 24 to 64 bytes, or 16 or more visible ASCII characters', details),
+    ...secretMember(
+      'secret',
+      secret,
+      isSecret,
+      'must be `whsec_` and base64 of 24 to 64 bytes, or 16 or more visible ASCII characters',
+      details,
+    ),
   };
 }
 

@@ -61,7 +61,10 @@ export class ExportDestinations {
   }
 
   /** @param changed told when one is there, gone or another, whoever has changed it */
-  static async open(options: DestinationStoreOptions, changed: (id: string, now: OpenDestination | undefined) => void): Promise<ExportDestinations> {
+  static async open(
+    options: DestinationStoreOptions,
+    changed: (id: string, now: OpenDestination | undefined) => void,
+  ): Promise<ExportDestinations> {
     const read = (value: unknown): OpenDestination => opened(value as StoredDestination, options);
     return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed }));
   }

@@ -4,10 +4,10 @@ import { readSyslogAddress, type SyslogAddress } from '../../base/lib/syslog-add
 import { readWebAddress } from '../../base/lib/web-address.ts';
 import type { ExportKind } from '../../base/model/export-destination.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from '../../outbound/destinations/delivery-error.ts';
-import type { Door } from '../../outbound/destinations/door.ts';
 import type { ExportedEvent } from '../../outbound/destinations/event-envelope.ts';
 import { postEvent, type WebhookTarget } from '../../outbound/destinations/signed-webhook.ts';
 import { type SyslogTarget, sendToSyslog } from '../../outbound/destinations/syslog-sender.ts';
+import type { WayOut } from '../../outbound/destinations/way-out.ts';
 import type { OpenDestination } from './export-destinations.ts';
 
 /** Behind the first try (specification, "Limits": SIEM webhook retries). */
@@ -18,7 +18,7 @@ const AT_ONCE = 8;
 const LONGEST_WAIT_MS = 60_000;
 
 export interface ExportSenderOptions {
-  readonly door: Door;
+  readonly door: WayOut;
   readonly clock: Clock;
   readonly mayBePlain: (host: string) => boolean;
   /** What this gateway is called in syslog. */
@@ -35,7 +35,7 @@ export interface Undelivered {
   readonly attempts: number;
 }
 
-export interface Sent {
+export interface SentEvents {
   readonly delivered: number;
   readonly retried: number;
   readonly dead: readonly Undelivered[];
@@ -55,7 +55,12 @@ export function targetOf({ config }: Pick<OpenDestination, 'config'>, mayBePlain
 }
 
 /** One try for one event. @returns what came back @throws DeliveryError */
-export async function sendOnce(options: ExportSenderOptions, target: ExportTarget, event: ExportedEvent, signal: AbortSignal): Promise<string> {
+export async function sendOnce(
+  options: ExportSenderOptions,
+  target: ExportTarget,
+  event: ExportedEvent,
+  signal: AbortSignal,
+): Promise<string> {
   if (target.kind === 'webhook') return postEvent(options, target, event, signal);
   await sendToSyslog(options, target, [event], options.nodeId, signal);
   return target.transport === 'udp' ? 'sent; nobody says whether datagrams arrive' : 'taken';
@@ -71,7 +76,7 @@ export async function sendAll(
   to: { readonly kind: ExportKind; readonly target: () => ExportTarget },
   events: readonly ExportedEvent[],
   signal: AbortSignal,
-): Promise<Sent> {
+): Promise<SentEvents> {
   const { kind, target } = to;
   let retried = 0;
   const dead: Undelivered[] = [];

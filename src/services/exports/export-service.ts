@@ -7,7 +7,7 @@ import { type Commit, commitAlone } from '../commit.ts';
 import type { Outbox } from '../outbox.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { ExportCounts } from './export-counts.ts';
-import { ExportDestinations, type DestinationStoreOptions, destinationsOf, type OpenDestination } from './export-destinations.ts';
+import { type DestinationStoreOptions, destinationsOf, ExportDestinations, type OpenDestination } from './export-destinations.ts';
 import { type ExportPlace, ExportRunner, outboxIdOf } from './export-runner.ts';
 import { type ExportSenderOptions, type ExportTarget, sendOnce, targetOf } from './export-sender.ts';
 import { testEvent } from './exported-events.ts';
@@ -39,7 +39,9 @@ interface Running {
   records: RecordExport | undefined;
 }
 
-export type ExportTest = { readonly delivered: true; readonly detail: string } | { readonly delivered: false; readonly error: DeliveryError };
+export type ExportTest =
+  | { readonly delivered: true; readonly detail: string }
+  | { readonly delivered: false; readonly error: DeliveryError };
 
 /** Events to systems: destinations, what goes where, and what could not be delivered (specification, "SIEM export", "Export destination"; decision 11.3). */
 export class ExportService {
@@ -125,7 +127,7 @@ export class ExportService {
   async close(): Promise<void> {
     this.#ending.abort();
     this.#endListening?.();
-    await Promise.all([...this.#running.values()].map(({ records }) => records?.close()));
+    await Promise.all([...this.#running.values()].map(async ({ records }) => records?.close()));
     await this.#closing;
   }
 
@@ -203,7 +205,9 @@ export class ExportService {
     this.#stopRecords(running);
     this.#options.outbox
       .remove(outboxIdOf(id))
-      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'what a destination has left behind could not be removed; the next start tries again'));
+      .catch((error: unknown) =>
+        this.#options.log.warn({ err: error }, 'what a destination has left behind could not be removed; the next start tries again'),
+      );
   }
 
   /** Nobody listens to requests while no destination takes records. */

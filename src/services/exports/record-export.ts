@@ -44,7 +44,12 @@ export async function hasRecordCursor(store: Pick<Store, 'get'>, destinationId: 
 }
 
 /** Since when events are for a destination: from now on, when it is new. @param now milliseconds since the epoch */
-export async function recordsSince(store: Pick<Store, 'get' | 'commit'>, destinationId: string, nodeId: string, now: number): Promise<number> {
+export async function recordsSince(
+  store: Pick<Store, 'get' | 'commit'>,
+  destinationId: string,
+  nodeId: string,
+  now: number,
+): Promise<number> {
   return (await cursorOf(store, cursorKey(destinationId, nodeId), now)).since;
 }
 
@@ -95,7 +100,10 @@ export class RecordExport {
         () => this.#over(GATHER_MS),
         (error: unknown) => {
           if (!this.#ending.signal.aborted)
-            this.#options.log.warn({ err: error, destination: this.#options.destinationId }, 'records could not be exported; it is tried again');
+            this.#options.log.warn(
+              { err: error, destination: this.#options.destinationId },
+              'records could not be exported; it is tried again',
+            );
           this.#again = true;
           this.#over(retryDelay(this.#failures++));
         },

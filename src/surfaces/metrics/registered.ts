@@ -130,7 +130,5 @@ export function total(registry: Registry, row: MetricRow, read: () => Readonly<R
 
 /** The same with several labels. `read`: their values, and behind them the count. */
 export function totals(registry: Registry, row: MetricRow, read: () => readonly (readonly [...values: string[], count: number])[]): void {
-  registerCounter(registry, row, () =>
-    read().map((line) => [named(row.labels, line.slice(0, -1).map(String)), Number(line.at(-1))]),
-  );
+  registerCounter(registry, row, () => read().map((line) => [named(row.labels, line.slice(0, -1).map(String)), Number(line.at(-1))]));
 }

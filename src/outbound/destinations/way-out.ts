@@ -27,7 +27,7 @@ export interface ConnectOptions {
 }
 
 /** The ways out that senders have: each address passes the egress guard behind it. Rejects with GatewayError, whose messages name hosts and ports alone. */
-export interface Door {
+export interface WayOut {
   /** Redirects are not followed; the whole answer is taken. */
   post(request: PostRequest): Promise<PostAnswer>;
   connect(authority: Authority, options: ConnectOptions): Promise<Socket>;

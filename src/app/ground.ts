@@ -1,0 +1,24 @@
+import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
+import type { EventBus } from '../base/events/bus.ts';
+import type { Destination } from '../base/events/destination.ts';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { SecretBox } from '../base/lib/secret-box.ts';
+import type { ClockWatch } from '../services/clock-watch.ts';
+import type { Store } from '../storage/contract/store.ts';
+import type { WaysOut } from './ways-out.ts';
+
+/** What services stand on. */
+export interface Ground {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: EventBus;
+  readonly store: Store;
+  readonly catalogues: CatalogueInForce;
+  /** Encrypts what is secret at rest. */
+  readonly box: SecretBox;
+  readonly clockWatch: ClockWatch;
+  /** Where durable events go, beside channels and destinations that people have made. */
+  readonly destinations: readonly Destination[];
+  readonly waysOut: WaysOut;
+}

@@ -1,0 +1,21 @@
+/** A variable that programs of this package read which ask a gateway. The gateway itself does not. */
+export interface CommandVariable {
+  readonly variable: string;
+  readonly readBy: string;
+  /** One line. */
+  readonly help: string;
+}
+
+export const MANAGEMENT_KEY_VARIABLE = 'GW_MGMT_KEY';
+export const MCP_TOKEN_VARIABLE = 'GW_MCP_TOKEN';
+
+/** All of them are secrets. */
+export const COMMAND_VARIABLES: readonly CommandVariable[] = [
+  { variable: MANAGEMENT_KEY_VARIABLE, readBy: 'gw, gw-mcp', help: 'Management key (`mgk_…`) by which a gateway is asked.' },
+  {
+    variable: MCP_TOKEN_VARIABLE,
+    readBy: 'gw-mcp',
+    help: 'What clients of `gw-mcp --listen` show as bearer token, 16 characters or more; needed where others than this machine can reach it.',
+  },
+  { variable: 'GW_MCP_KEY', readBy: 'clients of MCP', help: 'MCP key (`mcpk_…`) in the configurations that the guide shows.' },
+];

@@ -1,0 +1,32 @@
+import type { Approval } from '../../base/model/approval.ts';
+import { APPROVAL_OPERATIONS } from '../../operations/approval-operations.ts';
+import { entryOf } from '../../operations/operation.ts';
+import { UsageError } from '../command.ts';
+import { GatewayRefusal } from '../gateway-client.ts';
+import { ManagementClient } from '../management/management-client.ts';
+import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
+
+/** Approvals of the org of a management key. */
+export function approvalsByKey(gateway: URL, key: string): ApprovalsAccess {
+  const client = new ManagementClient(gateway, key);
+  const entry = (verb: string) => entryOf(APPROVAL_OPERATIONS, `mgmt.approvals.${verb}`);
+  const each = async function* ({ org, workload, status }: ApprovalFilters, most: number): AsyncGenerator<unknown> {
+    if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
+    let left = most;
+    const args = { ...(workload === undefined ? {} : { workload_id: workload }), ...(status === undefined ? {} : { status }) };
+    for await (const page of client.pages(entry('list'), { ...args, limit: Math.min(left, 500) })) {
+      yield* page.slice(0, left);
+      left -= page.length;
+      if (left <= 0) return;
+    }
+  };
+  return {
+    each,
+    one: async (id) => {
+      const all = each({ org: undefined, workload: undefined, status: undefined }, Number.POSITIVE_INFINITY);
+      for await (const item of all) if ((item as Approval).approval_id === id) return item;
+      throw new GatewayRefusal(404, 'not_found', `There is no approval ${id}.`);
+    },
+    decide: async (id, verb, body) => JSON.parse(await client.text(entry(verb), { id, ...body })) as unknown,
+  };
+}

@@ -1,0 +1,86 @@
+// What each chat and a mail are made of: nothing that strangers chose is markup, calls anybody, or is longer than the product takes.
+import t from 'tap';
+import type { AlertCard } from '../../../src/outbound/destinations/alert-card.ts';
+import { alertMail } from '../../../src/outbound/destinations/alert-mail.ts';
+import { CHAT_WEBHOOKS } from '../../../src/outbound/destinations/chat-webhooks.ts';
+
+const HOSTILE = '<!channel> @everyone <users/all> [click](https://evil.example) *bold* `code` \r\nBcc: x@y.example & "quotes"';
+
+function card(more: Partial<AlertCard> = {}): AlertCard {
+  return {
+    alertId: '01a20d73-3c83-7120-9836-6d2f60069421',
+    title: HOSTILE,
+    tone: 'warning',
+    text: HOSTILE,
+    facts: [{ name: 'reason', value: HOSTILE }],
+    command: 'gw approvals approve 1',
+    at: '2026-11-24T12:00:00.000Z',
+    ...more,
+  };
+}
+
+const LONG = 'x😀'.repeat(40_000);
+const HUGE = card({
+  title: LONG,
+  text: LONG,
+  command: LONG.slice(0, 1_500),
+  facts: Array.from({ length: 60 }, (_, at) => ({ name: `name ${at}`, value: LONG.slice(0, 3_000) })),
+});
+
+t.test('Slack: what could call everybody is text', async (t) => {
+  const text = JSON.stringify(CHAT_WEBHOOKS.slack.message(card()));
+  t.notMatch(text, '<!channel>');
+  t.match(text, '"text":"&lt;!channel&gt; @everyone');
+});
+
+t.test('Discord: nobody is called, and markup is text', async (t) => {
+  const message = CHAT_WEBHOOKS.discord.message(card());
+  t.match(message, { allowed_mentions: { parse: [] } });
+  t.match(JSON.stringify(message), '\\\\[click\\\\]\\\\(https');
+});
+
+t.test('Teams: texts are runs, in which nothing is markup; the title is escaped', async (t) => {
+  const text = JSON.stringify(CHAT_WEBHOOKS.teams.message(card()));
+  t.match(text, '"type":"TextRun","text":"<!channel>');
+  t.match(text, '\\\\[click\\\\]\\\\(https');
+});
+
+t.test('Google Chat: nothing of an alert stands where it could call somebody', async (t) => {
+  const message = CHAT_WEBHOOKS.google_chat.message(card()) as Record<string, unknown>;
+  t.same(Object.keys(message), ['cardsV2']);
+  t.match(JSON.stringify(message), '&lt;users/all&gt;');
+});
+
+t.test('what is too long is cut to what the products take, in whole characters', async (t) => {
+  const discord = CHAT_WEBHOOKS.discord.message(HUGE) as {
+    embeds: { title: string; description: string; fields: { name: string; value: string }[] }[];
+  };
+  const [embed = { title: '', description: '', fields: [] }] = discord.embeds;
+  const length =
+    embed.title.length + embed.description.length + embed.fields.reduce((sum, { name, value }) => sum + name.length + value.length, 0);
+  t.ok(length <= 6_000 && embed.title.length <= 256 && embed.fields.length <= 25, String(length));
+  const slack = CHAT_WEBHOOKS.slack.message(HUGE) as {
+    attachments: { blocks: { text?: { text: string }; fields?: { text: string }[] }[] }[];
+  };
+  for (const { text, fields = [] } of slack.attachments[0]?.blocks ?? []) {
+    t.ok((text?.text.length ?? 0) <= 3_000 && fields.length <= 10 && fields.every((field) => field.text.length <= 2_000));
+  }
+  t.ok(Buffer.byteLength(JSON.stringify(CHAT_WEBHOOKS.teams.message(card({ ...HUGE, facts: HUGE.facts.slice(0, 15) })))) < 28_000);
+  t.ok(Buffer.byteLength(JSON.stringify(CHAT_WEBHOOKS.google_chat.message(card({ ...HUGE, facts: HUGE.facts.slice(0, 15) })))) < 32_000);
+  for (const { message } of Object.values(CHAT_WEBHOOKS)) t.ok(JSON.stringify(message(HUGE)).isWellFormed());
+});
+
+t.test('a product has taken an alert when it says so in its own way', async (t) => {
+  const answer = (status: number, body = '') => ({ status, body, headers: new Map<string, string>() });
+  t.equal(CHAT_WEBHOOKS.slack.isTaken(answer(200, 'ok')), true);
+  t.equal(CHAT_WEBHOOKS.slack.isTaken(answer(200, '<html>')), false);
+  t.equal(CHAT_WEBHOOKS.teams.isTaken(answer(202)), true);
+  t.equal(CHAT_WEBHOOKS.teams.isTaken(answer(200, 'Microsoft Teams endpoint returned HTTP error 429')), false);
+  t.equal(CHAT_WEBHOOKS.discord.isTaken(answer(204)), true);
+});
+
+t.test('a mail has no line that a text of a stranger made', async (t) => {
+  const { subject, text } = alertMail(card());
+  t.notMatch(subject, /[\r\n]/);
+  t.notMatch(text, /^Bcc:/m);
+});

@@ -1,0 +1,83 @@
+import { bundleOf, CHAT, startGoverned } from './governed.ts';
+import { Inbox } from './inbox.ts';
+import { managedOf } from './managed.ts';
+import type { HasTeardown } from './temp-dir.ts';
+
+const BUNDLE = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  risk:
+    - id: large-jobs
+      when: {field: context.action.params.user, equals: ask}
+      effect: {decision: require_approval, reason: large jobs are agreed on first}
+    - id: odd-callers
+      when: {field: context.action.params.user, equals: odd}
+      effect: {decision: quarantine, reason: odd behaviour}
+`);
+const ORG = 'acme';
+const CHAT_HOST = 'hooks.slack.com';
+
+/** Operations without an example yet; empty when everything has one. */
+export const NO_EXAMPLE: readonly string[] = [];
+/** What the examples hand over, and nobody may read. */
+export const SECRETS: readonly string[] = [
+  'sk-EXAMPLE-secret-0123456789',
+  'EXAMPLE-secret',
+  'EXAMPLE-token-secret-0123456789',
+  'whsec_RVhBTVBMRS1zZWNyZXQtMDEyMzQ1Njc4OQ==',
+];
+/** The answer to whoever made it shows it this once (specification, "Management API"). */
+export const TELLS_SECRETS: readonly string[] = ['mgmt.keys.create', 'mgmt.alerts.channels.create', 'mgmt.exports.create'];
+
+export type Asker = 'own' | 'reader' | 'other' | 'nobody';
+
+export interface ExampleAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Where every org sees the same, or what the path names is no object of an org's. */
+export function isOfEveryOrg(id: string): boolean {
+  return /^mgmt\.(?:pricing|nodes|providers)\./.test(id) || id === 'mgmt.attribution.label';
+}
+
+/** A gateway on which the examples succeed, and whoever asks them. */
+export async function exampleOrg(t: HasTeardown) {
+  const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));
+  const handler = inbox.handler([CHAT_HOST], (_request, response, whole) => {
+    void whole.then(() => {
+      response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":1100,"completion_tokens":700}}');
+    });
+  });
+  const { gw, execute } = await startGoverned(t, { bundle: BUNDLE, hosts: [CHAT_HOST], handler, env: { GW_NODE_ID: 'node-1' } });
+  const { keyOf } = await managedOf(gw);
+  const keys = {
+    own: (await keyOf(ORG)).key,
+    reader: (await keyOf(ORG, ['read'])).key,
+    other: (await keyOf('globex')).key,
+  };
+  const send = async (asker: Asker, method: string, path: string, body?: unknown): Promise<ExampleAnswer> => {
+    const response = await fetch(gw.url + path, {
+      method,
+      headers: {
+        ...(asker === 'nobody' ? {} : { authorization: `Bearer ${keys[asker]}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text === '' ? undefined : (JSON.parse(text) as unknown) };
+  };
+  const call = async (caller: string, params: object, status: number): Promise<void> => {
+    const attribution = { project_id: 'support', customer_id: 'customer-1', account_id: 'account-1', labels: { team: 'red' } };
+    const answer = await execute({ org_id: ORG, caller_id: caller, attribution }, { params: { ...CHAT, model: 'gpt-4o', ...params } });
+    if (answer.status !== status) throw new Error(`${answer.status} ${answer.text}`);
+  };
+  /** The calls that examples speak of. */
+  const setUp = async (): Promise<void> => {
+    await call('anna', {}, 200);
+    await call('ben', { user: 'ask' }, 202);
+    await call('ben', { user: 'ask', max_tokens: 9 }, 202);
+    await call('mallory', { user: 'odd' }, 403);
+  };
+  return { send, setUp, keys };
+}
