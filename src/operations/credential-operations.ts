@@ -20,7 +20,7 @@ export const NODE_IDS = ruled<readonly string[]>(
 
 const ASSIGNMENT_BODY = members({ node_ids: NODE_IDS });
 
-const SHOWN = z.object({
+export const CREDENTIAL = z.object({
   credential_id: z.string(),
   org_id: z.string().optional(),
   connector_id: z.string(),
@@ -51,7 +51,7 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'All stored credentials, without their secrets.',
     annotations: READS,
-    output: { status: 200, schema: z.object({ credentials: z.array(SHOWN) }) },
+    output: { status: 200, schema: z.object({ credentials: z.array(CREDENTIAL) }) },
     handle: (_call, { credentials }) => ({ json: { credentials: credentials.service.list() } }),
   }),
   operation({
@@ -63,7 +63,7 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['INVALID_ARGUMENT'],
     input: { body: CREDENTIAL_BODY },
-    output: { status: 200, schema: SHOWN },
+    output: { status: 200, schema: CREDENTIAL },
     handle: async ({ body, commit }, { credentials }) => ({
       json: await credentials.service.put(credentialChange(body, credentials), commit),
     }),
@@ -92,7 +92,7 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['INVALID_ARGUMENT', 'not_found'],
     input: { params, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
-    output: { status: 200, schema: SHOWN },
+    output: { status: 200, schema: CREDENTIAL },
     handle: async ({ params: { id: name }, body, commit }, { credentials }) => {
       const assigned = await credentials.service.assign(name, body.node_ids, commit);
       if (!assigned) throw unknown(name);

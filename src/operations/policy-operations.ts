@@ -3,10 +3,12 @@ import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { ActivePolicy } from '../services/active-policy.ts';
+import type { Commit } from '../services/commit.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
-import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
+import { type GatewayOperation, operation, READS, REPLACES, type Shown } from './operation.ts';
 import type { Issue } from './read-input.ts';
+import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
 
 /** Longest bundle that is put, in characters: some thousand rules. Compiling what was read takes about a second for each million, in which no other request is served. */
@@ -32,7 +34,7 @@ function bundleRefusal(issues: readonly Issue[]): GatewayError {
   return new GatewayError('body_too_large', issues[0]?.message ?? '');
 }
 
-const POLICY = z.object({
+export const POLICY = z.object({
   bundle_id: z.string(),
   version: z.string(),
   source: z.enum(['file', 'api']),
@@ -64,6 +66,13 @@ function unusedFiles(files: readonly string[]) {
 function shownShadow(shadow: ShadowPolicy) {
   const { loaded_at, ...state } = shadow.state();
   return { ...state, ...(loaded_at === undefined ? {} : { loaded_at: timestamp(loaded_at) }) };
+}
+
+/** Reads the policies folder again, and the shadow bundle. */
+export async function reloadPolicy({ policies, shadow }: OperationServices, commit: Commit): Promise<Shown<z.output<typeof POLICY>>> {
+  const active = await policies.reload(commit);
+  await shadow?.load('reload');
+  return shown(active, shadow);
 }
 
 /** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
@@ -100,10 +109,6 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['invalid_policy', 'invalid_request'],
     output: { status: 200, schema: POLICY },
-    handle: async ({ commit }, { policies, shadow }) => {
-      const active = await policies.reload(commit);
-      await shadow?.load('reload');
-      return { json: shown(active, shadow) };
-    },
+    handle: async ({ commit }, services) => ({ json: await reloadPolicy(services, commit) }),
   }),
 ];

@@ -16,13 +16,13 @@ export interface CountedNames {
 }
 
 /**
- * The counters of who is charged (decision 6.15): those of its project, customer, account and labels, by day and by quarter of an hour, committed in the same write as the record. A
+ * The counters of who is charged (decision 6.15): those of its project, customer, account, caller and labels, by day and by quarter of an hour, committed in the same write as the record. A
  * record that is attributed to nobody has none.
  */
 export function attributionRollUp(record: ExecutionRecord, names: CountedNames): readonly Effect[] {
-  const { record_tier: tier, project_id: project, customer_id: customer, account_id: account, labels } = record;
+  const { record_tier: tier, project_id: project, customer_id: customer, account_id: account, caller_id: caller, labels } = record;
   if (tier === 'connection') return NONE;
-  if (project === undefined && customer === undefined && account === undefined && labels === undefined) return NONE;
+  if ((project ?? customer ?? account ?? caller ?? labels) === undefined) return NONE;
   const effects: Effect[] = [];
   const rows = new Rows(record, effects);
   const { org, month } = rows;
@@ -32,6 +32,7 @@ export function attributionRollUp(record: ExecutionRecord, names: CountedNames):
   add(ATTRIBUTED.project, project);
   add(ATTRIBUTED.customer, customer);
   add(ATTRIBUTED.account, account);
+  add(ATTRIBUTED.caller, caller);
   for (const [key, value] of Object.entries(labels ?? {})) {
     if (key === '' || value === '') continue;
     const known = names.part(org, month, LABEL_KEYS, key, effects);

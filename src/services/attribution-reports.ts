@@ -15,7 +15,8 @@ import { NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 /** What those names are called together that came when no more could have a row of their own. */
 export const OTHER = 'other';
 
-type Kind = 'project' | 'customer' | 'account';
+const KINDS = ['project', 'customer', 'account', 'caller'] as const;
+type Kind = (typeof KINDS)[number];
 type Sums = ReadonlyMap<string, UsageSum>;
 
 /** Who was charged from a time on. */
@@ -46,19 +47,12 @@ export class AttributionReports {
   async summary(orgId: string, from: number, now: number): Promise<AttributionSummary> {
     const start = quarterStart(from);
     const end = quarterStart(now) + QUARTER_MS;
-    const [project, customer, account] = [
-      await this.#sums(orgId, ATTRIBUTED.project, start, end),
-      await this.#sums(orgId, ATTRIBUTED.customer, start, end),
-      await this.#sums(orgId, ATTRIBUTED.account, start, end),
-    ];
+    const by: [Kind, Sums][] = [];
+    for (const kind of KINDS) by.push([kind, await this.#sums(orgId, ATTRIBUTED[kind], start, end)]);
     // Behind the others: what ends meanwhile is in the total alone, and makes nothing less than nothing.
     const total = await usageInQuarters(this.#store, orgId, start, end);
-    const rest = (sums: Sums) => minus(total, sumUsage(sums.values()));
-    return {
-      from: start,
-      by: { project, customer, account },
-      unattributed: { project: rest(project), customer: rest(customer), account: rest(account) },
-    };
+    const rest = by.map(([kind, sums]) => [kind, minus(total, sumUsage(sums.values()))] as const);
+    return { from: start, by: ofEach(by), unattributed: ofEach(rest) };
   }
 
   /** The labels that calls had, by their keys. */
@@ -102,6 +96,10 @@ export class AttributionReports {
       }
     }
   }
+}
+
+function ofEach<T>(rows: readonly (readonly [Kind, T])[]): Readonly<Record<Kind, T>> {
+  return Object.fromEntries(rows) as Record<Kind, T>;
 }
 
 function minus(a: UsageSum, b: UsageSum): UsageSum {

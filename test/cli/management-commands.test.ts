@@ -224,9 +224,9 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
   t.match((await run('spend --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +0\n)*\d{4}-\d\d-\d\d +0\.\d+\n/);
   t.match(JSON.parse((await run('spend --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
   t.match(await run('spend --window 6h --by model'), { code: 2, err: /--window cannot be given beside --by model/ });
-  t.match(await run('spend --by caller'), {
+  t.match(await run('spend --by colour'), {
     code: 2,
-    err: /--by takes one of model, workload, connector, day, project, customer, account/,
+    err: /--by takes one of model, workload, connector, day, project, customer, account, caller/,
   });
   t.match((await run('spend')).out, /^org_id: +acme\n[\s\S]*buckets\nTIME +ALLOW_COUNT +DENY_COUNT\n/);
   t.match((await run('records list --limit 1')).out, /^RECORD_HASH +.*DECISION .*\n[0-9a-f]{64} .* allow /);

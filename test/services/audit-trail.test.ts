@@ -200,7 +200,9 @@ t.test('every operation of the admin API that changes something leaves one entry
   const gw = await startTestGateway(t, { bundle: QUARANTINE_ALL, env: { GW_ORG_ID: 'acme', GW_CREDENTIALS_DIR: dir } });
   const held = await heldBy(gw);
   writeFileSync(join(dir, 'c.yaml'), `credential_id: f\nconnector_id: openai\nmode: alias\nsecret_ref: ${SECRET}\n`, { mode: 0o600 });
-  const asked = OPERATIONS.filter(({ annotations, scope, id }) => !annotations.readOnly && scope === 'admin' && id !== RESENDS).map(({ id }) => id);
+  const asked = OPERATIONS.filter(({ annotations, scope, id }) => !annotations.readOnly && scope === 'admin' && id !== RESENDS).map(
+    ({ id }) => id,
+  );
   t.same(asked.toSorted(), Object.keys(WRITES).toSorted(), 'this table has every one of them');
   const entries = async (): Promise<readonly AuditEntry[]> =>
     ((await gw.admin('GET', '/v1/admin/audit?limit=500')).body as { items: AuditEntry[] }).items;

@@ -45,6 +45,7 @@ function recordAt(n: number, at: number, more: object = {}): ExecutionRecord {
       : {}),
     ...(n % 2 === 0 ? { project_id: `p ${n % 5}` } : {}),
     ...(n % 4 === 0 ? { customer_id: `ü${n % 3}`, labels: { team: `t${n % 3}`, __proto__x: '', env: n % 8 === 0 ? 'prod' : 'test' } } : {}),
+    ...(n % 6 === 0 ? { caller_id: `user${n % 4}@example` } : {}),
     ...more,
   } as unknown as ExecutionRecord;
 }
@@ -223,6 +224,11 @@ t.test('who is charged is a recount from any quarter of an hour on, and what nob
       t.strictSame(
         shownAll(summary.by.customer),
         recountBy(inside, ({ customer_id: id }) => id),
+        message,
+      );
+      t.strictSame(
+        shownAll(summary.by.caller),
+        recountBy(inside, ({ caller_id: id }) => id),
         message,
       );
       t.strictSame(shownAll(summary.by.account), {}, message);

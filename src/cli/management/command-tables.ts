@@ -51,6 +51,7 @@ const VIEWS: Readonly<Record<string, ReportView>> = {
   project: { operation: ATTRIBUTED, member: 'by_project' },
   customer: { operation: ATTRIBUTED, member: 'by_customer' },
   account: { operation: ATTRIBUTED, member: 'by_account' },
+  caller: { operation: ATTRIBUTED, member: 'by_caller' },
 };
 
 /** Which commands have `--by`, and by what. */

@@ -39,7 +39,7 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/attribution/summary',
     scope: 'read',
     summary:
-      'Requests, tokens and cost by project, customer and account, from `from` (default: the beginning of the month, in `tz`) up to now.',
+      'Requests, tokens and cost by project, customer, account and caller, from `from` (default: the beginning of the month, in `tz`) up to now.',
     annotations: READS,
     tools: [{ name: 'get_attribution_summary', title: 'Get attribution summary' }],
     input,
@@ -52,15 +52,16 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
         by_project: BY_NAME,
         by_customer: BY_NAME,
         by_account: BY_NAME,
+        by_caller: BY_NAME,
         unattributed: z
-          .object({ project: USAGE, customer: USAGE, account: USAGE })
-          .meta({ description: 'What no project, no customer, no account was charged for' }),
+          .object({ project: USAGE, customer: USAGE, account: USAGE, caller: USAGE })
+          .meta({ description: 'What named no project, no customer, no account, no caller' }),
       }),
     },
     handle: async ({ principal, query }, services) => {
       const { orgId, now, from, reports } = asked(orgOf(principal), query, services);
       const summary = await reports.summary(orgId, from, now);
-      const { project, customer, account } = summary.unattributed;
+      const { project, customer, account, caller } = summary.unattributed;
       return {
         json: {
           org_id: orgId,
@@ -69,7 +70,8 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
           by_project: byName(summary.by.project),
           by_customer: byName(summary.by.customer),
           by_account: byName(summary.by.account),
-          unattributed: { project: shown(project), customer: shown(customer), account: shown(account) },
+          by_caller: byName(summary.by.caller),
+          unattributed: { project: shown(project), customer: shown(customer), account: shown(account), caller: shown(caller) },
         },
       };
     },

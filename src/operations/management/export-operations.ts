@@ -8,9 +8,10 @@ import {
   SYSLOG_FORMATS,
 } from '../../base/model/export-destination.ts';
 import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
+import { withEtag } from '../etag.ts';
 import { choice, id, members, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
-import { pathId, time } from '../shapes.ts';
+import { etag, pathId, time } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
@@ -64,9 +65,13 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     tools: [{ name: 'list_export_destinations', title: 'List export destinations' }],
     input: { query: { schema: () => CURSOR_QUERY } },
-    output: { status: 200, schema: dataPage(DESTINATION) },
+    output: { status: 200, schema: dataPage(DESTINATION.extend({ etag })) },
     handle: ({ principal, query }, { exports }) => ({
-      json: pageInMemory(exports.destinations.list(orgOf(principal)), (one) => one.id, cursorPage('export destinations', query)),
+      json: pageInMemory(
+        exports.destinations.list(orgOf(principal)).map(withEtag),
+        (one) => one.id,
+        cursorPage('export destinations', query),
+      ),
     }),
   }),
   operation({

@@ -3,12 +3,12 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../../base/model/credential.ts';
 import type { ShownCredential } from '../../services/credentials.ts';
 import { type CredentialBody, credentialChange, credentialParts, STRANGE_HOST, strangeHosts } from '../credential-body.ts';
-import { NODE_IDS } from '../credential-operations.ts';
+import { CREDENTIAL, NODE_IDS } from '../credential-operations.ts';
 import { withEtag } from '../etag.ts';
 import { ALSO_WHEN_WRONG, choice, members, optional, requiredId, text } from '../members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import type { OperationServices } from '../services.ts';
-import { etag, pathId, time } from '../shapes.ts';
+import { etag, pathId } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
@@ -42,20 +42,12 @@ const PATCH_BODY = members({
   node_ids: NODE_IDS.optional().meta({ description: 'Of a `node_scoped` one: the nodes that have it' }),
 });
 
-const SHOWN = z.object({
+/** The same as on the admin API, with the names that the management API has. */
+const SHOWN = CREDENTIAL.omit({ credential_id: true, connector_id: true, distribution: true }).extend({
   id: z.string(),
   org_id: z.string().optional().meta({ description: 'Absent: it is there for every org' }),
   provider: z.string(),
-  mode: z.enum(CREDENTIAL_MODES),
-  type: z.enum(CREDENTIAL_TYPES),
   scope: z.enum(DISTRIBUTIONS),
-  name: z.string().optional(),
-  billing_owner: z.string().optional(),
-  target_hosts: z.array(z.string()).optional(),
-  node_ids: z.array(z.string()).optional(),
-  created_at: time,
-  updated_at: time,
-  secret_source: z.enum(['stored', 'environment', 'none']),
 });
 
 const params = pathId('Credential id');

@@ -4,8 +4,8 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { OrgOverlay } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
 import { choice, id, members, optional } from '../members.ts';
-import { alike, entryOf, type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
-import { MAX_PUT_LENGTH, POLICY_OPERATIONS } from '../policy-operations.ts';
+import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
+import { MAX_PUT_LENGTH, POLICY, reloadPolicy } from '../policy-operations.ts';
 import { time } from '../shapes.ts';
 import { orgOf } from './org-of.ts';
 
@@ -81,11 +81,23 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
       return { json: shown(policies, await policies.putOverlay(place, text, expect, commit)) };
     },
   }),
-  alike(entryOf(POLICY_OPERATIONS, 'policies.reload'), {
+  operation({
     id: 'mgmt.policies.reload',
+    method: 'POST',
     path: '/mgmt/v1/policies/reload',
     scope: 'write',
+    summary:
+      'Reads the policies folder of the gateway again. Where it serves several orgs, a bundle that its operator has put stays (409).',
+    annotations: REPLACES,
+    errors: ['invalid_policy', 'invalid_request', 'conflict'],
     tools: [{ name: 'reload_policy', title: 'Reload the policy' }],
+    output: { status: 200, schema: POLICY },
+    handle: async ({ commit }, services) => {
+      // What was put counts for every org; none of them takes it away from the others.
+      if (services.orgs.orgId === undefined && services.policies.current().source === 'api')
+        throw new GatewayError('conflict', 'The operator of this gateway has put its bundle by the admin API, which alone reloads it.');
+      return { json: await reloadPolicy(services, commit) };
+    },
   }),
 ];
 

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { PROJECT_STATES } from '../../base/model/project.ts';
+import { withEtag } from '../etag.ts';
 import { choice, members, requiredId, text } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
-import { pathId, time } from '../shapes.ts';
+import { etag, pathId, time } from '../shapes.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
@@ -32,10 +33,10 @@ export const PROJECT_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     tools: [{ name: 'list_projects', title: 'List projects' }],
     input: { query: { schema: () => z.strictObject({ status: status.optional(), ...CURSOR_PARAMETERS }) } },
-    output: { status: 200, schema: dataPage(PROJECT) },
+    output: { status: 200, schema: dataPage(PROJECT.extend({ etag })) },
     handle: ({ principal, query }, { projects }) => {
       const found = projects.service.list(orgOf(principal), query.status);
-      return { json: pageInMemory(found, ({ project_id: id }) => id, cursorPage('projects', query)) };
+      return { json: pageInMemory(found.map(withEtag), ({ project_id: id }) => id, cursorPage('projects', query)) };
     },
   }),
   operation({

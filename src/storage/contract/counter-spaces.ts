@@ -31,7 +31,7 @@ export const ATTRIBUTED_DAY = 'attributed_day';
 export const ATTRIBUTED_QUARTER = 'attributed_quarter';
 
 /** The kinds of {@link ATTRIBUTED_DAY}, as keys have them. */
-export const ATTRIBUTED = { project: 'p', customer: 'c', account: 'a', label: 'l' } as const;
+export const ATTRIBUTED = { project: 'p', customer: 'c', account: 'a', caller: 'u', label: 'l' } as const;
 
 /** Counter space of the monthly roll-ups: month, org, workload, connector, decision. */
 export const USAGE_MONTH = 'usage_month';
