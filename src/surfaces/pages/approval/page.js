@@ -123,7 +123,7 @@ function present(approval) {
     ['Record', approval.record_id],
   ]);
   const isKept = action.params !== undefined;
-  part('params').textContent = isKept ? seen(JSON.stringify(action.params, null, 2)) : '';
+  part('params').value = isKept ? seen(JSON.stringify(action.params, null, 2)) : '';
   part('content').hidden = !isKept;
   part('decision').hidden = approval.status !== 'pending';
 }
@@ -185,22 +185,22 @@ async function ask(method, path, body) {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     said = await answer.json();
-  } catch {
-    throw new Problem(
+  } catch (error) {
+    const words =
       method === 'GET'
         ? 'The gateway could not be asked. Is the key complete, and can the gateway be reached?'
-        : 'No answer came, so nobody knows whether this was decided. Show the request again.',
-    );
+        : 'No answer came, so nobody knows whether this was decided. Show the request again.';
+    throw new Problem(words, { cause: error });
   }
   if (answer.ok) return said;
   const { code = '', message = '' } = said?.error ?? {};
   const meaning = MEANINGS.get(code) ?? `The gateway has refused this (${answer.status}).`;
-  throw new Problem(`${meaning} ${message === '' ? '' : `It says: ${message}`}`, code);
+  throw new Problem(`${meaning} ${message === '' ? '' : `It says: ${message}`}`, { code });
 }
 
 class Problem extends Error {
-  constructor(words, code = '') {
-    super(seen(words.trim()));
+  constructor(words, { code = '', cause } = {}) {
+    super(seen(words.trim()), { cause });
     this.code = code;
   }
 }
@@ -229,7 +229,7 @@ function forget() {
   part('key').value = '';
   part('reason').value = '';
   part('facts').replaceChildren();
-  part('params').textContent = '';
+  part('params').value = '';
   part('state').textContent = '';
   hide('request', 'decision', 'outcome');
 }
