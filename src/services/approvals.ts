@@ -5,9 +5,10 @@ import type { Logger } from '../base/lib/log.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
 import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import type { Approval, ApprovalStatus } from '../base/model/approval.ts';
+import type { Approval } from '../base/model/approval.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
+import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { Outbox } from './outbox.ts';
@@ -55,13 +56,6 @@ export interface Deciding {
   readonly by: string;
   readonly reason: string | undefined;
   readonly principal: Principal;
-}
-
-export interface ApprovalFilter {
-  readonly approvalId?: string | undefined;
-  readonly orgId?: string | undefined;
-  readonly workloadId?: string | undefined;
-  readonly status?: ApprovalStatus | undefined;
 }
 
 /** One as it is shown to who may decide it. */
@@ -190,18 +184,14 @@ export class ApprovalService {
   }
 
   /** A page of all of them, the newest first. */
-  async page({ approvalId, orgId, workloadId, status }: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<Approval>> {
+  async page(filter: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<Approval>> {
     const take = (value: unknown): Approval | undefined => {
       const approval = this.#shown(value as Approval);
-      const fits =
-        (orgId === undefined || approval.org_id === orgId) &&
-        (workloadId === undefined || approval.workload_id === workloadId) &&
-        (status === undefined || approval.status === status);
-      return fits ? approval : undefined;
+      return fitsApproval(approval, filter) ? approval : undefined;
     };
     const { store } = this.#options;
-    if (approvalId === undefined) return entityPage(store, SPACE, query, take);
-    const found = await store.get(SPACE, newestFirst(approvalId));
+    if (filter.approvalId === undefined) return entityPage(store, SPACE, query, take);
+    const found = await store.get(SPACE, newestFirst(filter.approvalId));
     const approval = found === undefined ? undefined : take(found);
     return { items: approval === undefined ? [] : [approval], next: undefined };
   }

@@ -141,7 +141,7 @@ t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) =
       Address: '127.0.0.1',
       What: 'ai.infer',
       Host: 'api.openai.com',
-      Path: /^POST /,
+      'Method and path': /^POST/,
       Model: 'gpt-4o-mini',
       'Estimated cost': /^\$0\.0/,
       Rules: 'risk/large',

@@ -50,6 +50,7 @@ async function alone(doing, work) {
     await work();
   } catch (error) {
     part('problem').textContent = error instanceof Problem ? error.message : 'This page has failed. Use the commands of the alert.';
+    part('problem').scrollIntoView({ block: 'nearest' });
   } finally {
     part('progress').textContent = '';
     isBusy = false;
@@ -110,7 +111,7 @@ function present(approval) {
     ['API key', approval.api_key_id],
     ['What', action.type],
     ['Host', action.target_host],
-    ['Path', `${action.method} ${action.target_path}`],
+    ['Method and path', `${action.method} ${action.target_path}`],
     ['Model', action.model],
     ['Streamed', action.stream ? 'yes' : 'no'],
     ['Estimated cost', approval.estimated_cost_usd === undefined ? 'not known' : `$${approval.estimated_cost_usd}`],
