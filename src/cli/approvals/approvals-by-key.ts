@@ -1,4 +1,3 @@
-import type { Approval } from '../../base/model/approval.ts';
 import { APPROVAL_OPERATIONS } from '../../operations/approval-operations.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { UsageError } from '../command.ts';
@@ -23,8 +22,7 @@ export function approvalsByKey(gateway: URL, key: string): ApprovalsAccess {
   return {
     each,
     one: async (id) => {
-      const all = each({ org: undefined, workload: undefined, status: undefined }, Number.POSITIVE_INFINITY);
-      for await (const item of all) if ((item as Approval).approval_id === id) return item;
+      for await (const [found] of client.pages(entry('list'), { approval_id: id, limit: 1 })) if (found !== undefined) return found;
       throw new GatewayRefusal(404, 'not_found', `There is no approval ${id}.`);
     },
     decide: async (id, verb, body) => JSON.parse(await client.text(entry(verb), { id, ...body })) as unknown,
