@@ -101,7 +101,9 @@ export class Dialer {
 
   async #dialTarget(authority: Authority, target: Authority, exempt: boolean): Promise<Socket> {
     const isLiteral = isIP(target.host) !== 0;
-    const admitted = await this.addresses(target, exempt);
+    // Nothing is waited for where nothing is looked up.
+    const addresses = isLiteral ? [target.host] : await this.#resolver.resolve(target.host);
+    const admitted = this.#guard.admit(target, addresses, exempt);
     try {
       return await dialFirst(authority, interleave(admitted), target.port, this.#clock);
     } catch (error) {
