@@ -107,9 +107,10 @@ function usageOf(record: ExecutionRecord, amounts: Amounts): readonly Effect[] {
   const { day, hour, month, quarter } = usageKeys(record);
   const minute = MINUTES[Math.floor(Number(record.completed_at.slice(14, 16)) / 5)] ?? minuteName(0);
   return [
+    // One behind the other, so that what they share is looked at once.
     { op: 'add', space: USAGE_DAY, key: day, amounts },
-    { op: 'add', space: USAGE_HOUR, key: hour, amounts: { ...amounts, [minute]: amounts.requests } },
     { op: 'add', space: USAGE_MONTH, key: month, amounts },
+    { op: 'add', space: USAGE_HOUR, key: hour, amounts: { ...amounts, [minute]: amounts.requests } },
     { op: 'add', space: USAGE_QUARTER, key: quarter, amounts: inQuarter(record, amounts) },
   ];
 }

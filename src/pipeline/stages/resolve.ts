@@ -20,14 +20,17 @@ export const resolve = defineStage({
     const connected = connect(question, pipeline.settings);
     // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
     const { active } = snapshot;
-    const settled = { arrival, claims, target, action, select: undefined, active };
+    const select = undefined;
     if (!action.isEnvelope) {
-      return { offer: settleRoute({ ...settled, call: connected, content }, pipeline), asked: content };
+      return {
+        offer: settleRoute({ arrival, claims, target, action, call: connected, content, select, active }, pipeline),
+        asked: content,
+      };
     }
     const { call, content: asked } = shape(connected, content, action.request);
     intake?.held?.resize(asked.body?.bytes.length ?? 0);
     intake?.held?.made(asked.body?.size ?? 0);
-    return { offer: settleRoute({ ...settled, call, content: asked }, pipeline), asked };
+    return { offer: settleRoute({ arrival, claims, target, action, call, content: asked, select, active }, pipeline), asked };
   },
 });
 
