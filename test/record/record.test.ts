@@ -163,8 +163,8 @@ t.test('roll-ups count every action and no connection, and keep only models that
   const amounts = { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n };
   t.same(rollUp(base), [
     { op: 'add', space: USAGE_DAY, key: '2026-11-21|a%7Cb|w|openai|m|allow', amounts },
-    { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts: { ...amounts, requests_m00: 1n } },
     { op: 'add', space: USAGE_MONTH, key: '2026-11|a%7Cb|w|openai|allow', amounts },
+    { op: 'add', space: USAGE_HOUR, key: 'a%7Cb|2026-11-21T10|allow', amounts: { ...amounts, requests_m00: 1n } },
     {
       op: 'add',
       space: USAGE_QUARTER,
@@ -214,8 +214,8 @@ t.test('keys that were remembered are those of the same period, decision, org, w
     const keys = rollUp(record).map(({ key }) => parseRollUpKey(key));
     t.strictSame(keys, [
       [hour.slice(0, 10), org, workload, connector, model, decision],
-      [org, hour, decision],
       [hour.slice(0, 7), org, workload, connector, decision],
+      [org, hour, decision],
       [org, hour, workload, connector, model, decision],
     ]);
   });
