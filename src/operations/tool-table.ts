@@ -28,11 +28,14 @@ const LIST_KEYS: ComposedTool = {
 /** Tools that are no single operation. */
 const COMPOSED: readonly ComposedTool[] = [LIST_KEYS];
 
+/** Before every record. */
+const EVER = '1970-01-01T00:00:00Z';
+
 /** What an assistant may read whole, and the tool that reads it (specification, "MCP server"). */
 const RESOURCES: readonly ResourceRow[] = [
   row('providers://catalog', 'Providers', 'The catalogue of providers, their modes and policy presets.', 'list_providers'),
   row('providers://custom', 'Custom connectors', 'Connectors that this org has added.', 'list_custom_providers'),
-  row('records://recent', 'Recent records', 'The last 100 records.', 'list_records', { limit: 100 }),
+  row('records://recent', 'Recent records', 'The last 100 records, however old.', 'list_records', { limit: 100, from: EVER }),
   row('credentials://list', 'Credentials', 'Stored credentials, without their secrets.', 'list_credentials'),
   row('attribution://summary', 'Attribution', 'Use and cost by project, customer and account.', 'get_attribution_summary'),
   row('nodes://status', 'Nodes', 'The nodes of this gateway.', 'list_nodes'),

@@ -7,6 +7,7 @@ import t from 'tap';
 import { TOOLS } from '../../src/operations/tool-table.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
+import { ALLOW_ALL, chat, startGoverned } from '../support/governed.ts';
 import { managedOf, startManaged } from '../support/managed.ts';
 import { initializeOf, requestOf } from '../surfaces/mcp/mcp-place.ts';
 
@@ -160,4 +161,15 @@ t.test('every tool that reads answers what its own output schema says, to a clie
     t.notOk(isError, `${name} ${JSON.stringify(content).slice(0, 200)}`);
   }
   await client.close();
+});
+
+t.test('the recent records are the last ones, however old', async (t) => {
+  const clock = fakeClock();
+  const { gw, send } = await startGoverned(t, { clock, bundle: ALLOW_ALL });
+  const { key } = await (await managedOf(gw)).keyOf('acme', ['read'], 'mcp');
+  const called = await send(chat(['X-GW-Org-ID', 'acme']));
+  clock.advance(3 * 86_400_000);
+  const { session } = await post(gw.url, key, initializeOf('2025-11-25'));
+  const read = await post(gw.url, key, requestOf('resources/read', { uri: 'records://recent' }), { 'mcp-session-id': session });
+  t.match(read.text, String(called.headers['x-gw-record-id']));
 });
