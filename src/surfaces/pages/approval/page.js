@@ -12,7 +12,7 @@ const MEANINGS = new Map([
   ['not_found', 'The org of this key has no such approval.'],
   ['conflict', 'Nothing was changed by you: somebody was first, or the time is over.'],
   ['own_request', 'Nobody decides about what his own key has asked for.'],
-  ['rate_limit_exceeded', 'There were too many tries. Wait a little, then try again.'],
+  ['too_many_attempts', 'There were too many tries. Wait a little, then try again.'],
 ]);
 
 const part = (id) => document.getElementById(id);
