@@ -11,7 +11,7 @@ export const SOCKET_TAG = 'ws-';
 /** How callers of CONNECTs are named that have a record of their own. */
 export const TUNNEL_TAG = 'tunnel-';
 /** Counter spaces that every action adds to. */
-const SPACES = ['usage_day', 'usage_hour', 'usage_month'];
+const SPACES = ['usage_day', 'usage_hour', 'usage_month', 'usage_quarter'];
 
 /** The members of a record that an audit looks at; the rest is covered by its hash. */
 interface ReadRecord {
@@ -98,8 +98,12 @@ function count(record: ReadRecord, recount: Map<string, Record<string, bigint>>)
   const model = status !== undefined && status < 400 ? (metering?.model ?? '') : '';
   const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
   addTo(recount, 'usage_day', [time.slice(0, 10), org, workload, connector, model, decision], metering);
-  addTo(recount, 'usage_hour', [org, time.slice(0, 13), decision], metering);
   addTo(recount, 'usage_month', [time.slice(0, 7), org, workload, connector, decision], metering);
+  const [hour, minute] = [time.slice(0, 13), Number(time.slice(14, 16))];
+  addTo(recount, 'usage_hour', [org, hour, decision], metering);
+  const five = String(Math.floor(minute / 5) * 5).padStart(2, '0');
+  addTo(recount, 'usage_hour', [org, hour, decision], undefined, `_m${five}`);
+  addTo(recount, 'usage_quarter', [org, hour, workload, connector, model, decision], metering, `_${Math.floor(minute / 15)}`);
 }
 
 function addTo(
@@ -107,12 +111,13 @@ function addTo(
   space: string,
   parts: readonly string[],
   metering: ReadRecord['metering'],
+  part = '',
 ): void {
   const key = `${space} ${parts.map((part) => encodeURIComponent(part)).join('|')}`;
   const totals = recount.get(key) ?? {};
   recount.set(key, totals);
   const add = (name: string, amount: bigint) => {
-    totals[name] = (totals[name] ?? 0n) + amount;
+    totals[name + part] = (totals[name + part] ?? 0n) + amount;
   };
   add('requests', 1n);
   if (metering === undefined) return;
