@@ -1,8 +1,8 @@
 import { OPERATIONS } from './operation-table.ts';
-import { type ComposedTool, type ResourceRow, ToolTable } from './tools.ts';
+import { type FixedTool, type ResourceRow, ToolTable } from './tools.ts';
 
 /** Keys are made and revoked by REST alone, whatever the scope: an assistant is told where (specification, "MCP server"). */
-const LIST_KEYS: ComposedTool = {
+const LIST_KEYS: FixedTool = {
   tool: {
     name: 'list_keys',
     title: 'List keys',
@@ -17,16 +17,11 @@ const LIST_KEYS: ComposedTool = {
       additionalProperties: false,
     },
   },
-  plan: () => ({
-    answer: {
-      list: 'GET /mgmt/v1/keys',
-      message: 'Keys are listed, made and revoked by the management API with a management key (mgk_…), never by tools.',
-    },
-  }),
+  answer: {
+    list: 'GET /mgmt/v1/keys',
+    message: 'Keys are listed, made and revoked by the management API with a management key (mgk_…), never by tools.',
+  },
 };
-
-/** Tools that are no single operation. */
-const COMPOSED: readonly ComposedTool[] = [LIST_KEYS];
 
 /** Before every record. */
 const EVER = '1970-01-01T00:00:00Z';
@@ -47,4 +42,4 @@ function row(uri: string, title: string, description: string, tool: string, args
 }
 
 /** Every tool and resource of this gateway. */
-export const TOOLS: ToolTable = new ToolTable(OPERATIONS, COMPOSED, RESOURCES);
+export const TOOLS: ToolTable = new ToolTable(OPERATIONS, [LIST_KEYS], RESOURCES);

@@ -72,13 +72,10 @@ interface ToolRow {
   plan(args: Readonly<Record<string, unknown>>): OperationPlan | { readonly answer: unknown };
 }
 
-/** A tool that is no single operation. */
-export interface ComposedTool {
+/** A tool that asks no operation: it always answers the same. */
+export interface FixedTool {
   readonly tool: Tool;
-  /** @throws GatewayError `invalid_request` */
-  readonly plan: (
-    args: Readonly<Record<string, unknown>>,
-  ) => { readonly operation: string; readonly args: Readonly<Record<string, unknown>> } | { readonly answer: unknown };
+  readonly answer: unknown;
 }
 
 /** A resource and the tool that reads it. */
@@ -95,21 +92,9 @@ export class ToolTable {
   readonly resources: readonly ResourceRow[];
   readonly #rows = new Map<string, ToolRow>();
 
-  constructor(operations: readonly GatewayOperation[], composed: readonly ComposedTool[], resources: readonly ResourceRow[]) {
+  constructor(operations: readonly GatewayOperation[], fixed: readonly FixedTool[], resources: readonly ResourceRow[]) {
     const rows = operations.flatMap((operation) => (operation.tools ?? []).map((facts) => rowOf(operation, facts)));
-    const byId = new Map(operations.map((operation) => [operation.id, { operation, names: takenNames(operation) }]));
-    for (const { tool, plan } of composed) {
-      rows.push({
-        tool,
-        plan: (args) => {
-          const planned = plan(args);
-          if ('answer' in planned) return planned;
-          const found = byId.get(planned.operation);
-          if (found === undefined) throw new TypeError(`no operation is called ${planned.operation}`);
-          return planOf(found.operation, found.names, planned.args);
-        },
-      });
-    }
+    rows.push(...fixed.map(({ tool, answer }) => ({ tool, plan: () => ({ answer }) })));
     rows.sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
     for (const row of rows) this.#rows.set(row.tool.name, row);
     this.tools = rows.map(({ tool }) => tool);

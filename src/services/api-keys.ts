@@ -41,7 +41,7 @@ export class ApiKeyService {
   }
 
   /** From the next request on the key lets nobody in. Undefined when there is none of this id; the second time nothing changes. */
-  revoke(id: string, commit?: Commit): Promise<ApiKey | undefined> {
-    return this.#keys.revoke(id, undefined, commit);
+  async revoke(id: string, commit?: Commit): Promise<ApiKey | undefined> {
+    return (await this.#keys.revoke(id, undefined, commit))?.key;
   }
 }

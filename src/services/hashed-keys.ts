@@ -129,17 +129,21 @@ export class HashedKeys<K extends IssuedKey> {
   /**
    * From the next request on the key lets nobody in; the second time nothing changes.
    * @param orgId whose key it must be; undefined: anyone's
-   * @returns undefined when there is none of this id
+   * @returns the key, and whether this is the first time; undefined when there is none of this id
    */
-  async revoke(id: string, orgId?: string, commit: Commit = commitAlone(this.#options.store)): Promise<K | undefined> {
+  async revoke(
+    id: string,
+    orgId?: string,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<{ readonly key: K; readonly isNews: boolean } | undefined> {
     const { clock, space } = this.#options;
     for await (const { key: hash, value } of this.#all()) {
       if (value.id !== id || (orgId !== undefined && value.org_id !== orgId)) continue;
-      if (value.revoked_at !== undefined) return value;
+      if (value.revoked_at !== undefined) return { key: value, isNews: false };
       const revoked = { ...value, revoked_at: timestamp(clock.now()) };
       await commit(id, [{ op: 'put', space, key: hash, value: revoked }]);
       this.#forget(hash);
-      return revoked;
+      return { key: revoked, isNews: true };
     }
     return undefined;
   }

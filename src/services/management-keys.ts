@@ -44,7 +44,6 @@ export class ManagementKeyService {
 
   /** From the next request on the key lets nobody in. False when the org has no such key, or it was revoked before. */
   async revoke(id: string, orgId: string | undefined, commit?: Commit): Promise<boolean> {
-    const isThere = (await this.list(orgId)).some((key) => key.id === id);
-    return isThere && (await this.#keys.revoke(id, orgId, commit)) !== undefined;
+    return (await this.#keys.revoke(id, orgId, commit))?.isNews === true;
   }
 }

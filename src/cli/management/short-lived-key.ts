@@ -1,13 +1,11 @@
-import { hostname } from 'node:os';
-import { isJsonObject } from '../../base/json/json-object.ts';
-import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
+import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import type { KeyScope } from '../../base/model/management-key.ts';
 import { Unusable } from '../command.ts';
 import type { GatewayClient } from '../gateway-client.ts';
+import { KEYS_PATH, keyAsked, keyIn, keyPath } from './issued-key.ts';
 
 /** Should nobody come to revoke it, it does not live longer. */
 const LIFE_MS = 300_000;
-const PATH = '/v1/admin/mgmt-keys';
 
 export interface ShortLivedKeyOptions {
   readonly orgId: string;
@@ -27,19 +25,12 @@ export async function withShortLivedKey<T>(
   { orgId, scopes, holder, clock = systemClock }: ShortLivedKeyOptions,
   use: (key: string) => Promise<T>,
 ): Promise<T> {
-  const made = await admin.json('POST', PATH, {
-    org_id: orgId,
-    name: `${holder} on ${hostname()}`,
-    kind: 'management',
-    scopes,
-    expires_at: timestamp(clock.now() + LIFE_MS),
-  });
-  const { id, key } = isJsonObject(made) ? made : {};
-  if (typeof id !== 'string' || typeof key !== 'string') throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);
-  const revoke = () => admin.text('DELETE', `${PATH}/${encodeURIComponent(id)}`);
+  const made = keyIn(await admin.json('POST', KEYS_PATH, keyAsked({ orgId, scopes, holder, expiresAt: clock.now() + LIFE_MS })));
+  if (made === undefined) throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);
+  const revoke = () => admin.text('DELETE', keyPath(made.id));
   let result: T;
   try {
-    result = await use(key);
+    result = await use(made.key);
   } catch (error) {
     // What went wrong first is what is told; the key ends by itself.
     await revoke().catch(() => undefined);

@@ -1,9 +1,8 @@
-import { hostname } from 'node:os';
-import { isJsonObject } from '../../base/json/json-object.ts';
-import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import { KEYS_PATH, keyAsked, keyIn, keyPath } from '../management/issued-key.ts';
 import { askGateway } from './gateway-link.ts';
 
 /** What the management API of a gateway is asked with. */
@@ -89,29 +88,22 @@ export class BorrowedKey implements GatewayKey {
   async #borrow(): Promise<Borrowed> {
     const { gateway, adminToken, orgId, label, clock } = this.#options;
     const now = clock.now();
-    const made = await askGateway(gateway, {
+    const answer = await askGateway(gateway, {
       method: 'POST',
-      path: '/v1/admin/mgmt-keys',
+      path: KEYS_PATH,
       headers: { 'GW-Admin-Token': adminToken },
-      body: {
-        org_id: orgId,
-        name: `gw-mcp (${label}) on ${hostname()}`,
-        kind: 'management',
-        scopes: ['read', 'write'],
-        expires_at: timestamp(now + LIFE_MS),
-      },
+      body: keyAsked({ orgId, scopes: ['read', 'write'], holder: `gw-mcp (${label})`, expiresAt: now + LIFE_MS }),
     });
-    if (!isJsonObject(made) || typeof made['id'] !== 'string' || typeof made['key'] !== 'string') {
-      throw new GatewayError('gateway_error', `What ${gateway.origin} answers is no key: is it a gateway?`);
-    }
-    return { id: made['id'], key: made['key'], until: now + LIFE_MS - MARGIN_MS };
+    const made = keyIn(answer);
+    if (made === undefined) throw new GatewayError('gateway_error', `What ${gateway.origin} answers is no key: is it a gateway?`);
+    return { ...made, until: now + LIFE_MS - MARGIN_MS };
   }
 
   async #revoke({ id }: Borrowed): Promise<void> {
     const { gateway, adminToken, log } = this.#options;
     const headers = { 'GW-Admin-Token': adminToken };
     try {
-      await askGateway(gateway, { method: 'DELETE', path: `/v1/admin/mgmt-keys/${encodeURIComponent(id)}`, headers });
+      await askGateway(gateway, { method: 'DELETE', path: keyPath(id), headers });
     } catch (error) {
       log.warn({ key_id: id, reason: messageOf(error) }, 'the key of this program could not be revoked; it ends within the hour');
     }

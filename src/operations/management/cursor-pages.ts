@@ -82,7 +82,12 @@ function placeIn(cursor: string, bound: string): string {
   } catch {
     // Told below.
   }
-  throw new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', { details: [{ path: 'cursor', message: CURSOR_RULE }] });
+  throw badCursor();
+}
+
+/** Of a cursor that is none of this list's. */
+export function badCursor(): GatewayError {
+  return new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', { details: [{ path: 'cursor', message: CURSOR_RULE }] });
 }
 
 /** A page of a list that is in memory, in the order of its keys: what is added meanwhile neither repeats nor hides anything. */

@@ -3,6 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ManagementKey } from '../../base/model/management-key.ts';
 import { KEY_SCOPES, MANAGEMENT_KEY_KINDS } from '../../base/model/management-key.ts';
+import type { Commit } from '../../services/commit.ts';
 import type { NewManagementKey } from '../../services/management-keys.ts';
 import { choice, id, members, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from '../operation.ts';
@@ -77,10 +78,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: keyBody, what: 'The key' } },
     output: { status: 201, schema: MADE },
-    handle: async ({ principal, body, commit }, { managementKeys }) => {
-      const { plain, key } = await managementKeys.service.create(newKey(orgOf(principal), body), commit);
-      return { json: { ...shown(key), key: plain } };
-    },
+    handle: async ({ principal, body, commit }, services) => ({ json: await made(newKey(orgOf(principal), body), services, commit) }),
   }),
   operation({
     id: 'mgmt.keys.revoke',
@@ -92,10 +90,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['key_not_found'],
     input: { params: pathId('Key id') },
     output: { status: 200, schema: REVOKED },
-    handle: async ({ principal, params, commit }, { managementKeys }) => {
-      if (!(await managementKeys.service.revoke(params.id, orgOf(principal), commit))) throw unknown(params.id);
-      return { json: { id: params.id, status: 'revoked' as const } };
-    },
+    handle: async ({ principal, params, commit }, services) => ({ json: await revoked(params.id, orgOf(principal), services, commit) }),
   }),
   operation({
     id: 'mgmt_keys.list',
@@ -117,9 +112,9 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: anyOrgBody, what: 'The key' } },
     output: { status: 201, schema: MADE },
-    handle: async ({ body: { org_id: named, ...body }, commit }, { managementKeys }) => {
-      const { plain, key } = await managementKeys.service.create(newKey(servedOrg(named, managementKeys.orgId, 'The key'), body), commit);
-      return { json: { ...shown(key), key: plain } };
+    handle: async ({ body: { org_id: named, ...body }, commit }, services) => {
+      const orgId = servedOrg(named, services.managementKeys.orgId, 'The key');
+      return { json: await made(newKey(orgId, body), services, commit) };
     },
   }),
   operation({
@@ -132,10 +127,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['key_not_found'],
     input: { params: pathId('Key id') },
     output: { status: 200, schema: REVOKED },
-    handle: async ({ params, commit }, { managementKeys }) => {
-      if (!(await managementKeys.service.revoke(params.id, undefined, commit))) throw unknown(params.id);
-      return { json: { id: params.id, status: 'revoked' as const } };
-    },
+    handle: async ({ params, commit }, services) => ({ json: await revoked(params.id, undefined, services, commit) }),
   }),
 ];
 
@@ -147,6 +139,13 @@ function shown({ revoked_at: _revoked, expires_at: expiry, ...key }: ManagementK
   return { ...key, expires_at: expiry ?? null };
 }
 
-function unknown(id: string): GatewayError {
-  return new GatewayError('key_not_found', `There is no key ${id}.`);
+async function made(asked: NewManagementKey, { managementKeys }: OperationServices, commit: Commit) {
+  const { plain, key } = await managementKeys.service.create(asked, commit);
+  return { ...shown(key), key: plain };
+}
+
+/** @param orgId undefined: of any org @throws GatewayError `key_not_found` */
+async function revoked(id: string, orgId: string | undefined, { managementKeys }: OperationServices, commit: Commit) {
+  if (!(await managementKeys.service.revoke(id, orgId, commit))) throw new GatewayError('key_not_found', `There is no key ${id}.`);
+  return { id, status: 'revoked' as const };
 }

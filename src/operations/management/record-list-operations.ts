@@ -11,7 +11,7 @@ import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { findRecord, RECORD } from '../record-operations.ts';
 import { DAY_MS, moment, timeOf, timeZone, zoneOf } from '../report-query.ts';
 import type { OperationServices } from '../services.ts';
-import { CURSOR_PARAMETERS, type CursorPage, cursorPage, dataPage } from './cursor-pages.ts';
+import { badCursor, CURSOR_PARAMETERS, type CursorPage, cursorPage, dataPage } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 const RECORDED_DECISIONS = [...DECISIONS, 'error'] as const;
@@ -179,10 +179,4 @@ function listed({ text: canonical }: StoredRecord) {
   const record = JSON.parse(canonical) as ExecutionRecord;
   const { attributes: _observed, ...trace } = record.policy_trace ?? {};
   return { ...record, ...(record.policy_trace === undefined ? {} : { policy_trace: trace }) };
-}
-
-function badCursor(): GatewayError {
-  return new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', {
-    details: [{ path: 'cursor', message: 'must be the next_cursor of an earlier page of this list, asked with the same filters' }],
-  });
 }
