@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { mergeCertificates } from '../../src/cli/merged-certificates.ts';
+import { mergeCertificates } from '../../src/cli/clients/merged-certificates.ts';
 import { testCa } from '../support/certificates.ts';
 import { tempDir } from '../support/temp-dir.ts';
 

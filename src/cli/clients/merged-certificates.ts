@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { inFolder, makeFolder } from '../base/lib/folder.ts';
+import { inFolder, makeFolder } from '../../base/lib/folder.ts';
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;
 /** First line of a file that was made here: what it was made from besides the root. */

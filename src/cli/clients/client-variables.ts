@@ -1,22 +1,11 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { type Config, ConfigError, type Environment, loadConfig } from '../base/config/config.ts';
-import { shellVariable } from '../base/config/environment.ts';
-import { bracketHost, parsePort } from '../base/lib/host.ts';
-import { packageRoot } from '../base/lib/package-root.ts';
-import { messageOf } from '../base/lib/thrown.ts';
-import { badValue } from './checked-arguments.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from './command.ts';
+import type { Config, Environment } from '../../base/config/config.ts';
+import { shellVariable } from '../../base/config/environment.ts';
+import { bracketHost } from '../../base/lib/host.ts';
+import { packageRoot } from '../../base/lib/package-root.ts';
 import { mergeCertificates } from './merged-certificates.ts';
-import { parseOptions } from './parse-options.ts';
-
-/** How each shell sets a variable for the programs that it starts. */
-const SHELLS: Readonly<Record<string, (name: string, value: string) => string>> = {
-  sh: (name, value) => `export ${name}='${value.replaceAll("'", `'\\''`)}'`,
-  fish: (name, value) => `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}'`,
-  powershell: (name, value) => `$env:${name} = '${value.replaceAll("'", "''")}'`,
-};
 
 type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle';
 
@@ -45,68 +34,36 @@ const VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = 
   ['CODEX_CA_CERTIFICATE', 'bundle'],
 ];
 
-/** Prints the variables with which programs use a gateway that runs with the same settings. */
-export const env: Command = {
-  name: 'env',
-  usage: '[--shell sh|fish|powershell] [--ambient] [--port PORT]',
-  summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)".',
-  run: printVariables,
-};
-
-const OPTIONS = { shell: { type: 'string' }, port: { type: 'string' }, ambient: { type: 'boolean' } } as const;
-
-interface EnvOptions {
-  readonly assign: (name: string, value: string) => string;
-  readonly port: number | undefined;
-  readonly ambient: boolean;
+/** With what programs use a gateway. */
+export interface ClientVariables {
+  /** In the order of the table; what cannot be set here is left out. */
+  readonly variables: readonly (readonly [name: string, value: string])[];
+  /** What of the shell could not be kept, for a person; each once. */
+  readonly problems: readonly string[];
 }
 
-async function printVariables(args: readonly string[], io: CliIo): Promise<number> {
-  const options = readOptions(args);
-  let config: Config;
-  try {
-    config = loadConfig(io.env).config;
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    io.stderr(`${error.message}\n`);
-    return EXIT_USAGE;
-  }
-  const port = options.port ?? (options.ambient ? config.ambientPort : config.port);
-  if (port === 0) {
-    io.stderr('gw env: the port is 0, so the gateway picked one itself; give it with --port\n');
-    return EXIT_USAGE;
-  }
+/**
+ * Proxy and CA variables for programs that use the gateway of these settings. What they are set to already is kept where both fit.
+ * @param port of the gateway that is running
+ * @param env what is set already
+ * @throws Error when certificates cannot be kept beside ours: of half of the variables a program would be worse off than of none
+ */
+export async function clientVariables(config: Config, port: number, env?: Environment): Promise<ClientVariables> {
   const values = variableValues(config, port);
-  const missing = [values.root, values.bundle].filter((file) => file !== undefined && !existsSync(file));
-  if (missing.length > 0) {
-    io.stderr(
-      `gw env: there is no ${missing.join(' and no ')}: start the gateway first, and run this in its folder or with its GW_CA_DIR\n`,
-    );
-    return EXIT_NO;
+  const problems = new Set<string>();
+  const variables: [string, string][] = [];
+  for (const [name, source] of VARIABLES) {
+    const { value, problem } = await keeping(name, source, values, config, env);
+    if (problem !== undefined) problems.add(problem);
+    if (value !== undefined) variables.push([name, value]);
   }
-  let lines: readonly string[];
-  try {
-    lines = await assignments(options, values, config, io);
-  } catch (error) {
-    // Of half of the variables a shell would be worse off than of none.
-    io.stderr(`gw env: ${messageOf(error)}\n`);
-    return EXIT_NO;
-  }
-  for (const line of lines) io.stdout(line);
-  return EXIT_OK;
+  return { variables, problems: [...problems] };
 }
 
-/** One line for each variable. What of the shell could not be kept is said. @throws Error when certificates cannot be kept beside ours */
-async function assignments({ assign }: EnvOptions, values: Values, config: Config, io: CliIo): Promise<string[]> {
-  const said = new Set<string>();
-  const lines: string[] = [];
-  for (const [name, source] of VARIABLES) {
-    const { value, problem } = await keeping(name, source, values, config, io.env);
-    if (problem !== undefined) said.add(problem);
-    if (value !== undefined) lines.push(`${assign(name, value)}\n`);
-  }
-  for (const problem of said) io.stderr(`gw env: ${problem}\n`);
-  return lines;
+/** Certificate files that the variables name and that are not there: the gateway has not been started with these settings yet. */
+export function missingCertificates(config: Config): readonly string[] {
+  const { root, bundle } = certificateFiles(config);
+  return [root, bundle].filter((file) => file !== undefined).filter((file) => !existsSync(file));
 }
 
 const ANOTHER_PROXY =
@@ -159,15 +116,19 @@ async function keepCertificates(name: string, own: string, existing: string, roo
 }
 
 function variableValues(config: Config, port: number): Values {
-  const intercepts = config.proxyEnabled && config.proxyMitmEnabled;
   return {
     proxy: `http://${bracketHost(reachable(config.host))}:${port}`,
     noProxy: 'localhost,127.0.0.1,::1',
     one: '1',
     preload: `--require=${quotedOption(join(packageRoot(), 'preload', 'node20-proxy.cjs'))}`,
-    root: intercepts ? join(config.caDir, 'root-ca.pem') : undefined,
-    bundle: intercepts ? join(config.caDir, 'ca-bundle.pem') : undefined,
+    ...certificateFiles(config),
   };
+}
+
+/** None where nothing is intercepted. */
+function certificateFiles({ proxyEnabled, proxyMitmEnabled, caDir }: Config): Pick<Values, 'root' | 'bundle'> {
+  if (!proxyEnabled || !proxyMitmEnabled) return { root: undefined, bundle: undefined };
+  return { root: join(caDir, 'root-ca.pem'), bundle: join(caDir, 'ca-bundle.pem') };
 }
 
 /** As NODE_OPTIONS takes a path. */
@@ -179,14 +140,4 @@ function quotedOption(path: string): string {
 function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
-}
-
-/** @throws UsageError */
-function readOptions(args: readonly string[]): EnvOptions {
-  const { shell = 'sh', port: given, ambient = false } = parseOptions(args, OPTIONS);
-  const assign = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-  if (assign === undefined) throw badValue('--shell', Object.keys(SHELLS).join(', '), shell);
-  const port = given === undefined ? undefined : parsePort(given);
-  if (given !== undefined && port === undefined) throw badValue('--port', 'a port from 1 to 65535', given);
-  return { assign, port, ambient };
 }
