@@ -1,0 +1,100 @@
+import { type KeyObject, sign, verify } from 'node:crypto';
+import { CanonicalJsonError, canonicalJson } from '../base/json/jcs.ts';
+import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
+import { bytesOfBase64 } from '../base/lib/base64-text.ts';
+import { sha256Hex } from '../base/lib/sha256.ts';
+import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
+
+export const ROOT_SCHEMA = 'gw.merkle_root.v1';
+/** `prev_root_hash` of the first root of an org. */
+export const NO_ROOT = '0'.repeat(64);
+const ALGORITHM = 'ed25519';
+const SIGNATURE_BYTES = 64;
+
+/** What a batch of an org's record hashes comes to, before it is signed (decision 13.2). */
+export interface UnsignedRoot {
+  readonly schema: typeof ROOT_SCHEMA;
+  readonly batch_id: string;
+  readonly org_id: string;
+  /** From 1 up, without a gap. */
+  readonly sequence: number;
+  /** {@link rootDigest} of the root before it; {@link NO_ROOT} for the first. */
+  readonly prev_root_hash: string;
+  readonly root_hash: string;
+  readonly leaf_count: number;
+  /** When the batch was closed, RFC 3339. */
+  readonly closed_at: string;
+}
+
+export interface RootSignature {
+  readonly alg: typeof ALGORITHM;
+  readonly kid: string;
+  /** Base64. */
+  readonly sig: string;
+}
+
+/** A signed root. What was read may have more members: the signature covers them, and nothing else reads them. */
+export type MerkleRoot = UnsignedRoot & { readonly sig: RootSignature };
+
+/** Who can tell the public key of a `kid`. */
+export interface LedgerKeys {
+  find(kid: string): KeyObject | undefined;
+}
+
+/** Signs the RFC 8785 form of the root (decision 13.2). @param key a private Ed25519 key */
+export function signRoot(root: UnsignedRoot, kid: string, key: KeyObject): MerkleRoot {
+  return { ...root, sig: { alg: ALGORITHM, kid, sig: sign(undefined, signedBytes(root), key).toString('base64') } };
+}
+
+/** SHA-256 of the RFC 8785 form of a signed root: what the next one calls `prev_root_hash`. Lower-case hex. */
+export function rootDigest(root: MerkleRoot): string {
+  return sha256Hex(canonicalJson(root));
+}
+
+/** Reads what says of itself that it is a root; whether that is true is {@link checkSignature}. @throws LedgerError */
+export function readRoot(value: unknown): MerkleRoot {
+  if (!isJsonObject(value)) throw new LedgerError('root: it is not an object');
+  expectText(value, 'schema', ROOT_SCHEMA, 'root');
+  const sequence = wholeNumberOf(value, 'sequence', 1, 'root');
+  const what = `root ${sequence}`;
+  return {
+    ...value,
+    schema: ROOT_SCHEMA,
+    batch_id: textOf(value, 'batch_id', what),
+    org_id: textOf(value, 'org_id', what),
+    sequence,
+    prev_root_hash: hashOf(value, 'prev_root_hash', what),
+    root_hash: hashOf(value, 'root_hash', what),
+    leaf_count: wholeNumberOf(value, 'leaf_count', 1, what),
+    closed_at: textOf(value, 'closed_at', what),
+    sig: readSignature(value['sig'], what),
+  };
+}
+
+/** @throws LedgerError when the key is not known, or is not that of the signature */
+export function checkSignature(root: MerkleRoot, keys: LedgerKeys): void {
+  const { sequence, sig } = root;
+  const key = keys.find(sig.kid);
+  if (key === undefined) throw new LedgerError(`root ${sequence}: it is signed with a key that is not known (${sig.kid})`);
+  const bytes = bytesOfBase64(sig.sig);
+  if (bytes?.length !== SIGNATURE_BYTES || !verify(undefined, signedBytes(root), key, bytes)) {
+    throw new LedgerError(`root ${sequence}: its signature does not fit`);
+  }
+}
+
+function readSignature(value: unknown, what: string): RootSignature {
+  if (!isJsonObject(value)) throw new LedgerError(`${what}: sig is not an object`);
+  expectText(value, 'alg', ALGORITHM, `${what}: sig`);
+  return { ...value, alg: ALGORITHM, kid: textOf(value, 'kid', `${what}: sig`), sig: textOf(value, 'sig', `${what}: sig`) };
+}
+
+function signedBytes(root: UnsignedRoot): Buffer {
+  const { sig: _signature, ...signed }: JsonObject = { ...root };
+  try {
+    return Buffer.from(canonicalJson(signed));
+  } catch (error) {
+    if (error instanceof CanonicalJsonError)
+      throw new LedgerError(`root ${root.sequence}: it has no canonical form: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
