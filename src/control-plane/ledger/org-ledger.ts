@@ -1,0 +1,206 @@
+import type { KeyObject } from 'node:crypto';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
+import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../ledger/merkle-root.ts';
+import { treeRoot } from '../../ledger/merkle-tree.ts';
+import type { Leaves } from '../../storage/contract/leaves.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+
+/** A batch is closed when it has so many hashes, or so long after its first one (decision 13.2). */
+const BATCH_HASHES = 256;
+const BATCH_MS = 1_000;
+const HEADS = 'ledger_head';
+const ROOTS = 'ledger_root';
+/** Digits of a sequence in a key, so that keys are in order. */
+const SEQUENCE_DIGITS = 15;
+
+/** The last root of an org. */
+interface Head {
+  readonly sequence: number;
+  readonly digest: string;
+  /** Leaves under all roots so far. */
+  readonly leaves: number;
+}
+
+interface StoredRoot {
+  readonly root: MerkleRoot;
+  /** Place of its first leaf among all of the org. */
+  readonly first_leaf: number;
+}
+
+export interface RootSigner {
+  readonly kid: string;
+  /** A private Ed25519 key. */
+  readonly key: KeyObject;
+}
+
+export interface OrgLedgerOptions {
+  readonly orgId: string;
+  readonly store: Pick<Store, 'commit' | 'entity' | 'entities' | 'get'>;
+  /** Opened with as many leaves as {@link signedLeaves} says. */
+  readonly leaves: Leaves;
+  readonly signer: RootSigner;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export type Inclusion =
+  | { readonly status: 'unknown' | 'pending_inclusion' }
+  | { readonly status: 'verified'; readonly proof: InclusionProof };
+
+/** How many leaves of an org have been signed for. */
+export async function signedLeaves(store: Pick<Store, 'get'>, orgId: string): Promise<number> {
+  return headOf(await store.get(HEADS, orgId)).leaves;
+}
+
+/**
+ * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one before it. The root and the new head are one commit
+ * that expects the head before it, so that there are never two roots of one sequence, whoever writes and whenever he dies.
+ */
+export class OrgLedger {
+  readonly #options: OrgLedgerOptions;
+  #head: Head;
+  #headVersion: string | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+  #ended = false;
+
+  private constructor(options: OrgLedgerOptions, head: Head, version: string | undefined) {
+    this.#options = options;
+    this.#head = head;
+    this.#headVersion = version;
+  }
+
+  static async open(options: OrgLedgerOptions): Promise<OrgLedger> {
+    const entity = await options.store.entity(HEADS, options.orgId);
+    const ledger = new OrgLedger(options, headOf(entity?.value), entity?.version);
+    // What a process before this one had taken and not closed any more.
+    ledger.#look();
+    return ledger;
+  }
+
+  /** Hashes that are under no root yet. */
+  get pending(): number {
+    return this.#options.leaves.count - this.#head.leaves;
+  }
+
+  get sequence(): number {
+    return this.#head.sequence;
+  }
+
+  /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing. */
+  async submit(hashes: readonly Uint8Array[]): Promise<void> {
+    await this.#options.leaves.append(hashes);
+    this.#look();
+  }
+
+  /** What is known of a hash. */
+  async inclusion(hash: Uint8Array): Promise<Inclusion> {
+    const place = await this.#options.leaves.find(hash);
+    if (place === undefined) return { status: 'unknown' };
+    const stored = place < this.#head.leaves ? await this.#rootOver(place) : undefined;
+    if (stored === undefined) return { status: 'pending_inclusion' };
+    const { root, first_leaf: first } = stored;
+    const hashes = (await this.#options.leaves.read(first, root.leaf_count)).map((leaf) => leaf.toString('hex'));
+    return { status: 'verified', proof: proveInclusion(hashes, place - first, root) };
+  }
+
+  /** Roots behind a sequence, in order. @param limit at least 1 */
+  async roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
+    const { store, orgId } = this.#options;
+    const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
+    return rows.map(({ value }) => (value as StoredRoot).root);
+  }
+
+  /** Closes no further batch; hashes without a root get theirs at the next start. */
+  async close(): Promise<void> {
+    this.#ended = true;
+    this.#cancelTimer?.();
+    await this.#closing;
+    await this.#options.leaves.close();
+  }
+
+  /** Closes a batch now when it is full, else a second after its first hash. */
+  #look(): void {
+    if (this.#ended || this.#closing !== undefined || this.pending === 0) return;
+    if (this.pending >= BATCH_HASHES) this.#closeNow();
+    else this.#cancelTimer ??= this.#options.clock.after(BATCH_MS, () => this.#closeNow());
+  }
+
+  #closeNow(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#ended || this.#closing !== undefined) return;
+    this.#closing = this.#closeBatch()
+      .then(() => true)
+      .catch((error: unknown) => {
+        this.#options.log.error(
+          { err: error, org_id: this.#options.orgId },
+          'a batch of the ledger could not be closed; it is tried again',
+        );
+        return false;
+      })
+      .then((closed) => {
+        this.#closing = undefined;
+        if (closed) this.#look();
+        else if (!this.#ended) this.#cancelTimer ??= this.#options.clock.after(BATCH_MS, () => this.#closeNow());
+      });
+  }
+
+  async #closeBatch(): Promise<void> {
+    const { orgId, leaves, signer, clock, store } = this.#options;
+    const hashes = await leaves.read(this.#head.leaves, BATCH_HASHES);
+    const sequence = this.#head.sequence + 1;
+    const root = signRoot(
+      {
+        schema: ROOT_SCHEMA,
+        batch_id: `${orgId}/${sequence}`,
+        org_id: orgId,
+        sequence,
+        prev_root_hash: this.#head.digest,
+        root_hash: treeRoot(hashes.map((hash) => recordLeaf(hash.toString('hex')))).toString('hex'),
+        leaf_count: hashes.length,
+        closed_at: timestamp(clock.now()),
+      },
+      signer.kid,
+      signer.key,
+    );
+    const head: Head = { sequence, digest: rootDigest(root), leaves: this.#head.leaves + hashes.length };
+    const stored: StoredRoot = { root, first_leaf: this.#head.leaves };
+    const effects: Effect[] = [
+      { op: 'put', space: ROOTS, key: rootKey(orgId, sequence), value: stored },
+      { op: 'put', space: HEADS, key: orgId, value: head },
+    ];
+    const expect: Expectation[] = [
+      { space: HEADS, key: orgId, version: this.#headVersion },
+      { space: ROOTS, key: rootKey(orgId, sequence), version: undefined },
+    ];
+    await store.commit(undefined, effects, expect);
+    this.#headVersion = (await store.entity(HEADS, orgId))?.version;
+    this.#head = head;
+  }
+
+  /** Sequences and first leaves ascend together. */
+  async #rootOver(place: number): Promise<StoredRoot | undefined> {
+    let low = 1;
+    let high = this.#head.sequence;
+    while (low <= high) {
+      const middle = Math.floor((low + high) / 2);
+      const stored = (await this.#options.store.get(ROOTS, rootKey(this.#options.orgId, middle))) as StoredRoot | undefined;
+      if (stored === undefined) return undefined;
+      if (place < stored.first_leaf) high = middle - 1;
+      else if (place >= stored.first_leaf + stored.root.leaf_count) low = middle + 1;
+      else return stored;
+    }
+    return undefined;
+  }
+}
+
+function headOf(value: unknown): Head {
+  return (value as Head | undefined) ?? { sequence: 0, digest: NO_ROOT, leaves: 0 };
+}
+
+function rootKey(orgId: string, sequence: number): string {
+  return `${orgId} ${String(sequence).padStart(SEQUENCE_DIGITS, '0')}`;
+}

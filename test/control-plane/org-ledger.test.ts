@@ -1,0 +1,142 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import t from 'tap';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import { OrgLedger, type OrgLedgerOptions, signedLeaves } from '../../src/control-plane/ledger/org-ledger.ts';
+import { followChain, nothingSeen } from '../../src/ledger/chain-of-roots.ts';
+import { checkInclusion } from '../../src/ledger/inclusion-proof.ts';
+import { listedKey, readKeys } from '../../src/ledger/ledger-keys.ts';
+import { checkSignature } from '../../src/ledger/merkle-root.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { LeafLog } from '../../src/storage/leaves/leaf-log.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+const KEYS = readKeys([listedKey('ledger-1', 'ledger', publicKey)], 'ledger');
+const clock = fakeClock(Date.UTC(2026, 10, 24, 12));
+
+async function place(t: HasTeardown) {
+  const dir = tempDir(t);
+  const store = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'off', clock, log: silentLogger });
+  t.teardown(() => store.close());
+  return { dir, store };
+}
+
+async function ledgerOf(
+  t: HasTeardown,
+  { dir, store }: { dir: string; store: OrgLedgerOptions['store'] },
+  orgId = 'acme',
+): Promise<OrgLedger> {
+  const leaves = await LeafLog.open(join(dir, `${orgId}.leaves`), await signedLeaves(store, orgId));
+  const ledger = await OrgLedger.open({ orgId, store, leaves, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger });
+  t.teardown(() => ledger.close());
+  return ledger;
+}
+
+/** Lets what is under way end: a batch is several turns of file and store. */
+async function until(what: () => boolean): Promise<void> {
+  while (!what()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function hashes(count: number): Buffer[] {
+  return Array.from({ length: count }, () => randomBytes(32));
+}
+
+t.test('a batch is closed a second after its first hash, or when it is full', async (t) => {
+  const ledger = await ledgerOf(t, await place(t));
+  const given = hashes(3);
+  await ledger.submit(given);
+  t.equal(ledger.sequence, 0);
+  t.same(await ledger.inclusion(given[0] as Buffer), { status: 'pending_inclusion' });
+  t.same(await ledger.inclusion(randomBytes(32)), { status: 'unknown' });
+  clock.advance(999);
+  t.equal(ledger.sequence, 0);
+  clock.advance(1);
+  await until(() => ledger.sequence === 1);
+  t.equal(ledger.pending, 0);
+  await ledger.submit(hashes(256));
+  await until(() => ledger.sequence === 2);
+  await ledger.submit(hashes(600));
+  await until(() => ledger.sequence === 4);
+  t.equal(ledger.pending, 88);
+  t.same(
+    (await ledger.roots(0, 10)).map(({ leaf_count }) => leaf_count),
+    [3, 256, 256, 256],
+  );
+  t.same(
+    (await ledger.roots(2, 1)).map(({ sequence }) => sequence),
+    [3],
+  );
+});
+
+t.test('every hash has a proof under a signed root of one chain, also after a start', async (t) => {
+  const ground = await place(t);
+  const ledger = await ledgerOf(t, ground);
+  const given = hashes(700);
+  for (let at = 0; at < given.length; at += 50) await ledger.submit(given.slice(at, at + 50));
+  await until(() => ledger.sequence === 2);
+  await ledger.close();
+  const again = await ledgerOf(t, ground);
+  t.equal(again.pending, 188, 'what was taken and not closed is there');
+  clock.advance(1_000);
+  await until(() => again.sequence === 3);
+  const end = followChain(nothingSeen('acme'), await again.roots(0, 500), KEYS);
+  t.equal(end.sequence, 3);
+  for (const hash of given) {
+    const found = await again.inclusion(hash);
+    if (found.status !== 'verified') throw new Error(found.status);
+    checkInclusion(found.proof, hash.toString('hex'));
+    checkSignature(found.proof.root, KEYS);
+  }
+  await again.submit(given);
+  t.equal(again.pending, 0, 'what is handed in twice changes nothing');
+});
+
+t.test('orgs have ledgers of their own, whose names may begin alike', async (t) => {
+  const ground = await place(t);
+  const [one, other] = [await ledgerOf(t, ground, 'a'), await ledgerOf(t, ground, 'ab')];
+  const [hash] = hashes(1) as [Buffer];
+  await one.submit([hash]);
+  await other.submit([hash]);
+  clock.advance(1_000);
+  await until(() => one.sequence === 1 && other.sequence === 1);
+  t.same(
+    (await one.roots(0, 10)).map(({ org_id }) => org_id),
+    ['a'],
+  );
+});
+
+t.test('of two who write one ledger only one signs a sequence', async (t) => {
+  const ground = await place(t);
+  const one = await ledgerOf(t, ground);
+  const other = await ledgerOf(t, ground);
+  await one.submit(hashes(1));
+  await other.submit(hashes(1));
+  clock.advance(1_000);
+  await until(() => one.sequence + other.sequence === 1);
+  t.equal((await one.roots(0, 10)).length, 1);
+});
+
+t.test('a commit that fails leaves everything as it was, and is tried again', async (t) => {
+  const ground = await place(t);
+  let failures = 2;
+  const { store: real } = ground;
+  const store: OrgLedgerOptions['store'] = {
+    commit: (...given) => (failures-- > 0 ? Promise.reject(new Error('no room')) : real.commit(...given)),
+    entity: (...given) => real.entity(...given),
+    entities: (...given) => real.entities(...given),
+    get: (...given) => real.get(...given),
+  };
+  const ledger = await ledgerOf(t, { dir: ground.dir, store });
+  await ledger.submit(hashes(2));
+  clock.advance(1_000);
+  await until(() => failures === 1);
+  t.equal(ledger.sequence, 0);
+  while (ledger.sequence === 0) {
+    clock.advance(1_000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.equal(ledger.pending, 0);
+  followChain(nothingSeen('acme'), await ledger.roots(0, 10), KEYS);
+});
