@@ -292,9 +292,13 @@ class PortServers {
     const onSecure = (secure: TLSSocket): void => {
       link.socket = secure;
       this.#secured.set(secure, link);
-      if (secure.alpnProtocol === 'h2') this.#inner.acceptHttp2(link, secure, undefined, arrivals);
-      else serve(secure);
-      if (secure.alpnProtocol === 'h2' && this.links.draining) link.activity.drain();
+      if (secure.alpnProtocol === 'h2') {
+        this.#inner.acceptHttp2(link, secure, undefined, arrivals);
+        if (this.links.draining) link.activity.drain();
+      } else {
+        serve(secure);
+        secure.resume();
+      }
     };
     link.activity = new PortHandshake({ link, tls, protocols, server: this.#inner.h2, clock, limits, onSecure, onPlain });
   }

@@ -201,7 +201,7 @@ export const METRICS = {
     name: 'gw_own_handshakes_failed_total',
     type: 'counter',
     labels: [],
-    help: "TLS handshakes on the gateway's own ports that failed: the client does not take the certificate, or speaks no TLS from 1.2 on.",
+    help: "TLS handshakes on the gateway's own ports that failed: the client speaks no TLS from 1.2 on, or says by an alert that it does not take the certificate.",
   },
   retentionHeld: {
     name: 'gw_retention_held',
