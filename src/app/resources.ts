@@ -19,6 +19,7 @@ import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
+import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
 
 /** What tests put in the place of the real thing. */
@@ -54,6 +55,8 @@ export interface Resources extends Services {
   readonly ownAddresses: { address: string; port: number }[];
   /** Told of the ports when they are known. */
   readonly place: ManagementPlace;
+  /** Undefined where no traces are sent. */
+  readonly traces: Traces | undefined;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
@@ -103,7 +106,9 @@ export async function openResources(config: Config, replacements: Replacements, 
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config);
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
+  const traces = openTraces(config, { clock, log, door: ways.door });
+  if (traces) closers.push(() => traces.exporter.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place };
+  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place, traces };
 }

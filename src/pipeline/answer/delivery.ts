@@ -33,7 +33,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   readonly #call: ForwardedCall;
   readonly #pipeline: Pipeline;
   readonly #reply: ReplySink;
-  readonly #sentAt: number;
+  readonly sentAt: number;
   /** Only a stream is hashed piece by piece; what is held is hashed at once, which costs a third. */
   #hash: Sha256 | undefined;
   #handle: UpstreamHandle | undefined;
@@ -60,6 +60,9 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** Resolves, never rejects, when nothing more will come from upstream. */
   readonly over: Promise<undefined>;
 
+  readonly #isTimed: boolean;
+  firstAt: number | undefined;
+  endedAt: number | undefined;
   responseBytes = 0;
   responseSha256: string | undefined;
   headLatencyMs: number | undefined;
@@ -72,7 +75,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#pipeline = pipeline;
     this.#reply = reply;
     this.#held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(call.client));
-    this.#sentAt = pipeline.clock.monotonic();
+    this.sentAt = pipeline.clock.monotonic();
+    this.#isTimed = call.arrival.trace?.own?.sampled === true;
     this.over = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -111,7 +115,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty = false): void {
     if (this.#finished) return;
     this.#resume = resume;
-    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
+    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.sentAt;
     const { method, stream, operation } = this.#call.route;
     const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
     this.#head = head;
@@ -123,6 +127,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
+    if (this.#isTimed) this.firstAt ??= this.#pipeline.clock.monotonic();
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     const more = this.#take(chunk);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
@@ -384,6 +389,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   #finish(): void {
     if (this.#finished) return;
     this.#finished = true;
+    if (this.#isTimed) this.endedAt = this.#pipeline.clock.monotonic();
     this.#end?.cancel();
     try {
       this.#close();

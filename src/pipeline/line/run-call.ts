@@ -13,6 +13,7 @@ import { Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Ending } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
+import { tellTrace } from './traced-call-of.ts';
 import type { WalkingCall } from './walking-call.ts';
 
 /** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
@@ -27,7 +28,10 @@ export type RunResult =
  */
 export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
-  return end instanceof LineEnd ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
+  if (!(end instanceof LineEnd)) return await closeCall(call, pipeline, end);
+  const { trace } = call.parts.arrival;
+  if (trace) tellTrace(call.parts, trace, pipeline, { replayed: true });
+  return { kind: 'replayed' };
 }
 
 /**
@@ -118,14 +122,17 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
     delivery?.release(record);
   }
   if (events.hears('execution')) events.emit('execution', { record, durationMs: clock.monotonic() - parts.arrival.head.startedAt });
+  const { trace } = parts.arrival;
+  if (trace) tellTrace(parts, trace, { events, clock }, { record });
   return { kind: 'recorded', record, refusal };
 }
+
 
 /**
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: WalkingCall, { events }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+function fail(call: WalkingCall, { events, clock }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();
@@ -136,6 +143,8 @@ function fail(call: WalkingCall, { events }: LineGround, error: GatewayError, un
   }
   sendFailure(parts, error);
   if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
+  const { trace } = parts.arrival;
+  if (trace) tellTrace(parts, trace, { events, clock }, { failure: error, unstored: unstored !== undefined });
   return { kind: 'failed', error };
 }
 

@@ -13,6 +13,11 @@ export interface Delivered {
   readonly status: number | undefined;
   /** From the sent request to the head of the answer, milliseconds. */
   readonly headLatencyMs: number | undefined;
+  /** Monotonic milliseconds. */
+  readonly sentAt?: number | undefined;
+  /** When its first bytes came, and when nothing more did; the same, of calls whose spans are sent. */
+  readonly firstAt?: number | undefined;
+  readonly endedAt?: number | undefined;
   readonly answer: AnswerHead | undefined;
   readonly responseBytes: number;
   readonly responseSha256: string | undefined;
