@@ -90,7 +90,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const upstream = createUpstream({
+  const openUpstream = (): Upstream & RawWays => createUpstream({
     clock,
     log,
     openLane: replacements.openLane,
@@ -103,11 +103,12 @@ export async function openResources(config: Config, replacements: Replacements, 
     ownAddresses: () => ownAddresses,
     isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
   });
+  const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config);
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
-  const traces = openTraces(config, { clock, log, door: ways.door });
-  if (traces) closers.push(() => traces.exporter.close());
+  const traces = openTraces(config, { clock, log, openUpstream });
+  if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
   return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place, traces };

@@ -3,7 +3,8 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import { envelopeOf } from '../outbound/destinations/otlp-sender.ts';
-import type { WayOut } from '../outbound/destinations/way-out.ts';
+import { SideDoor } from '../outbound/net/side-door.ts';
+import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { TraceExport } from '../services/traces/trace-export.ts';
 import { Tracer } from '../services/traces/tracer.ts';
 
@@ -11,16 +12,24 @@ import { Tracer } from '../services/traces/tracer.ts';
 export interface Traces {
   readonly tracer: Tracer;
   readonly exporter: TraceExport;
+  /** Sends what waits. */
+  close(): Promise<void>;
 }
 
-/** Undefined where no traces are sent. */
+/** Undefined where no traces are sent. They have connections of their own, which are there when those of calls have been cut. */
 export function openTraces(
   { traces, nodeId }: Config,
-  ground: { readonly clock: Clock; readonly log: Logger; readonly door: WayOut },
+  { clock, log, openUpstream }: { readonly clock: Clock; readonly log: Logger; readonly openUpstream: () => Upstream & RawWays },
 ): Traces | undefined {
   if (traces === undefined) return undefined;
   const version = packageVersion();
   const resource = { 'service.version': version, 'service.instance.id': nodeId, ...traces.resource };
   const envelope = envelopeOf(resource, { name: 'ai-request-gateway', version });
-  return { tracer: new Tracer(traces.sampler), exporter: new TraceExport({ ...ground, receiver: traces, envelope }) };
+  const upstream = openUpstream();
+  const exporter = new TraceExport({ clock, log, door: new SideDoor(upstream, clock), receiver: traces, envelope });
+  const close = async (): Promise<void> => {
+    await exporter.close();
+    await upstream.close();
+  };
+  return { tracer: new Tracer(traces.sampler), exporter, close };
 }

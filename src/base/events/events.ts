@@ -31,6 +31,8 @@ export interface UsageSettledEvent {
 
 /** Authentication failed before policy (specification, "Authentication" 3). */
 export interface AuthFailureEvent {
+  /** `X-GW-Request-ID` of its answer. */
+  readonly requestId: string;
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
   /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */

@@ -1,5 +1,6 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { requestIdOf } from '../../base/lib/request-id.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
@@ -21,7 +22,7 @@ export type RunResult =
   | { readonly kind: 'recorded'; readonly record: ExecutionRecord; readonly refusal: Refusal | undefined }
   /** An earlier answer was given again. */
   | { readonly kind: 'replayed' }
-  | { readonly kind: 'failed'; readonly error: GatewayError };
+  | { readonly kind: 'failed'; readonly error: GatewayError; readonly requestId: string };
 
 /**
  * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
@@ -141,11 +142,12 @@ function fail(call: WalkingCall, { events, clock }: LineGround, error: GatewayEr
     if (unstored) settlement.failed?.(unstored, ending);
     else settlement.abandoned?.(ending);
   }
-  sendFailure(parts, error);
-  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
-  const { trace } = parts.arrival;
+  const { head, callerIp, trace } = parts.arrival;
+  const requestId = parts.claims?.requestId ?? requestIdOf(head.rawHeaders);
+  sendFailure(parts, error, requestId);
+  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, { callerIp, requestId, traceId: trace?.traceId }));
   if (trace) tellTrace(parts, trace, { events, clock }, { failure: error, unstored: unstored !== undefined });
-  return { kind: 'failed', error };
+  return { kind: 'failed', error, requestId };
 }
 
 function asGatewayError(error: unknown, pipeline: LineGround): GatewayError {
