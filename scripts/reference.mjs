@@ -199,7 +199,11 @@ ${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
 }
 
 function logPage({ LINE_FIELDS, REQUEST_FIELDS, REFUSAL_FIELDS, FAILURE_FIELDS }) {
-  const fields = (named) => table(['Field', 'Type', 'Meaning'], Object.entries(named).map(([name, { type, meaning }]) => [code(name), type, meaning]));
+  const fields = (named) =>
+    table(
+      ['Field', 'Type', 'Meaning'],
+      Object.entries(named).map(([name, { type, meaning }]) => [code(name), type, meaning]),
+    );
   return `# Log of requests
 
 Names and types of these fields change with a note in the change log only. A field without a value is left out. Nothing of a request but these fields is in the log, at any level: no header, no query, no

@@ -132,7 +132,8 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */
 function refusalIn(result: RunResult, code: ErrorCode): GatewayError | undefined {
-  if (result.kind === 'failed') return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], result.error);
+  if (result.kind === 'failed')
+    return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], result.error);
   if (result.kind === 'replayed' || !result.refusal) return undefined;
   return new ToldRefusal(code, `${result.refusal.reason} (record ${result.record.record_id})`, headersOf(result.record));
 }

@@ -18,7 +18,10 @@ export const LINE_FIELDS = {
 /** Of `request`: one line for each request that has a record, when the last byte of its answer has been sent. */
 export const REQUEST_FIELDS = {
   record_id: { type: 'text', meaning: 'Id of the record, and `X-GW-Record-ID` of the answer.' },
-  request_id: { type: 'text', meaning: '`X-GW-Request-ID` of the answer: the `request_id` of a structured call, else the id of the record.' },
+  request_id: {
+    type: 'text',
+    meaning: '`X-GW-Request-ID` of the answer: the `request_id` of a structured call, else the id of the record.',
+  },
   trace_id: { type: 'text', meaning: 'Trace that the call belongs to, 32 hex digits.' },
   org_id: { type: 'text', meaning: 'Org of the caller.' },
   workload_id: { type: 'text', meaning: 'Workload that called.' },

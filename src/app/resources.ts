@@ -90,19 +90,20 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const openUpstream = (): Upstream & RawWays => createUpstream({
-    clock,
-    log,
-    openLane: replacements.openLane,
-    connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
-    ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
-    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
-    egressAllow: config.egressAllow,
-    headersTimeoutMs: config.upstreamHeadersTimeout,
-    idleTimeoutMs: config.upstreamIdleTimeout,
-    ownAddresses: () => ownAddresses,
-    isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
-  });
+  const openUpstream = (): Upstream & RawWays =>
+    createUpstream({
+      clock,
+      log,
+      openLane: replacements.openLane,
+      connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
+      ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
+      ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
+      egressAllow: config.egressAllow,
+      headersTimeoutMs: config.upstreamHeadersTimeout,
+      idleTimeoutMs: config.upstreamIdleTimeout,
+      ownAddresses: () => ownAddresses,
+      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+    });
   const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config);
@@ -111,5 +112,20 @@ export async function openResources(config: Config, replacements: Replacements, 
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place, traces };
+  return {
+    clock,
+    log,
+    events,
+    adminToken,
+    store,
+    clockWatch,
+    retention,
+    ca,
+    catalogues,
+    ...services,
+    upstream,
+    ownAddresses,
+    place,
+    traces,
+  };
 }

@@ -1,10 +1,10 @@
 import type { Events } from '../base/events/bus.ts';
 import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
-import { requestIdOf } from '../base/lib/request-id.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
+import { requestIdOf } from '../base/lib/request-id.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';

@@ -15,7 +15,7 @@ const TRACED = ['traceparent', `00-${TRACE}-00f067aa0ba902b7-01`];
 const RULES = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}
     - {id: no, when: {field: context.action.params.user, equals: mallory}, effect: {decision: deny, reason: not you}}
-    - {id: closed, when: {field: target.host, equals: api.cohere.com}, effect: {decision: deny, reason: closed}}
+    - {id: closed, when: {field: action.target_host, equals: api.cohere.com}, effect: {decision: deny, reason: closed}}
 `);
 const FIELDS: Readonly<Record<string, object>> = {
   request: REQUEST_FIELDS,
@@ -41,7 +41,9 @@ async function connect(t: Test, port: number, head: string): Promise<Record<stri
       if (all.includes('\r\n\r\n')) resolve(all);
     });
   });
-  return Object.fromEntries([...text.matchAll(/^(x-gw-[a-z-]+): (.*)\r$/gim)].map(([, name = '', value = '']) => [name.toLowerCase(), value]));
+  return Object.fromEntries(
+    [...text.matchAll(/^(x-gw-[a-z-]+): (.*)\r$/gim)].map(([, name = '', value = '']) => [name.toLowerCase(), value]),
+  );
 }
 
 t.test('a recorded answer names the record that its line names, on every door, let through or refused', async (t) => {
@@ -49,7 +51,12 @@ t.test('a recorded answer names the record that its line names, on every door, l
   const { gw, send, through, execute } = await startGoverned(t, { log, bundle: RULES });
   const h2 = h2Session(await connectThrough(gw.port, 'api.openai.com:443', gw.caPem, { alpn: ['h2'] }), 'api.openai.com');
   t.teardown(() => h2.destroy());
-  const asked = h2.request({ ':method': 'POST', ':path': '/v1/chat/completions', 'content-type': 'application/json', traceparent: TRACED[1] });
+  const asked = h2.request({
+    ':method': 'POST',
+    ':path': '/v1/chat/completions',
+    'content-type': 'application/json',
+    traceparent: TRACED[1],
+  });
   asked.end(JSON.stringify(CHAT));
   const [overH2] = (await once(asked, 'response')) as [IncomingHttpHeaders];
   asked.resume();
@@ -67,7 +74,11 @@ t.test('a recorded answer names the record that its line names, on every door, l
     const id = String(headers.get('x-gw-record-id'));
     const record = await gw.record(id);
     const line = lines.find((one) => one['record_id'] === id && one['msg'] === 'request');
-    t.match(line, { request_id: headers.get('x-gw-request-id'), trace_id: TRACE, decision: record['decision'], status: record['status_code'] }, name);
+    t.match(
+      line,
+      { request_id: headers.get('x-gw-request-id'), trace_id: TRACE, decision: record['decision'], status: record['status_code'] },
+      name,
+    );
     t.match(record, { request_id: headers.get('x-gw-request-id'), trace_id: TRACE }, name);
   }
   t.equal(answers['direct']?.get('x-gw-request-id'), 'my-own-id');
@@ -87,7 +98,10 @@ t.test('so do a CONNECT that is decided by its host, and the handshake of a WebS
   }
   const sockets = await scene(t, {});
   const { headers } = await sockets.open(RESPONSES);
-  t.match(await sockets.gw.record(String(headers['x-gw-record-id'])), { record_tier: 'connection', request_id: headers['x-gw-request-id'] });
+  t.match(await sockets.gw.record(String(headers['x-gw-record-id'])), {
+    record_tier: 'connection',
+    request_id: headers['x-gw-request-id'],
+  });
 });
 
 t.test('a refusal without a record names the id that its line names, on every door', async (t) => {
@@ -104,7 +118,9 @@ t.test('a refusal without a record names the id that its line names, on every do
   answers['no such route'] = (await send({ path: '/nowhere' })).headers['x-gw-request-id'];
   answers['an admin route without a token'] = (await send({ path: '/v1/admin/workloads' })).headers['x-gw-request-id'];
   answers['no token'] = (await send(chat())).headers['x-gw-request-id'];
-  answers['a wrong token'] = (await send(chat(['X-GW-Workload-Token', 'gwt_wrong', 'X-GW-Workload-ID', 'default']))).headers['x-gw-request-id'];
+  answers['a wrong token'] = (await send(chat(['X-GW-Workload-Token', 'gwt_wrong', 'X-GW-Workload-ID', 'default']))).headers[
+    'x-gw-request-id'
+  ];
   answers['not valid'] = (await send(chat(['X-GW-Org-ID', 'not valid', ...TRACED]))).headers['x-gw-request-id'];
   answers['the structured API'] = (await execute()).headers.get('x-gw-request-id');
   answers['a CONNECT without a token'] = (await connect(t, port, 'CONNECT api.openai.com:443 HTTP/1.1\r\nHost: x'))['x-gw-request-id'];
@@ -138,6 +154,15 @@ t.test('a line of a request has the fields of the reference page, and no other',
   }
   t.match(
     told.find((line) => line['caller_id'] === 'bob'),
-    { caller_ip: '127.0.0.1', tokens_in: 11, tokens_out: 7, bytes_in: Number, bytes_out: Number, upstream_ms: Number, duration_ms: Number, upstream_status: 200 },
+    {
+      caller_ip: '127.0.0.1',
+      tokens_in: 11,
+      tokens_out: 7,
+      bytes_in: Number,
+      bytes_out: Number,
+      upstream_ms: Number,
+      duration_ms: Number,
+      upstream_status: 200,
+    },
   );
 });

@@ -34,17 +34,21 @@ const provider: UpstreamHandler = (request, response, body) =>
       response.end('data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}\n\ndata: [DONE]\n\n');
     } else {
       const usage = { prompt_tokens: 11, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 3 } };
-      response.setHeader('content-type', 'application/json').end(
-        JSON.stringify({ id: 'x', model: 'gpt-4o-mini-2024-07-18', choices: [{ message: { content: 'my-completion' } }], usage }),
-      );
+      response
+        .setHeader('content-type', 'application/json')
+        .end(JSON.stringify({ id: 'x', model: 'gpt-4o-mini-2024-07-18', choices: [{ message: { content: 'my-completion' } }], usage }));
     }
   });
 
-const pair = (spans: readonly SentSpan[]) => [spans.find(({ kind }) => kind === SERVER), spans.find(({ kind }) => kind === CLIENT)] as const;
+const pair = (spans: readonly SentSpan[]) =>
+  [spans.find(({ kind }) => kind === SERVER), spans.find(({ kind }) => kind === CLIENT)] as const;
 
 t.test('a call is two spans in the trace of its caller, and the provider is told of the second', async (t) => {
   const { governed, receiver, flushed } = await startTraced(t, { handler: provider, bundle: RULES, env: { GW_NODE_ID: 'node-1' } });
-  const answer = await governed.through('api.openai.com:443', chat(['traceparent', PARENT, 'tracestate', 'a=1'], '/v1/chat/completions?key=secret'));
+  const answer = await governed.through(
+    'api.openai.com:443',
+    chat(['traceparent', PARENT, 'tracestate', 'a=1'], '/v1/chat/completions?key=secret'),
+  );
   const record = await governed.recordOf(answer);
   t.equal(record['trace_id'], TRACE);
   const [server, client] = pair(await flushed());
@@ -100,13 +104,29 @@ t.test('a call is two spans in the trace of its caller, and the provider is told
   });
   const sent = governed.upstream.requests.find(({ headers }) => headers['host'] === 'api.openai.com');
   t.match(sent?.headers, { traceparent: `00-${TRACE}-${client?.spanId}-01`, tracestate: 'a=1' });
-  const times = [server?.startTimeUnixNano, client?.startTimeUnixNano, client?.endTimeUnixNano, server?.endTimeUnixNano].map((time) => BigInt(time ?? 0));
-  t.same(times, [...times].sort((a, b) => Number(a - b)), 'the one lies inside of the other');
+  const times = [server?.startTimeUnixNano, client?.startTimeUnixNano, client?.endTimeUnixNano, server?.endTimeUnixNano].map((time) =>
+    BigInt(time ?? 0),
+  );
+  t.same(
+    times,
+    [...times].sort((a, b) => Number(a - b)),
+    'the one lies inside of the other',
+  );
   t.notMatch(receiver.posts.map(({ text }) => text).join(), /hello|my-completion|sk-client|secret/);
   const [post] = receiver.posts;
   t.match(post, { path: '/v1/traces', headers: { 'content-type': 'application/json' } });
   t.match(JSON.parse(post?.text ?? ''), {
-    resourceSpans: [{ resource: { attributes: [{ key: 'service.version' }, { key: 'service.instance.id', value: { stringValue: 'node-1' } }, { key: 'service.name' }] } }],
+    resourceSpans: [
+      {
+        resource: {
+          attributes: [
+            { key: 'service.version' },
+            { key: 'service.instance.id', value: { stringValue: 'node-1' } },
+            { key: 'service.name' },
+          ],
+        },
+      },
+    ],
   });
 });
 
@@ -136,21 +156,39 @@ t.test('every end of a call is told: denied, failed, refused without a record, a
     ends[name] = [...(ends[name] ?? []), span];
   }
   const told = (name: string) => pair(ends[name] ?? []);
-  t.match(told('denied'), [{ status: { code: undefined }, attributes: { 'gw.decision': 'deny', 'gw.reason_codes': ['not_you'], 'http.response.status_code': 403 } }, undefined]);
+  t.match(told('denied'), [
+    {
+      status: { code: undefined },
+      attributes: { 'gw.decision': 'deny', 'gw.reason_codes': ['not_you'], 'http.response.status_code': 403 },
+    },
+    undefined,
+  ]);
   t.match(told('broken'), [
     { name: 'POST /proxy/{provider}', status: { code: 2 }, attributes: { 'error.type': 'upstream_unreachable', 'gw.decision': 'error' } },
     { status: { code: 2 }, attributes: { 'error.type': 'upstream_unreachable' } },
   ]);
-  t.match(told('late'), [{ attributes: { 'error.type': '529' } }, { status: { code: 2 }, attributes: { 'error.type': '529', 'http.response.status_code': 529 } }]);
-  t.match(told('refused'), [{ attributes: { 'error.type': 'invalid_request', 'http.response.status_code': 400, 'gw.request_id': String } }, undefined]);
+  t.match(told('late'), [
+    { attributes: { 'error.type': '529' } },
+    { status: { code: 2 }, attributes: { 'error.type': '529', 'http.response.status_code': 529 } },
+  ]);
+  t.match(told('refused'), [
+    { attributes: { 'error.type': 'invalid_request', 'http.response.status_code': 400, 'gw.request_id': String } },
+    undefined,
+  ]);
   t.match(told('stream'), [
     { attributes: { 'gw.stream': true, 'gw.stream_outcome': 'complete' } },
     { attributes: { 'gen_ai.request.stream': true, 'gen_ai.response.time_to_first_chunk': Number, 'gen_ai.usage.output_tokens': 7 } },
   ]);
-  t.match(told('direct'), [{ name: 'POST /v1/actions:execute', attributes: { 'gw.connection_type': 'direct_api' } }, { name: 'chat gpt-4o-mini' }]);
+  t.match(told('direct'), [
+    { name: 'POST /v1/actions:execute', attributes: { 'gw.connection_type': 'direct_api' } },
+    { name: 'chat gpt-4o-mini' },
+  ]);
   t.equal(told('embed')[1]?.name, 'embeddings text-embedding-3-small');
   t.match(told('plain')[1], { name: 'GET', attributes: { 'http.request.method': 'GET' } });
-  t.notOk(Object.keys(told('plain')[1]?.attributes ?? {}).some((key) => key.startsWith('gen_ai.')), 'what is no call of a model is none');
+  t.notOk(
+    Object.keys(told('plain')[1]?.attributes ?? {}).some((key) => key.startsWith('gen_ai.')),
+    'what is no call of a model is none',
+  );
   t.equal(told('first').filter(Boolean).length, 2);
   t.match(told('again'), [{ attributes: { 'gw.replayed': true } }, undefined]);
 });
@@ -192,11 +230,21 @@ t.test('OpenTelemetry’s own transformer writes the same, and its conventions h
   t.ok((ProtobufTraceSerializer.serializeRequest(readable)?.length ?? 0) > 500);
   const names = new Set<unknown>(Object.values(conventions));
   const used = new Set(spans.flatMap(({ attributes }) => Object.keys(attributes)).filter((name) => !name.startsWith('gw.')));
-  t.same([...used].filter((name) => !names.has(name)), [], 'no name is made up');
+  t.same(
+    [...used].filter((name) => !names.has(name)),
+    [],
+    'no name is made up',
+  );
   t.ok(used.size > 15);
-  t.same(Object.values(PROVIDER_NAMES).filter((name) => !names.has(name)), []);
+  t.same(
+    Object.values(PROVIDER_NAMES).filter((name) => !names.has(name)),
+    [],
+  );
   const ownOperations = ['transcription', 'moderation', 'classification', 'rerank', 'ocr'];
-  t.same(Object.values(OPERATION_NAMES).filter((name) => !names.has(name) && !ownOperations.includes(name)), []);
+  t.same(
+    Object.values(OPERATION_NAMES).filter((name) => !names.has(name) && !ownOperations.includes(name)),
+    [],
+  );
 });
 
 t.test('without an endpoint nothing is made: the caller’s own header passes, and its trace is in the record', async (t) => {
@@ -242,9 +290,13 @@ t.test('what became of spans is counted, and what the receiver says of them is i
   const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line) => void lines.push(line) } });
   const { governed, receiver, flushed } = await startTraced(t, { handler: provider, bundle: RULES, clock, log });
   const counted = /^gw_trace_spans_total\{outcome="(\w+)"\} (\d+)$/gm;
-  const metrics = async () => [...(await governed.gw.admin('GET', '/metrics')).text.matchAll(counted)].map(([, name, count]) => `${name} ${count}`);
+  const metrics = async () =>
+    [...(await governed.gw.admin('GET', '/metrics')).text.matchAll(counted)].map(([, name, count]) => `${name} ${count}`);
   t.same(await metrics(), ['exported 0', 'rejected 0', 'failed 0', 'dropped 0']);
-  const answers = [{ status: 200, body: '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"one is bad"}}' }, { status: 400, body: 'never' }];
+  const answers = [
+    { status: 200, body: '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"one is bad"}}' },
+    { status: 400, body: 'never' },
+  ];
   receiver.answer = (_post, at) => answers[at] ?? { status: 200 };
   await governed.send(chat());
   clock.advance(1_000);
@@ -259,7 +311,13 @@ t.test('what became of spans is counted, and what the receiver says of them is i
 type Readable = Parameters<typeof JsonTraceSerializer.serializeRequest>[0];
 
 function readableSpans(text: string): Readable {
-  const request = JSON.parse(text) as { resourceSpans: { resource: { attributes: { key: string; value: { stringValue: string } }[] }; schemaUrl: string; scopeSpans: { scope: object; schemaUrl: string }[] }[] };
+  const request = JSON.parse(text) as {
+    resourceSpans: {
+      resource: { attributes: { key: string; value: { stringValue: string } }[] };
+      schemaUrl: string;
+      scopeSpans: { scope: object; schemaUrl: string }[];
+    }[];
+  };
   const [sent] = request.resourceSpans;
   const resource = {
     attributes: Object.fromEntries((sent?.resource.attributes ?? []).map(({ key, value }) => [key, value.stringValue])),
@@ -305,6 +363,9 @@ function comparable(value: unknown): unknown {
   const kept = Object.entries(value)
     .map(([name, member]): [string, unknown] => [name, name === 'intValue' ? Number(member) : comparable(member)])
     .filter(([name]) => !(name === 'schemaUrl' && !('scopeSpans' in value || 'spans' in value)))
-    .filter(([name, member]) => name === 'attributes' || !(member === undefined || member === 0 || (Array.isArray(member) && member.length === 0)));
+    .filter(
+      ([name, member]) =>
+        name === 'attributes' || !(member === undefined || member === 0 || (Array.isArray(member) && member.length === 0)),
+    );
   return Object.fromEntries(kept);
 }

@@ -36,7 +36,9 @@ interface Value {
 }
 
 function plain({ stringValue, intValue, doubleValue, boolValue, arrayValue }: Value): unknown {
-  return stringValue ?? (intValue === undefined ? undefined : Number(intValue)) ?? doubleValue ?? boolValue ?? arrayValue?.values.map(plain);
+  return (
+    stringValue ?? (intValue === undefined ? undefined : Number(intValue)) ?? doubleValue ?? boolValue ?? arrayValue?.values.map(plain)
+  );
 }
 
 /** The spans of a request. */
@@ -51,7 +53,10 @@ export function spansIn(text: string): SentSpan[] {
 /** Receives spans, answers as it is told to, and lets a test wait for them. */
 export class SpanReceiver {
   readonly posts: SpanPost[] = [];
-  answer: (post: SpanPost, at: number) => { status: number; headers?: Record<string, string>; body?: string } = () => ({ status: 200, body: '{}' });
+  answer: (post: SpanPost, at: number) => { status: number; headers?: Record<string, string>; body?: string } = () => ({
+    status: 200,
+    body: '{}',
+  });
   #wake: () => void = () => undefined;
 
   get spans(): SentSpan[] {

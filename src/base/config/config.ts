@@ -15,9 +15,7 @@ import { readTraces, type TraceConfig } from './trace-settings.ts';
  * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. `traces`: undefined where none
  * are sent.
  */
-export type Config = Readonly<
-  Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; traces: TraceConfig | undefined }
->;
+export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; traces: TraceConfig | undefined }>;
 
 export interface LoadedConfig {
   readonly config: Config;

@@ -100,7 +100,8 @@ class Reader {
     const protocol = member && this.#values[member];
     if (member === undefined || protocol === 'http/json') return;
     const { variable } = OTEL_SETTINGS[member];
-    if (protocol === 'http/protobuf') this.warnings.push(`${variable}: spans are sent as http/json, which receivers of http/protobuf take too`);
+    if (protocol === 'http/protobuf')
+      this.warnings.push(`${variable}: spans are sent as http/json, which receivers of http/protobuf take too`);
     else if (this.#values.otlpEndpoint !== undefined)
       this.warnings.push(`${variable}: spans are sent as http/json, since GW_OTLP_ENDPOINT is set`);
     else this.#refuse(member, ` (only OTLP over HTTP is spoken, mostly on port 4318; ${DISABLE})`);

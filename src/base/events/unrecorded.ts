@@ -47,7 +47,19 @@ export function shown(text: string): string {
 export function unrecordedEvent(
   error: { code: string; message: string },
   { head }: Pick<Arrival, 'head'>,
-  { callerIp = head.remoteAddress, requestId = requestIdOf(head.rawHeaders), traceId }: Partial<Pick<UnrecordedEvent, 'callerIp' | 'requestId' | 'traceId'>> = {},
+  {
+    callerIp = head.remoteAddress,
+    requestId = requestIdOf(head.rawHeaders),
+    traceId,
+  }: Partial<Pick<UnrecordedEvent, 'callerIp' | 'requestId' | 'traceId'>> = {},
 ): UnrecordedEvent {
-  return { requestId, traceId, code: error.code, message: error.message, callerIp, trafficClass: head.trafficClass, request: requestLine(head) };
+  return {
+    requestId,
+    traceId,
+    code: error.code,
+    message: error.message,
+    callerIp,
+    trafficClass: head.trafficClass,
+    request: requestLine(head),
+  };
 }

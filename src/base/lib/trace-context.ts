@@ -34,7 +34,8 @@ export function traceParentText({ traceId, spanId, flags }: TraceParent): string
 
 const MAX_MEMBERS = 32;
 const MAX_STATE = 4_096;
-const MEMBER = /^(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const MEMBER =
+  /^(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 
 /** Whether it is a `tracestate` that may be passed on (W3C Trace Context, "tracestate Header Field Values"). */
 export function isTraceState(text: string): boolean {
@@ -44,7 +45,9 @@ export function isTraceState(text: string): boolean {
     .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
     .filter((member) => member !== '');
   const keys = new Set(members.map((member) => member.slice(0, member.indexOf('='))));
-  return members.length > 0 && members.length <= MAX_MEMBERS && keys.size === members.length && members.every((member) => MEMBER.test(member));
+  return (
+    members.length > 0 && members.length <= MAX_MEMBERS && keys.size === members.length && members.every((member) => MEMBER.test(member))
+  );
 }
 
 /* Ids are cut from a supply of random digits: one call of the generator for each would cost more than the ids. */

@@ -172,8 +172,19 @@ export class ConnectDoor {
     socket.resume();
   }
 
-  #report({ url = '', rawHeaders }: IncomingMessage, { remoteAddress: callerIp, trafficClass }: Link, { code, message }: GatewayError): void {
-    this.#options.onRefused({ requestId: requestIdOf(rawHeaders), code, message, callerIp, trafficClass, request: requestLine({ method: 'CONNECT', rawTarget: url }) });
+  #report(
+    { url = '', rawHeaders }: IncomingMessage,
+    { remoteAddress: callerIp, trafficClass }: Link,
+    { code, message }: GatewayError,
+  ): void {
+    this.#options.onRefused({
+      requestId: requestIdOf(rawHeaders),
+      code,
+      message,
+      callerIp,
+      trafficClass,
+      request: requestLine({ method: 'CONNECT', rawTarget: url }),
+    });
   }
 
   #asRefusal(error: unknown): GatewayError {

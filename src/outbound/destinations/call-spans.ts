@@ -179,7 +179,8 @@ function brokenStream(record: ExecutionRecord | undefined): string | undefined {
 function modelCall(record: ExecutionRecord, upstream: UpstreamLeg): { readonly name: string; readonly attributes: string } {
   const { provider, model, stream, metering } = record;
   const operation = operationName(record.action_type, upstream.detailType, upstream.dialectId);
-  const usage = metering?.usage_reported === true || (metering !== undefined && metering.tokens_in + metering.tokens_out > 0) ? metering : undefined;
+  const usage =
+    metering?.usage_reported === true || (metering !== undefined && metering.tokens_in + metering.tokens_out > 0) ? metering : undefined;
   const firstAt = stream ? upstream.firstAt : undefined;
   return {
     name: model === undefined ? operation : `${operation} ${model}`,

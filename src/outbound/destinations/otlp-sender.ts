@@ -48,7 +48,14 @@ export async function postSpans(
 ): Promise<OtlpOutcome> {
   const plain = Buffer.from(spans.envelope + spans.text + END);
   const body = zipped ? await compress(plain) : plain;
-  const sent = ['content-type', 'application/json', 'accept', 'application/json', ...(zipped ? ['content-encoding', 'gzip'] : []), ...headers];
+  const sent = [
+    'content-type',
+    'application/json',
+    'accept',
+    'application/json',
+    ...(zipped ? ['content-encoding', 'gzip'] : []),
+    ...headers,
+  ];
   try {
     return outcomeOf(await door.post({ to, headers: sent, body, signal, timeoutMs }), to, now);
   } catch (error) {

@@ -128,7 +128,6 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
   return { kind: 'recorded', record, refusal };
 }
 
-
 /**
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
@@ -145,7 +144,8 @@ function fail(call: WalkingCall, { events, clock }: LineGround, error: GatewayEr
   const { head, callerIp, trace } = parts.arrival;
   const requestId = parts.claims?.requestId ?? requestIdOf(head.rawHeaders);
   sendFailure(parts, error, requestId);
-  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, { callerIp, requestId, traceId: trace?.traceId }));
+  if (events.hears('unrecorded'))
+    events.emit('unrecorded', unrecordedEvent(error, parts.arrival, { callerIp, requestId, traceId: trace?.traceId }));
   if (trace) tellTrace(parts, trace, { events, clock }, { failure: error, unstored: unstored !== undefined });
   return { kind: 'failed', error, requestId };
 }

@@ -84,7 +84,11 @@ function judgeKey(arrival: Arrived, claims: Claims, authenticator: Authenticatio
   return fixedOrg === undefined || fixedOrg === orgId ? undefined : otherOrg(fixedOrg, claims);
 }
 
-function notLetIn({ line, head }: Arrived, { requestId, orgId, workloadId, apiKey: verdict }: Claims, authenticator: Authentication): GatewayError {
+function notLetIn(
+  { line, head }: Arrived,
+  { requestId, orgId, workloadId, apiKey: verdict }: Claims,
+  authenticator: Authentication,
+): GatewayError {
   const reason = verdict === undefined || verdict.result === 'valid' ? 'missing_header' : verdict.result;
   const keyOrg = verdict && orgOfKey(verdict);
   authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId, requestId });

@@ -127,6 +127,9 @@ export class TraceExport {
   #warn(kind: keyof SpanCounts, message: string, said?: string): void {
     const suppressed = this.#limiter.take(kind);
     if (suppressed === undefined) return;
-    this.#options.log.warn({ outcome: kind, ...(said === undefined ? {} : { said }), ...(suppressed === 0 ? {} : { suppressed }) }, message);
+    this.#options.log.warn(
+      { outcome: kind, ...(said === undefined ? {} : { said }), ...(suppressed === 0 ? {} : { suppressed }) },
+      message,
+    );
   }
 }

@@ -29,7 +29,10 @@ t.test('traces are sent where an endpoint is named, and nowhere else', async (t)
   t.equal(pathOf({ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://x/a?k=v' }), '/a/v1/traces?k=v');
   t.equal(pathOf({ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://x', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://x/own' }), '/own');
   t.equal(pathOf({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://x/own', GW_OTLP_ENDPOINT: 'https://y' }), '/v1/traces');
-  for (const off of [{ OTEL_SDK_DISABLED: 'true', GW_OTLP_ENDPOINT: 'http://x' }, { OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }])
+  for (const off of [
+    { OTEL_SDK_DISABLED: 'true', GW_OTLP_ENDPOINT: 'http://x' },
+    { OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' },
+  ])
     t.equal(tracesOf(off), undefined, JSON.stringify(off));
 });
 

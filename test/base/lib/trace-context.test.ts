@@ -28,8 +28,20 @@ t.test('a traceparent is read as W3C Trace Context says', async (t) => {
 
 t.test('a tracestate that is not valid is known as such', async (t) => {
   const members = (count: number) => Array.from({ length: count }, (_, at) => `k${at}=v`).join(',');
-  for (const text of ['rojo=00f067aa0ba902b7,congo=t61rcWkgMzE', 'tenant@vendor=1', 'a=1, b=2 ,,c=3', members(32), 'a= x']) t.ok(isTraceState(text), text);
-  for (const text of ['', ',', 'novalue', 'A=1', 'a=1,a=2', 'a=b=c', 'a=ü', members(33), `${','.repeat(5_000)}a=1`, `a=${'x'.repeat(257)}`]) {
+  for (const text of ['rojo=00f067aa0ba902b7,congo=t61rcWkgMzE', 'tenant@vendor=1', 'a=1, b=2 ,,c=3', members(32), 'a= x'])
+    t.ok(isTraceState(text), text);
+  for (const text of [
+    '',
+    ',',
+    'novalue',
+    'A=1',
+    'a=1,a=2',
+    'a=b=c',
+    'a=ü',
+    members(33),
+    `${','.repeat(5_000)}a=1`,
+    `a=${'x'.repeat(257)}`,
+  ]) {
     t.notOk(isTraceState(text), text.slice(0, 40));
   }
 });

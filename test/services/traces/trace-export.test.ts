@@ -77,7 +77,11 @@ function scene(answers: (Answer | Error | 'none')[]) {
 }
 
 t.test('a batch is tried again when the receiver says so, at the moment it says, and then counted', async (t) => {
-  const { clock, posts, waits, exporter, until, take } = scene([{ status: 503, headers: { 'retry-after': '7' } }, new Error('gone'), { status: 200 }]);
+  const { clock, posts, waits, exporter, until, take } = scene([
+    { status: 503, headers: { 'retry-after': '7' } },
+    new Error('gone'),
+    { status: 200 },
+  ]);
   take();
   clock.advance(1_000);
   await until(() => waits.includes(7_000));
@@ -132,7 +136,10 @@ t.test('the end sends what waits', async (t) => {
   const { posts, exporter, take } = scene([{ status: 200 }]);
   for (let at = 0; at < 700; at += 1) take();
   await exporter.close();
-  t.same(posts.map((text) => spansIn(text).length), [512, 188]);
+  t.same(
+    posts.map((text) => spansIn(text).length),
+    [512, 188],
+  );
   t.equal(exporter.counts.exported, 700);
   take();
   t.equal(exporter.counts.dropped, 1, 'nothing is kept behind it');

@@ -7,7 +7,11 @@ const parent = (flags: string) => parseTraceParent(`00-4bf92f3577b34da6a3ce929d0
 t.test('the caller decides where the sampler is based on the parent, and the ratio where there is none', async (t) => {
   const none = new Tracer({ parentBased: true, ratio: 0 });
   t.equal(none.begin(undefined, undefined).own?.sampled, false);
-  t.match(none.begin(parent('01'), 'a=1'), { traceId: parent('01')?.traceId, parentId: '00f067aa0ba902b7', own: { sampled: true, flags: 1, state: 'a=1' } });
+  t.match(none.begin(parent('01'), 'a=1'), {
+    traceId: parent('01')?.traceId,
+    parentId: '00f067aa0ba902b7',
+    own: { sampled: true, flags: 1, state: 'a=1' },
+  });
   const all = new Tracer({ parentBased: true, ratio: 1 });
   t.match(all.begin(parent('02'), undefined).own, { sampled: false, flags: 2 }, 'that the id is random is passed on');
   t.match(all.begin(undefined, undefined), { parentId: undefined, own: { sampled: true, flags: 3 } });
