@@ -90,20 +90,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const openUpstream = (): Upstream & RawWays =>
-    createUpstream({
-      clock,
-      log,
-      openLane: replacements.openLane,
-      connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
-      ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
-      ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
-      egressAllow: config.egressAllow,
-      headersTimeoutMs: config.upstreamHeadersTimeout,
-      idleTimeoutMs: config.upstreamIdleTimeout,
-      ownAddresses: () => ownAddresses,
-      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
-    });
+  const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });
   const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config);
@@ -128,4 +115,29 @@ export async function openResources(config: Config, replacements: Replacements, 
     place,
     traces,
   };
+}
+
+interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {
+  /** PEM text of `GW_UPSTREAM_CA_FILE`. */
+  readonly extraRoots: string | undefined;
+  readonly openLane: OpenLane | undefined;
+}
+
+/** What opens a way to upstreams, as the settings want them to be reached. */
+function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream & RawWays {
+  const { clock, log, catalogues, ownAddresses, extraRoots, openLane } = ground;
+  return () =>
+    createUpstream({
+      clock,
+      log,
+      openLane,
+      connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
+      ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
+      ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
+      egressAllow: config.egressAllow,
+      headersTimeoutMs: config.upstreamHeadersTimeout,
+      idleTimeoutMs: config.upstreamIdleTimeout,
+      ownAddresses: () => ownAddresses,
+      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+    });
 }

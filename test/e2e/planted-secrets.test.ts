@@ -69,7 +69,7 @@ async function run(t: Test, level: string, format: string): Promise<void> {
   mkdirSync(credentials, { recursive: true });
   writeFileSync(
     join(credentials, 'a.yaml'),
-    'credentials:\n  - {credential_id: file, connector_id: cohere, mode: alias, secret: planted-credential-file}\n',
+    'credentials:\n  - {credential_id: file, connector_id: cohere, mode: alias, secret_ref: planted-credential-file}\n',
   );
   const gateway = await startGatewayProcess(t, {
     bundle: ALLOW_ALL,
@@ -77,6 +77,7 @@ async function run(t: Test, level: string, format: string): Promise<void> {
       ...(await upstreams(t)),
       GW_LOG_LEVEL: level,
       GW_LOG_FORMAT: format,
+      GW_CREDENTIALS_DIR: credentials,
       GW_METRICS_TOKEN: 'planted-metrics-token',
       GW_EXPORT_WEBHOOK_URL: `http://127.0.0.1:${to}/planted-webhook-path?k=planted-webhook-query`,
       GW_EXPORT_WEBHOOK_TOKEN: 'planted-webhook-token',
@@ -168,6 +169,25 @@ async function run(t: Test, level: string, format: string): Promise<void> {
   });
   await gateway.admin('PUT', '/v1/admin/credentials', { credential_id: 'c', planted: 'planted-admin-body' });
   await gateway.admin('POST', '/v1/admin/mgmt-keys', { name: 'n', kind: 'management', scopes: ['planted-wrong-scope'] });
+  const { body: managed } = await gateway.admin('POST', '/v1/admin/mgmt-keys', {
+    org_id: 'default',
+    name: 'k',
+    kind: 'management',
+    scopes: ['read', 'write'],
+  });
+  const manage = (path: string, body: unknown) =>
+    fetch(`${gateway.url}/mgmt/v1/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${(managed as { key: string }).key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const channel = { name: 'c', kind: 'slack', config: { webhook_url: 'https://hooks.slack.com/services/planted-channel-url' } };
+  const destination = {
+    name: 'd',
+    kind: 'webhook',
+    config: { url: 'https://siem.example.com/planted-destination-url', token: 'planted-destination-token' },
+  };
+  t.same([(await manage('alerts/channels', channel)).status, (await manage('export/destinations', destination)).status], [201, 201]);
   const { body: made } = await gateway.admin('POST', '/v1/admin/mgmt-keys', {
     org_id: 'default',
     name: 'm',

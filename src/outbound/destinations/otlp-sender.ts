@@ -23,7 +23,7 @@ export type OtlpOutcome =
   | { readonly kind: 'refused'; readonly said: string };
 
 const compress = promisify(gzip);
-/** Worth another try (OTLP specification, "Retryable Response Codes"). */
+/** Worth another try (the retryable codes of OTLP over HTTP). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /** What stands before the spans of a batch. */

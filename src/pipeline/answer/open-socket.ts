@@ -85,8 +85,8 @@ export class Acceptance implements Delivered {
   readonly meter = undefined;
   readonly stopped = undefined;
   readonly answer = undefined;
-  readonly sentAt: number;
-  readonly endedAt: number;
+  readonly times: NonNullable<Delivered['times']>;
+  readonly headLatencyMs: number;
   readonly #call: ForwardedCall;
   readonly #opened: OpenedUpstream;
   #accepted: AcceptedSocket | undefined;
@@ -94,12 +94,8 @@ export class Acceptance implements Delivered {
   constructor(call: ForwardedCall, opened: OpenedUpstream, sentAt: number, endedAt: number) {
     this.#call = call;
     this.#opened = opened;
-    this.sentAt = sentAt;
-    this.endedAt = endedAt;
-  }
-
-  get headLatencyMs(): number {
-    return this.endedAt - this.sentAt;
+    this.times = { sentAt, firstAt: undefined, endedAt };
+    this.headLatencyMs = endedAt - sentAt;
   }
 
   get clientGone(): boolean {

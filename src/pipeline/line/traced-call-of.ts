@@ -39,12 +39,12 @@ function tracedCall(parts: Known, spans: Pick<TracedCall, 'trace' | 'own'>, ende
 function upstreamOf(parts: Known): UpstreamLeg | undefined {
   const { route, used } = parts;
   const delivery = deliveredOf(parts);
-  if (route === undefined || delivery?.sentAt === undefined) return undefined;
+  if (route === undefined || delivery?.times === undefined) return undefined;
   const { detailType, dialect } = route.operation ?? {};
   return {
-    sentAt: delivery.sentAt,
-    firstAt: delivery.firstAt,
-    endedAt: delivery.endedAt,
+    sentAt: delivery.times.sentAt,
+    firstAt: delivery.times.firstAt,
+    endedAt: delivery.times.endedAt,
     host: route.host,
     port: route.port,
     method: route.method,
