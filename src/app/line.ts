@@ -81,6 +81,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     customConnectors: resources.customConnectors,
     addons: addonsOf(resources, pipeline.settings),
     exports: resources.exports,
+    telemetry: resources.telemetry,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,

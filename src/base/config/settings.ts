@@ -340,6 +340,12 @@ export const SETTINGS = {
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
+  telemetryUrl: optional(
+    'GW_TELEMETRY_URL',
+    delivery.telemetryUrl,
+    'Where usage reports go; nothing is collected or sent while it is unset.',
+  ),
+  telemetryEnabled: required('GW_TELEMETRY_ENABLED', type.boolean, 'true', 'Usage reports; `false` switches them off whatever the URL is.'),
 
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 
