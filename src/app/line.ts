@@ -163,6 +163,8 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     unremovedSegments: () => retention.unremoved,
     outbox,
     exportCounts: () => exports.counts.rows(),
+    exportDrops: () => exports.counts.drops(),
+    exportLags: () => exports.lags(),
     approvals,
     quarantines,
   });
