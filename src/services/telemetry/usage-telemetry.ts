@@ -60,7 +60,7 @@ export class UsageTelemetry {
   #nextAt: number | undefined;
   #last: TelemetryPreview['last'] = null;
   #cancelTimer: (() => void) | undefined;
-  #endListening: (() => void) | undefined;
+  readonly #endListening: (() => void) | undefined;
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: UsageTelemetryOptions) {
