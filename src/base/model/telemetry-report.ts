@@ -1,16 +1,16 @@
 export const TELEMETRY_SCHEMA = 'gw.telemetry.v2';
 
 /** Counts by name; every name is one that the shipped tables know, or `other`. */
-export type Counted = Readonly<Record<string, number>>;
+export type CountsByName = Readonly<Record<string, number>>;
 
 /** What went to one provider in a window. Tokens are those of allowed requests alone. */
 export interface ProviderUsage {
   readonly requests: number;
   readonly tokens_in: number;
   readonly tokens_out: number;
-  readonly models: Counted;
-  readonly domains: Counted;
-  readonly connection_types: Counted;
+  readonly models: CountsByName;
+  readonly domains: CountsByName;
+  readonly connection_types: CountsByName;
 }
 
 /** One usage report (specification, "Usage telemetry"; decision 12.6). It holds nothing that somebody has written, and nobody's name, key or address. */
@@ -25,8 +25,8 @@ export interface TelemetryReport {
   /** RFC 3339. */
   readonly window_end: string;
   readonly providers: Readonly<Record<string, ProviderUsage>>;
-  readonly decisions: Counted;
-  readonly action_types: Counted;
+  readonly decisions: CountsByName;
+  readonly action_types: CountsByName;
   /** How often the risk score of a caller went from below 0.7 to 0.7 or more. */
   readonly risk_alerts: number;
 }

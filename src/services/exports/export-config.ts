@@ -40,7 +40,7 @@ export function maskedExport(config: WebhookConfig | SyslogConfig): WebhookConfi
     url: config.url,
     ...(config.token === undefined ? {} : { token: MASK }),
     ...(config.secret === undefined ? {} : { secret: MASK }),
-    format: config.format ?? 'json',
+    ...(config.format === undefined ? {} : { format: config.format }),
   };
 }
 
@@ -65,7 +65,7 @@ function webhookIn(
       'must be `whsec_` and base64 of 24 to 64 bytes, or 16 or more visible ASCII characters',
       details,
     ),
-    format: known ?? 'json',
+    ...(known === undefined || known === 'json' ? {} : { format: known }),
   };
 }
 

@@ -3,7 +3,7 @@ import type { ShippedCatalogue } from '../../base/catalogue/catalogue.ts';
 /** What is reported for every name that the shipped tables do not know. */
 export const OTHER = 'other';
 
-/** Of the rows of operations (specification, "Action types"). */
+/** Of the rows of operations. */
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
 
 /**
