@@ -29,6 +29,8 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  /** Of the gateway's own ports; undefined: they speak plain HTTP. */
+  readonly certificate: OwnCertificateState | undefined;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
@@ -40,6 +42,14 @@ export interface MetricsOptions {
   /** Destination, seconds. */
   exportLags(): readonly (readonly [destination: string, seconds: number])[];
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
+}
+
+/** What there is to know of the certificate of the gateway's own ports. */
+interface OwnCertificateState {
+  /** Milliseconds since the epoch. */
+  readonly current: { readonly notAfter: number };
+  readonly counts: Readonly<{ loaded: number; refused: number }>;
+  readonly failedHandshakes: number;
 }
 
 export interface Metrics {
@@ -100,6 +110,12 @@ function executionListener(
   };
 }
 
+function watchCertificate(registry: Registry, state: OwnCertificateState): void {
+  gauge(registry, METRICS.ownCertificateExpires, () => state.current.notAfter / 1000);
+  total(registry, METRICS.ownCertificateReloads, () => state.counts);
+  totals(registry, METRICS.ownHandshakesFailed, () => [[state.failedHandshakes]]);
+}
+
 /** Makes the registry, the listeners that feed it and the `/metrics` route. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -129,6 +145,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   totals(registry, METRICS.exported, () => options.exportCounts());
   totals(registry, METRICS.exportDropped, () => options.exportDrops());
   gauges(registry, METRICS.exportLag, () => options.exportLags());
+  if (options.certificate) watchCertificate(registry, options.certificate);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);
