@@ -149,13 +149,18 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
+  const { ca, catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,
     openTunnels,
+    maxTunnels: config.maxTunnels,
     bufferedBytes: () => buffers.used,
+    maxBufferedBytes: config.maxBufferedBytes,
+    rootExpiresAt: () => ca?.expiresAt,
+    // No control plane can be named yet, and without one nothing queues (decision 12.4).
+    pendingHashSubmissions: () => 0,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,

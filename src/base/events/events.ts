@@ -17,6 +17,8 @@ export interface ExecutionEvent {
   readonly record: ExecutionRecord;
   /** From the complete head to the last byte, milliseconds. */
   readonly durationMs: number;
+  /** From the sent request to the first byte of the body of its answer, milliseconds. */
+  readonly firstByteMs?: number | undefined;
 }
 
 /** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */

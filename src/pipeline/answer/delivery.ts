@@ -63,6 +63,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   responseBytes = 0;
   responseSha256: string | undefined;
   headLatencyMs: number | undefined;
+  firstByteMs: number | undefined;
   failure: GatewayError | undefined;
   clientGone = false;
   stopped: CapReached | undefined;
@@ -123,6 +124,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
+    this.firstByteMs ??= this.#pipeline.clock.monotonic() - this.#sentAt;
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     const more = this.#take(chunk);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();

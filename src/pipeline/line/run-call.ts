@@ -117,7 +117,10 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
   } else {
     delivery?.release(record);
   }
-  if (events.hears('execution')) events.emit('execution', { record, durationMs: clock.monotonic() - parts.arrival.head.startedAt });
+  if (events.hears('execution')) {
+    const durationMs = clock.monotonic() - parts.arrival.head.startedAt;
+    events.emit('execution', { record, durationMs, firstByteMs: delivery?.firstByteMs });
+  }
   return { kind: 'recorded', record, refusal };
 }
 

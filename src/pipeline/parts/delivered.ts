@@ -13,6 +13,8 @@ export interface Delivered {
   readonly status: number | undefined;
   /** From the sent request to the head of the answer, milliseconds. */
   readonly headLatencyMs: number | undefined;
+  /** From the sent request to the first byte of the body of the answer, milliseconds. */
+  readonly firstByteMs?: number | undefined;
   readonly answer: AnswerHead | undefined;
   readonly responseBytes: number;
   readonly responseSha256: string | undefined;
