@@ -151,6 +151,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
   const { ca, catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
   return createMetrics({
+    orgId: config.orgId ?? 'default',
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,

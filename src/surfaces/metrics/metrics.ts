@@ -16,6 +16,8 @@ const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.m
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface MetricsOptions {
+  /** Of the gateway itself. */
+  readonly orgId: string;
   /** Org ids that may stand in a label. */
   knownOrg(orgId: string): boolean;
   knownProvider(id: string): boolean;
@@ -76,6 +78,7 @@ function connectionListeners(registry: Registry): Listeners {
   const webSocketsOpen = level(registry, METRICS.webSocketsOpen);
   const webSockets = counter(registry, METRICS.webSockets);
   const webSocketMessages = counter(registry, METRICS.webSocketMessages);
+  for (const signal of ['alert', 'silent_close']) handshakesRejected(signal);
   const messages = { up: webSocketMessages('up'), down: webSocketMessages('down') };
   return {
     tunnelClosed({ bytesUp, bytesDown }) {
@@ -110,10 +113,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     counter(registry, METRICS.folded),
   );
+  for (const code of Object.keys(ERROR_CODES)) unrecorded(code);
   const events: Listeners = {
-    ...controlListeners(registry, labels.org),
+    ...controlListeners(registry, labels.org, options.orgId),
     ...connectionListeners(registry),
-    ...recordListeners(registry, labels),
+    ...recordListeners(registry, labels, options.orgId),
     replayed: (orgId) => replays(labels.org(orgId)).inc(),
     unrecorded: ({ code }) => unrecorded(Object.hasOwn(ERROR_CODES, code) ? code : OTHER).inc(),
     passed: () => passed().inc(),

@@ -17,9 +17,9 @@ type OfRecord = (record: ExecutionRecord) => void;
 const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
 
 /** Counts what records say: those of calls, and those that say later what a call cost. */
-export function recordListeners(registry: Registry, labels: LabelValues): Pick<Listeners, 'execution' | 'usageSettled'> {
+export function recordListeners(registry: Registry, labels: LabelValues, orgId: string): Pick<Listeners, 'execution' | 'usageSettled'> {
   const countUsage = usageListener(registry, labels);
-  const countExecution = executionListener(registry, labels, countUsage);
+  const countExecution = executionListener(registry, labels, orgId, countUsage);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   return {
     execution: countExecution,
@@ -33,6 +33,7 @@ export function recordListeners(registry: Registry, labels: LabelValues): Pick<L
 function executionListener(
   registry: Registry,
   { org, provider, actionType }: LabelValues,
+  ownOrg: string,
   countUsage: OfRecord,
 ): (event: ExecutionEvent) => void {
   const requests = counter(registry, METRICS.requests);
@@ -41,7 +42,8 @@ function executionListener(
   const firstByte = histogram(registry, METRICS.firstByte);
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
-  const countLimits = limitListener(registry, org);
+  rateLimited(ownOrg);
+  const countLimits = limitListener(registry, org, ownOrg);
   const countRisk = riskListener(registry, org);
   return ({ record, durationMs, firstByteMs }) => {
     const action = actionType(record.action_type);
@@ -74,8 +76,9 @@ function usageListener(registry: Registry, { org, provider }: LabelValues): OfRe
 }
 
 /** What records say of limits. */
-function limitListener(registry: Registry, org: LabelValues['org']): OfRecord {
+function limitListener(registry: Registry, org: LabelValues['org'], ownOrg: string): OfRecord {
   const overageEnforced = counter(registry, METRICS.overageEnforced);
+  overageEnforced(ownOrg);
   const streamsStopped = counter(registry, METRICS.streamsStopped);
   return (record) => {
     if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
