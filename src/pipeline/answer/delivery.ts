@@ -156,10 +156,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onError(error: GatewayError, h2Code?: number): void {
     if (this.#finished) return;
-    if (this.#opening.isWaiting) {
-      this.#opening.later(() => this.onError(error, h2Code));
-      return;
-    }
+    if (this.#opening.isWaiting) return void this.#opening.later(() => this.onError(error, h2Code));
     this.#h2Code = h2Code;
     // What breaks after the terminal event takes nothing from the client.
     if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { usdFromPico } from '../../base/lib/money.ts';
+import { shownDollars } from '../../base/lib/money.ts';
 import { Buckets, registerHistogram } from './histogram.ts';
 import type { MetricRow } from './metric-table.ts';
 
@@ -65,7 +65,7 @@ class Dollars {
 
 export function usdCounter(registry: Registry, row: MetricRow): (...labels: string[]) => Dollars {
   const sums = childrenOf(row, () => new Dollars());
-  registerCounter(registry, row, () => sums.all.map(([labels, { pico }]) => [labels, Number(usdFromPico(pico))]));
+  registerCounter(registry, row, () => sums.all.map(([labels, { pico }]) => [labels, shownDollars(pico)]));
   return sums.of;
 }
 
