@@ -12,14 +12,14 @@ export interface LabelValues {
   actionType(type: string): string;
 }
 
-export interface KnownNames {
+export interface LabelledNames {
   org(id: string): boolean;
   provider(id: string): boolean;
   actionType(type: string): boolean;
 }
 
 /** @param folded counts, by label, what was counted under `other` */
-export function labelValues(known: KnownNames, folded: (label: string) => Count, max = MAX_VALUES): LabelValues {
+export function labelValues(known: LabelledNames, folded: (label: string) => Count, max = MAX_VALUES): LabelValues {
   const [orgs, actionTypes, providers] = [
     new Shown(known.org, folded('org_id'), max),
     new Shown(known.actionType, folded('action_type'), max),

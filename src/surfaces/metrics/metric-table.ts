@@ -291,5 +291,11 @@ export const METRICS = {
     labels: ['label'],
     help: 'How often a metric counted under `other`, because the name for its label is not known or 500 others are shown already, by the label.',
   },
+  traceSpans: {
+    name: 'gw_trace_spans_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Spans of traced calls by what became of them: `exported`, `rejected` by the receiver in a batch that it took, `failed` after the last try, `dropped` because the receiver is slower than they come.',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

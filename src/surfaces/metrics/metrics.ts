@@ -38,6 +38,8 @@ export interface MetricsOptions {
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
+  /** Spans by what became of them; none where no traces are sent. */
+  traceSpans(): Readonly<Record<string, number>>;
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
@@ -65,6 +67,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
     return at === undefined ? undefined : at / 1000;
   });
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
+  total(registry, METRICS.traceSpans, () => options.traceSpans());
   totals(registry, METRICS.exported, () => options.exportCounts());
   level(registry, METRICS.build)(packageVersion()).set(1);
 }
