@@ -63,7 +63,11 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 /** What is removed when it is old. */
 function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks }: Resources): readonly Kept[] {
   return [
-    { what: 'records', ms: config.recordRetention, removeBefore: (epochMs) => store.removeRecordsBefore(epochMs) },
+    {
+      what: 'records',
+      ms: config.recordRetention,
+      removeBefore: (epochMs) => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs)),
+    },
     { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
     { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
     { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },

@@ -20,6 +20,7 @@ import type { ProjectService } from '../services/projects.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import type { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import type { UsageReports } from '../services/usage-reports.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -66,6 +67,7 @@ export interface OperationServices {
   };
   readonly alerts: AlertService;
   readonly exports: ExportService;
+  readonly telemetry: UsageTelemetry;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;

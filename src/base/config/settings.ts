@@ -315,6 +315,12 @@ export const SETTINGS = {
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
+  telemetryUrl: optional(
+    'GW_TELEMETRY_URL',
+    delivery.telemetryUrl,
+    'Where usage reports go; nothing is collected or sent while it is unset.',
+  ),
+  telemetryEnabled: required('GW_TELEMETRY_ENABLED', type.boolean, 'true', 'Usage reports; `false` switches them off whatever the URL is.'),
 
   ...OTEL_SETTINGS,
 

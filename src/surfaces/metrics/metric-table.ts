@@ -297,5 +297,17 @@ export const METRICS = {
     labels: ['outcome'],
     help: 'Spans of traced calls by what became of them: `exported`, `rejected` by the receiver in a batch that it took, `failed` after the last try, `dropped` because the receiver is slower than they come.',
   },
+  exportDropped: {
+    name: 'gw_export_dropped_total',
+    type: 'counter',
+    labels: ['destination', 'reason'],
+    help: 'Events that were given up: 10,000 dead letters of the destination are kept already (`dead_letters_full`), or `GW_RECORD_RETENTION` removed the record before the destination had it (`retention`).',
+  },
+  exportLag: {
+    name: 'gw_export_lag_seconds',
+    type: 'gauge',
+    labels: ['destination'],
+    help: 'How far behind a destination is: the age of the oldest event that it has not got, 0 when it has all.',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

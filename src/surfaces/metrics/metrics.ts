@@ -8,7 +8,7 @@ import { controlListeners } from './control-metrics.ts';
 import { labelValues } from './label-values.ts';
 import { METRICS } from './metric-table.ts';
 import { recordListeners } from './record-metrics.ts';
-import { counter, gauge, level, total, totals } from './registered.ts';
+import { counter, gauge, gauges, level, total, totals } from './registered.ts';
 
 const OTHER = 'other';
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
@@ -40,6 +40,10 @@ export interface MetricsOptions {
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
   /** Spans by what became of them; none where no traces are sent. */
   traceSpans(): Readonly<Record<string, number>>;
+  /** Destination, reason, count. */
+  exportDrops(): readonly (readonly [destination: string, reason: string, count: number])[];
+  /** Destination, seconds. */
+  exportLags(): readonly (readonly [destination: string, seconds: number])[];
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
@@ -69,6 +73,8 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
   total(registry, METRICS.traceSpans, () => options.traceSpans());
   totals(registry, METRICS.exported, () => options.exportCounts());
+  totals(registry, METRICS.exportDropped, () => options.exportDrops());
+  gauges(registry, METRICS.exportLag, () => options.exportLags());
   level(registry, METRICS.build)(packageVersion()).set(1);
 }
 
