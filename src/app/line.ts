@@ -91,14 +91,12 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
-      clock,
-      startedAt: clock.monotonic(),
       nodeId: config.nodeId,
-      startupGraceMs: config.healthzStartupGrace,
+      readiness: resources.readiness,
       connectors: () => health.list(),
       bundle: () => policies.current(),
     },
-    trust: { ca: resources.ca, catalogues },
+    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
     mcp: { clock, log },
     discovery,
@@ -152,8 +150,21 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { ca, catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines, traces } =
-    resources;
+  const {
+    ca,
+    catalogues,
+    workloads,
+    deferred,
+    discovery,
+    clockWatch,
+    retention,
+    outbox,
+    exports,
+    approvals,
+    quarantines,
+    traces,
+    certificate,
+  } = resources;
   return createMetrics({
     orgId: config.orgId ?? 'default',
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
@@ -177,6 +188,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     exportLags: () => exports.lags(),
     approvals,
     quarantines,
+    certificate,
   });
 }
 

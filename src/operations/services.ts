@@ -43,6 +43,16 @@ export interface OrgBudgetConfig {
   readonly redis_status: 'unconfigured' | 'connected' | 'offline';
 }
 
+/** Whether work should be sent to the gateway (decision 12.2). */
+export interface Readiness {
+  /** The start-up grace is not over (`GW_HEALTHZ_STARTUP_GRACE`). */
+  readonly starting: boolean;
+  /** Empty: it is ready. */
+  reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[];
+  /** What an operator should know. */
+  warnings(): readonly { readonly code: string; readonly message: string }[];
+}
+
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
@@ -110,16 +120,14 @@ export interface OperationServices {
     readonly defaultOrg: string;
   };
   readonly health: {
-    readonly clock: Clock;
-    /** Monotonic milliseconds. */
-    readonly startedAt: number;
     readonly nodeId: string;
-    /** How long after its start the gateway says `starting` (`GW_HEALTHZ_STARTUP_GRACE`), milliseconds. */
-    readonly startupGraceMs: number;
+    readonly readiness: Readiness;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
     readonly bundle: () => { readonly bundle_id: string; readonly version: string };
   };
   readonly trust: {
+    /** Whether clients reach the proxy by TLS. */
+    readonly secureProxy: boolean;
     /** Undefined when interception is off. */
     readonly ca: { readonly rootPem: string; readonly rootDer: Uint8Array; bundlePem(): string } | undefined;
     readonly catalogues: CurrentCatalogue;

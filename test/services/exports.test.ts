@@ -39,7 +39,7 @@ async function scene(t: HasTeardown) {
     post: ({ body, signal }: PostRequest) =>
       new Promise((resolve, reject) => {
         signal.addEventListener('abort', () => reject(new Error('the gateway stops')));
-        posts.push({ body, answer: resolve });
+        posts.push({ body: typeof body === 'string' ? body : Buffer.from(body).toString(), answer: resolve });
         bell.ring();
       }),
     connect: () => Promise.reject(new Error('no')),

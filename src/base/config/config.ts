@@ -96,6 +96,8 @@ function isSound(values: object, reader: SettingsReader): values is SettingValue
 /** Settings that mean nothing without another. */
 const NEEDS = [
   ['GW_SMTP_URL', 'GW_SMTP_FROM'],
+  ['GW_TLS_CERT_FILE', 'GW_TLS_KEY_FILE'],
+  ['GW_TLS_KEY_FILE', 'GW_TLS_CERT_FILE'],
   ['GW_EXPORT_WEBHOOK_TOKEN', 'GW_EXPORT_WEBHOOK_URL'],
 ] as const;
 

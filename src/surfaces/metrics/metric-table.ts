@@ -204,6 +204,24 @@ export const METRICS = {
     labels: [],
     help: 'Calls that failed because the upstream wants a client certificate, which the gateway does not have.',
   },
+  ownCertificateExpires: {
+    name: 'gw_own_certificate_expiry_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: "When the certificate of the gateway's own ports expires, seconds since the epoch; there with `GW_TLS_CERT_FILE` only.",
+  },
+  ownCertificateReloads: {
+    name: 'gw_own_certificate_reloads_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Changes of the files of that certificate that were read while running, `loaded` or `refused` (then the one before stays).',
+  },
+  ownHandshakesFailed: {
+    name: 'gw_own_handshakes_failed_total',
+    type: 'counter',
+    labels: [],
+    help: "TLS handshakes on the gateway's own ports that failed: the client speaks no TLS from 1.2 on, or says by an alert that it does not take the certificate.",
+  },
   retentionHeld: {
     name: 'gw_retention_held',
     type: 'gauge',

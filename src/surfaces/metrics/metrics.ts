@@ -34,6 +34,8 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  /** Of the gateway's own ports; undefined: they speak plain HTTP. */
+  readonly certificate: OwnCertificateState | undefined;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
@@ -47,9 +49,23 @@ export interface MetricsOptions {
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
+/** What there is to know of the certificate of the gateway's own ports. */
+interface OwnCertificateState {
+  /** Milliseconds since the epoch. */
+  readonly current: { readonly notAfter: number };
+  readonly counts: Readonly<{ loaded: number; refused: number }>;
+  readonly failedHandshakes: number;
+}
+
 export interface Metrics {
   readonly events: Listeners;
   readonly routes: readonly Route[];
+}
+
+function watchCertificate(registry: Registry, state: OwnCertificateState): void {
+  gauge(registry, METRICS.ownCertificateExpires, () => state.current.notAfter / 1000);
+  total(registry, METRICS.ownCertificateReloads, () => state.counts);
+  totals(registry, METRICS.ownHandshakesFailed, () => [[state.failedHandshakes]]);
 }
 
 /** What is asked for when somebody reads the metrics. */
@@ -75,6 +91,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   totals(registry, METRICS.exported, () => options.exportCounts());
   totals(registry, METRICS.exportDropped, () => options.exportDrops());
   gauges(registry, METRICS.exportLag, () => options.exportLags());
+  if (options.certificate) watchCertificate(registry, options.certificate);
   level(registry, METRICS.build)(packageVersion()).set(1);
 }
 
