@@ -34,6 +34,7 @@ export type PeerName =
   | 'npm'
   | 'pip'
   | 'systemd-analyze'
+  | 'prometheus'
   | 'promtool'
   | 'node24'
   | 'python-sdks'
