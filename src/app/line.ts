@@ -149,7 +149,8 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clock, clockWatch, ca, retention, outbox, exports, approvals, quarantines } =
+    resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -160,6 +161,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
+    rootLeftMs: () => ca && ca.expiresAt - clock.now(),
     outbox,
     exportCounts: () => exports.counts.rows(),
     approvals,

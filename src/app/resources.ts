@@ -85,6 +85,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
+  if (ca) closers.push(() => ca.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
   const upstream = createUpstream({

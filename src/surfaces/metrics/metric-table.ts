@@ -197,6 +197,12 @@ export const METRICS = {
     labels: [],
     help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
   },
+  rootExpires: {
+    name: 'gw_root_expires_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Seconds until the root that signs, or the first of its chain, expires; negative since then. Absent where nothing is intercepted.',
+  },
   approvalsPending: { name: 'gw_approvals_pending', type: 'gauge', labels: [], help: 'Requests that wait for an approval.' },
   approvals: {
     name: 'gw_approvals_total',

@@ -29,6 +29,8 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  /** Milliseconds until the root that signs expires, negative since; undefined: nothing is intercepted. */
+  rootLeftMs(): number | undefined;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
@@ -115,6 +117,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
+  if (options.rootLeftMs() !== undefined) gauge(registry, METRICS.rootExpires, () => (options.rootLeftMs() ?? 0) / 1_000);
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
