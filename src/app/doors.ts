@@ -14,6 +14,7 @@ import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
+import { answerSelfTest, isSelfTest } from './self-test.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -52,6 +53,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { head } = arrival;
   if (head.door !== 'origin') {
     if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+    else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
     else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
     else if (head.tunnel?.undecided) passOn(arrival, pipeline);
     else void runProxied(arrival, pipeline);
@@ -108,6 +110,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
+  if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const who = await letIn(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);

@@ -58,6 +58,11 @@ export class GatewayClient {
     return place;
   }
 
+  /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
+  static firstPlace(io: CliIo, url?: string): URL {
+    return url === undefined ? placeOf(settingsOf(io)) : parseGatewayUrl(url);
+  }
+
   get origin(): string {
     return this.#base.origin;
   }

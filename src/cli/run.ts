@@ -2,6 +2,7 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
+import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { env } from './clients/env.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { completion, completions } from './completion.ts';
@@ -20,6 +21,7 @@ import { testSuites as policyTest } from './policy/test-suites.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
+import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
 import { verify } from './verify.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
@@ -34,6 +36,11 @@ const start: Command = {
 const OWN: readonly Command[] = [
   start,
   env,
+  installRoot,
+  uninstallRoot,
+  trustStatus,
+  caStatus,
+  rotateRoot,
   verify,
   listApprovals,
   showApproval,
