@@ -8,6 +8,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, Usage
 import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { doctor } from './doctor/doctor.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
@@ -36,6 +37,7 @@ const start: Command = {
 const OWN: readonly Command[] = [
   start,
   env,
+  doctor,
   installRoot,
   uninstallRoot,
   trustStatus,
