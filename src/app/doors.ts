@@ -52,11 +52,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
-    if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-    else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
-    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
-    else if (head.tunnel?.undecided) passOn(arrival, pipeline);
-    else void runProxied(arrival, pipeline);
+    admitProxied(arrival, options);
     return;
   }
   const refused = guardOrigin(head, options.guard(), router);
@@ -69,6 +65,17 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+}
+
+/** What came by CONNECT, or as to any forward proxy. */
+function admitProxied(arrival: Arrival, options: DoorOptions): void {
+  const { pipeline, router, proxyEnabled } = options;
+  const { head } = arrival;
+  if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+  else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
+  else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
+  else if (head.tunnel?.undecided) passOn(arrival, pipeline);
+  else void runProxied(arrival, pipeline);
 }
 
 /** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */

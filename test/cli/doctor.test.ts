@@ -143,7 +143,7 @@ t.test('a root that others can read, does not fit its key, or has ended', async 
   t.match(ended.of('root'), [{ level: 'wrong', found: /expired at/ }]);
   t.match(ended.of('root-served'), [{ level: 'wrong', found: /ended at/ }]);
   const soon = await place(t, fakeClock(NOW - 3640 * DAY));
-  t.match((await ask(soon.env, ...soon.url)).of('root'), [{ level: 'warning', then: /gw ca rotate/ }]);
+  t.match((await ask(soon.env, ...soon.url)).of('root'), [{ level: 'warning', remedy: /gw ca rotate/ }]);
 });
 
 t.test('a clock that is hours behind', async (t) => {
@@ -183,7 +183,7 @@ t.test('a unit that has failed, too few threads, a parent proxy that is not ther
     '--online',
     ...url,
   );
-  t.match(found.of('unit'), [{ level: 'wrong', then: /journalctl -u/ }]);
+  t.match(found.of('unit'), [{ level: 'wrong', remedy: /journalctl -u/ }]);
   t.match(found.of('threads'), [{ level: 'warning' }]);
   t.match(found.of('online'), [{ level: 'wrong', found: /the parent proxy cannot be reached/ }]);
   t.match((await ask(env, ...url)).of('online'), [{ level: 'skipped' }]);

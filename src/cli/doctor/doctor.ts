@@ -27,7 +27,7 @@ export const doctor: Command = {
     'Finds what is wrong with a gateway, this shell and its runtimes, and says what to do; exit code 0 all well, 1 something is wrong.',
   help: `  --for RUNTIME   tries these (several with commas), whatever the shell says; without it: node, python, curl, git
   --online        also asks the parent proxy (GW_UPSTREAM_PROXY) or the DNS
-  --json          a list of findings: id, level (ok, skipped, warning, wrong), found, then
+  --json          a list of findings: id, level (ok, skipped, warning, wrong), found, remedy
 `,
   async run(args, io) {
     const { for: wanted, online = false, json = false, url } = parseOptions(args, OPTIONS);
@@ -78,9 +78,9 @@ function placeOf(config: Patient['config']): URL | undefined {
 }
 
 function print(findings: readonly Finding[], io: CliIo): void {
-  for (const { id, level, found, then } of findings) {
+  for (const { id, level, found, remedy } of findings) {
     io.stdout(`${MARKS[level].padEnd(8)} ${id.padEnd(15)} ${terminalText(found)}\n`);
-    if (then !== undefined) io.stdout(`${' '.repeat(25)}-> ${terminalText(then)}\n`);
+    if (remedy !== undefined) io.stdout(`${' '.repeat(25)}-> ${terminalText(remedy)}\n`);
   }
   const wrongs = findings.filter(({ level }) => level === 'wrong').length;
   io.stdout(wrongs === 0 ? '\nNothing is wrong.\n' : `\n${wrongs} thing(s) are wrong.\n`);

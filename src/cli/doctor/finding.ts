@@ -13,7 +13,7 @@ export interface Finding {
   /** One line for a person. */
   readonly found: string;
   /** What to do about it. */
-  readonly then?: string;
+  readonly remedy?: string;
 }
 
 /** What checks look at. */
@@ -46,5 +46,5 @@ export interface Check {
 
 export const ok = (id: string, found: string): Finding => ({ id, level: 'ok', found });
 export const skipped = (id: string, found: string): Finding => ({ id, level: 'skipped', found });
-export const warning = (id: string, found: string, then: string): Finding => ({ id, level: 'warning', found, then });
-export const wrong = (id: string, found: string, then: string): Finding => ({ id, level: 'wrong', found, then });
+export const warning = (id: string, found: string, remedy: string): Finding => ({ id, level: 'warning', found, remedy });
+export const wrong = (id: string, found: string, remedy: string): Finding => ({ id, level: 'wrong', found, remedy });

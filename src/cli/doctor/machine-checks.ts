@@ -92,7 +92,9 @@ async function unit({ env }: Patient): Promise<readonly Finding[]> {
   const systemctl = findProgram('systemctl', env);
   if (systemctl === undefined) return [skipped('unit', 'there is no systemd here')];
   const { code, stdout } = await runProgram(systemctl, ['show', UNIT, '-p', 'LoadState,ActiveState,SubState,Result'], { env });
-  const state = Object.fromEntries(stdout.split('\n').map((line) => line.split('=', 2)));
+  const state: Readonly<Record<string, string | undefined>> = Object.fromEntries(
+    stdout.split('\n').map((line): [string, string] => [line.split('=')[0] ?? '', line.split('=')[1] ?? '']),
+  );
   if (code !== 0 || state['LoadState'] !== 'loaded') return [skipped('unit', `systemd has no ${UNIT}`)];
   const text = `${UNIT} is ${state['ActiveState']} (${state['SubState']}, ${state['Result']})`;
   if (state['ActiveState'] === 'failed') return [wrong('unit', text, `journalctl -u ${UNIT} -n 50 says why`)];
