@@ -1,9 +1,9 @@
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { systemClock } from '../../base/lib/clock.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
+import { sendToGateway } from '../gateway-client.ts';
 
 const TIMEOUT_MS = 5_000;
-const MAX_BYTES = 65_536;
 
 /** Who answers where the gateway should be. */
 export type Health =
@@ -13,26 +13,22 @@ export type Health =
   | { readonly kind: 'nobody'; readonly reason: string };
 
 /** Asks for `/healthz`. Never rejects. */
-export function askHealth(url: URL | undefined): Promise<Health> {
-  if (url === undefined) return Promise.resolve({ kind: 'nobody', reason: 'nothing says where it is' });
-  return new Promise((resolve) => {
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const call = send(new URL('/healthz', url), { timeout: TIMEOUT_MS, agent: false }, (answer) => {
-      let text = '';
-      answer.setEncoding('utf8').on('data', (part: string) => {
-        text += part;
-        if (text.length > MAX_BYTES) call.destroy(new Error('the answer is too long'));
-      });
-      answer.on('end', () => resolve(judge(text, answer.statusCode ?? 0, answer.headers.date)));
-    });
-    call.on('timeout', () => call.destroy(Object.assign(new Error(`no answer in ${TIMEOUT_MS / 1_000} s`), { code: 'ETIMEDOUT' })));
-    call.on('error', (error: NodeJS.ErrnoException) => {
-      // Whoever takes a connection and speaks no HTTP, or not at all, is there.
-      const isThere = error.code?.startsWith('HPE_') === true || ['ECONNRESET', 'ETIMEDOUT', 'EPROTO'].includes(error.code ?? '');
-      resolve(isThere ? { kind: 'stranger', says: error.message } : { kind: 'nobody', reason: error.message });
-    });
-    call.end();
-  });
+export async function askHealth(url: GatewayAddress | undefined): Promise<Health> {
+  if (url === undefined) return { kind: 'nobody', reason: 'nothing says where it is' };
+  try {
+    const asked = { method: 'GET', headers: {}, trust: url.trust, timeoutMs: TIMEOUT_MS };
+    const { status, text, date } = await sendToGateway(new URL('/healthz', url), asked);
+    return judge(text, status, date);
+  } catch (error) {
+    const reason = messageOf(error);
+    return speaks(error) ? { kind: 'stranger', says: reason } : { kind: 'nobody', reason };
+  }
+}
+
+/** Whether somebody takes connections there, though what comes is no answer. */
+export function speaks(error: unknown): boolean {
+  const code = error instanceof Error ? codeOf(error.cause) : '';
+  return code.startsWith('HPE_') || ['ECONNRESET', 'EPROTO'].includes(code);
 }
 
 function judge(text: string, status: number, date: string | undefined): Health {

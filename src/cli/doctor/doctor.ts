@@ -1,23 +1,24 @@
 import { ConfigError, type LoadedConfig, loadConfig } from '../../base/config/config.ts';
 import { wholeEnvironment } from '../../base/config/environment.ts';
-import { bracketHost } from '../../base/lib/host.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
-import { parseGatewayUrl, URL_OPTION } from '../gateway-client.ts';
+import { ownAddress, parseGatewayUrl } from '../gateway-address.ts';
+import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { terminalText } from '../terminal-text.ts';
 import { askHealth } from './ask-health.ts';
-import type { Check, Finding, Level, Patient } from './finding.ts';
+import type { DoctorCheck, Finding, FindingLevel, Patient } from './finding.ts';
 import { GATEWAY_CHECKS } from './gateway-checks.ts';
 import { MACHINE_CHECKS } from './machine-checks.ts';
 import { RUNTIMES } from './runtimes.ts';
 
 /** Everything that is looked at, in this order. */
-export const CHECKS: readonly Check[] = [...GATEWAY_CHECKS, ...MACHINE_CHECKS];
+export const CHECKS: readonly DoctorCheck[] = [...GATEWAY_CHECKS, ...MACHINE_CHECKS];
 
 const NAMES = RUNTIMES.map(({ id }) => id);
 const OPTIONS = { for: { type: 'string' }, online: { type: 'boolean' }, json: { type: 'boolean' }, ...URL_OPTION } as const;
-const MARKS: Readonly<Record<Level, string>> = { ok: 'ok', skipped: '-', warning: 'warning', wrong: 'WRONG' };
+const MARKS: Readonly<Record<FindingLevel, string>> = { ok: 'ok', skipped: '-', warning: 'warning', wrong: 'WRONG' };
 
 /** Finds and names what keeps programs of this shell from the gateway. */
 export const doctor: Command = {
@@ -44,8 +45,9 @@ export const doctor: Command = {
 };
 
 async function examine(given: string | undefined, runtimes: readonly string[], online: boolean, io: CliIo): Promise<Patient> {
-  const { config, warnings, mistakes } = settingsIn(io);
-  const url = given === undefined ? placeOf(config) : parseGatewayUrl(given);
+  const { config, warnings, mistakes: found } = settingsIn(io);
+  const mistakes = [...found];
+  const url = given === undefined ? placeOf(config, mistakes, io) : parseGatewayUrl(given, config ?? { tlsCertFile: undefined }, io);
   return {
     io,
     env: wholeEnvironment(io.env),
@@ -71,10 +73,15 @@ function settingsIn(io: CliIo): Settings {
   }
 }
 
-function placeOf(config: Patient['config']): URL | undefined {
+/** Undefined also where its certificate cannot be read, which the settings' check tells. */
+function placeOf(config: Patient['config'], mistakes: string[], io: CliIo): Patient['url'] {
   if (config === undefined || config.port === 0) return undefined;
-  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[config.host] ?? config.host;
-  return new URL(`http://${bracketHost(host)}:${config.port}`);
+  try {
+    return ownAddress(config, io.env);
+  } catch (error) {
+    mistakes.push(messageOf(error));
+    return undefined;
+  }
 }
 
 function print(findings: readonly Finding[], io: CliIo): void {

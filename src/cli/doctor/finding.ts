@@ -1,15 +1,16 @@
 import type { Config, Environment } from '../../base/config/config.ts';
 import type { CliIo } from '../command.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import type { Health } from './ask-health.ts';
 
 /** `skipped`: it could not be looked at, and that is no fault. Only `wrong` makes the exit code 1. */
-export type Level = 'ok' | 'skipped' | 'warning' | 'wrong';
+export type FindingLevel = 'ok' | 'skipped' | 'warning' | 'wrong';
 
 /** What one look has found. */
 export interface Finding {
   /** Of the check, or of the runtime. */
   readonly id: string;
-  readonly level: Level;
+  readonly level: FindingLevel;
   /** One line for a person. */
   readonly found: string;
   /** What to do about it. */
@@ -26,7 +27,7 @@ export interface Patient {
   readonly mistakes: readonly string[];
   readonly warnings: readonly string[];
   /** Where the gateway should be; undefined when nothing says it. */
-  readonly url: URL | undefined;
+  readonly url: GatewayAddress | undefined;
   /** Whether `--url` was given: then folders of this machine may be another gateway's. */
   readonly elsewhere: boolean;
   readonly health: Health;
@@ -37,7 +38,7 @@ export interface Patient {
 }
 
 /** One thing that is looked at; the table of the guide is checked against these rows. */
-export interface Check {
+export interface DoctorCheck {
   readonly id: string;
   /** What it looks at, for the guide. */
   readonly looksAt: string;

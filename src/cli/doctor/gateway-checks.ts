@@ -7,7 +7,7 @@ import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
-import { type Check, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
+import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 
 const DAY_MS = 86_400_000;
 const SOON_MS = 30 * DAY_MS;
@@ -17,7 +17,7 @@ const SKEW_MS = 60_000;
 const BAD_SKEW_MS = 3_600_000;
 
 /** What concerns the gateway itself. */
-export const GATEWAY_CHECKS: readonly Check[] = [
+export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
   { id: 'settings', looksAt: 'GW_ variables: values that are not allowed, names that are no settings', look: settings },
   { id: 'gateway', looksAt: 'whether a gateway answers at its address, another program, or nobody', look: gateway },
   { id: 'data', looksAt: 'the data folder: whether this user may write there, and its format', look: data },
@@ -94,7 +94,7 @@ async function root({ config, elsewhere }: Patient): Promise<readonly Finding[]>
 
 async function rootServed({ config, url, health }: Patient): Promise<readonly Finding[]> {
   if (health.kind !== 'gateway' || url === undefined) return [skipped('root-served', 'no gateway answers')];
-  const { status, text } = await sendToGateway(new URL('/v1/proxy/ca.crt', url), { method: 'GET', headers: {} });
+  const { status, text } = await sendToGateway(new URL('/v1/proxy/ca.crt', url), { method: 'GET', headers: {}, trust: url.trust });
   if (status === 404) return [ok('root-served', 'the gateway intercepts nothing and hands no root out')];
   const served = certificatesIn(text).map((pem) => new X509Certificate(pem));
   const ended = served.filter(({ validTo }) => Date.parse(validTo) <= systemClock.now());

@@ -1,13 +1,14 @@
 import { lookup } from 'node:dns/promises';
 import { existsSync, readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { dirname, resolve } from 'node:path';
 import { shellVariable } from '../../base/config/environment.ts';
-import { systemClock } from '../../base/lib/clock.ts';
+import { bracketHost } from '../../base/lib/host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import { sendToGateway } from '../gateway-client.ts';
 import { findProgram, runProgram } from '../trust/run-program.ts';
-import { type Check, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
+import { speaks } from './ask-health.ts';
+import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 import { proxyOf, tryRuntimes } from './runtimes.ts';
 
 const MIB = 1_048_576;
@@ -23,7 +24,7 @@ const AI_HOST = 'api.openai.com';
 const CONNECT_MS = 5_000;
 
 /** What concerns this machine and this shell. */
-export const MACHINE_CHECKS: readonly Check[] = [
+export const MACHINE_CHECKS: readonly DoctorCheck[] = [
   { id: 'proxy-variable', looksAt: 'HTTPS_PROXY: set, and leading to the gateway; NO_PROXY: no AI host in it', look: proxyVariable },
   {
     id: 'runtimes',
@@ -124,18 +125,11 @@ async function online({ online: asked, config }: Patient): Promise<readonly Find
   }
 }
 
-function reach(host: string, port: number): Promise<void> {
-  return new Promise((resolveIt, reject) => {
-    const socket = connect({ host, port });
-    const cancel = systemClock.after(CONNECT_MS, () => socket.destroy(new Error('no answer in 5 s')));
-    socket.once('connect', () => {
-      cancel();
-      socket.destroy();
-      resolveIt();
-    });
-    socket.once('error', (error) => {
-      cancel();
-      reject(error);
-    });
-  });
+/** Whatever it answers, it is there. @throws Unusable when nobody takes the connection */
+async function reach(host: string, port: number): Promise<void> {
+  try {
+    await sendToGateway(new URL(`http://${bracketHost(host)}:${port}/`), { method: 'GET', headers: {}, timeoutMs: CONNECT_MS });
+  } catch (error) {
+    if (!speaks(error)) throw error;
+  }
 }

@@ -31,8 +31,9 @@ export async function gatewayRoots(url: string | undefined, io: CliIo): Promise<
     const { made } = await readRootState(caDir);
     return rootsOf(anchorsIn(text), made, file);
   }
-  const place = new URL('/v1/proxy/ca.crt', GatewayClient.firstPlace(io, url));
-  const answer = await sendToGateway(place, { method: 'GET', headers: {} }).catch((error: unknown) => {
+  const gateway = GatewayClient.firstPlace(io, url);
+  const place = new URL('/v1/proxy/ca.crt', gateway);
+  const answer = await sendToGateway(place, { method: 'GET', headers: {}, trust: gateway.trust }).catch((error: unknown) => {
     if (url !== undefined) throw error;
     throw new Unusable(`there is no root: ${file} cannot be read, and no gateway answers at ${place.origin}; start it first`, {
       cause: error,
