@@ -33,6 +33,8 @@ export type PeerName =
   | 'npm'
   | 'pip'
   | 'systemd-analyze'
+  | 'shellcheck'
+  | 'kubectl'
   | 'promtool'
   | 'node24'
   | 'python-sdks'
