@@ -87,7 +87,12 @@ function makeArtifacts(version) {
   write(`${base}.spdx.json`, JSON.parse(npm('sbom', '--sbom-format', 'spdx', '--sbom-type', 'application', '--omit', 'dev')));
   const sums = readdirSync(dist)
     .sort()
-    .map((name) => `${createHash('sha256').update(readFileSync(join(dist, name))).digest('hex')}  ${name}\n`);
+    .map(
+      (name) =>
+        `${createHash('sha256')
+          .update(readFileSync(join(dist, name)))
+          .digest('hex')}  ${name}\n`,
+    );
   writeFileSync(join(dist, 'SHA256SUMS'), sums.join(''));
   say(`dist/: ${readdirSync(dist).join(', ')}`);
 }

@@ -169,8 +169,7 @@ t.test('the health check says what /readyz says', async (t) => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const port = String((server.address() as AddressInfo).port);
-  const check = () =>
-    run(t, process.execPath, [join(root, 'deploy/docker/healthcheck.mjs')], { env: { GW_PORT: port } });
+  const check = () => run(t, process.execPath, [join(root, 'deploy/docker/healthcheck.mjs')], { env: { GW_PORT: port } });
   t.equal((await check()).code, 0);
   status = 503;
   t.match(await check(), { code: 1, stderr: 'GET /readyz: 503\n' });

@@ -101,7 +101,10 @@ t.test('the kustomization names every manifest but the example of a secret and w
     .get('resources')
     .list.map((one) => one.text);
   const apart = ['kustomization.yaml', 'secret.example.yaml', 'service-monitor.yaml'];
-  t.strictSame([...named].sort(), files.filter((file) => !apart.includes(file)));
+  t.strictSame(
+    [...named].sort(),
+    files.filter((file) => !apart.includes(file)),
+  );
 });
 
 t.test('kubectl builds the kustomization', { skip: skipWithout(['kubectl']) }, async (t) => {
@@ -127,7 +130,10 @@ t.test('every selector picks the pod', async (t) => {
     manifest('NetworkPolicy').get('spec', 'podSelector', 'matchLabels'),
   ];
   for (const selector of selectors) t.strictSame(selector.value, labels);
-  t.strictSame(manifest('ServiceMonitor').get('spec', 'selector', 'matchLabels').value, manifest('Service').get('metadata', 'labels').value);
+  t.strictSame(
+    manifest('ServiceMonitor').get('spec', 'selector', 'matchLabels').value,
+    manifest('Service').get('metadata', 'labels').value,
+  );
 });
 
 t.test('every port that is named is one of the container, or of the service', async (t) => {

@@ -19,7 +19,9 @@ export function projectYaml(path: string): Tree {
 export function isSetting(variable: string): boolean {
   const settings = Object.values(SETTINGS);
   const secrets = settings.filter(({ secret }) => secret).map((setting) => `${setting.variable}_FILE`);
-  return [...settings.map((setting) => setting.variable), ...secrets, ...LATER_SETTINGS.map((setting) => setting.variable)].includes(variable);
+  return [...settings.map((setting) => setting.variable), ...secrets, ...LATER_SETTINGS.map((setting) => setting.variable)].includes(
+    variable,
+  );
 }
 
 /** Parsed YAML or JSON, looked at by paths; what is not there is undefined, and a text where a list should be fails the test that asks. */
@@ -35,7 +37,8 @@ export class Tree {
   /** A member, or the member of a member: `spec.template`. */
   get(...path: readonly string[]): Tree {
     let value = this.value;
-    for (const name of path) value = typeof value === 'object' && value !== null ? Object.entries(value).find(([key]) => key === name)?.[1] : undefined;
+    for (const name of path)
+      value = typeof value === 'object' && value !== null ? Object.entries(value).find(([key]) => key === name)?.[1] : undefined;
     return new Tree(value, `${this.#at}.${path.join('.')}`);
   }
 

@@ -25,5 +25,6 @@ export function npmEnvironment(): Record<string, string> {
 /** What tells a registry that cannot be reached from a package that is broken. */
 export const installsByNpm = {
   SKIP: 'no npm registry can be reached, and the cache lacks packages; runs if it can (optional)',
-  unreachable: (stderr: string): boolean => /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/.test(stderr),
+  unreachable: (stderr: string): boolean =>
+    /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/.test(stderr),
 } as const;

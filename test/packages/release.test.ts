@@ -88,7 +88,10 @@ t.test('a release', { skip: skipWithout(['git', 'npm']) }, async (t) => {
     t.equal(manifest.version, VERSION);
     t.equal(await git(t, clone, 'describe', '--exact-match'), `v${VERSION}`);
     t.equal(await git(t, clone, 'status', '--porcelain'), '');
-    t.equal(await git(t, clone, 'show', '--name-only', '--format=%s'), `Release ${VERSION}\n\nCHANGELOG.md\npackage-lock.json\npackage.json`);
+    t.equal(
+      await git(t, clone, 'show', '--name-only', '--format=%s'),
+      `Release ${VERSION}\n\nCHANGELOG.md\npackage-lock.json\npackage.json`,
+    );
     t.match(await release(t, clone, [VERSION]), { code: 1, stderr: /does not come after/ });
   });
 
@@ -96,12 +99,21 @@ t.test('a release', { skip: skipWithout(['git', 'npm']) }, async (t) => {
   const dist = (name: string) => join(clone, 'dist', name);
 
   await t.test('gives out a package, two bills of materials and their sums', async (t) => {
-    t.strictSame(readdirSync(join(clone, 'dist')).sort(), ['SHA256SUMS', `${base}.cyclonedx.json`, `${base}.spdx.json`, `${base}.tgz`].sort());
+    t.strictSame(
+      readdirSync(join(clone, 'dist')).sort(),
+      ['SHA256SUMS', `${base}.cyclonedx.json`, `${base}.spdx.json`, `${base}.tgz`].sort(),
+    );
     const sums = readFileSync(dist('SHA256SUMS'), 'utf8').trimEnd().split('\n');
     t.equal(sums.length, 3);
     for (const line of sums) {
       const [sum, name = ''] = line.split('  ');
-      t.equal(createHash('sha256').update(readFileSync(dist(name))).digest('hex'), sum, name);
+      t.equal(
+        createHash('sha256')
+          .update(readFileSync(dist(name)))
+          .digest('hex'),
+        sum,
+        name,
+      );
     }
   });
 
