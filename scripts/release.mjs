@@ -12,6 +12,8 @@ import { join } from 'node:path';
 import { projectRoot, setUp } from './setup.mjs';
 
 const CHANGED = ['CHANGELOG.md', 'package.json', 'package-lock.json'];
+/** Characters; npm tells of every package that it misses. */
+const ERROR_SHOWN = 2000;
 const dist = join(projectRoot, 'dist');
 const file = (name) => join(projectRoot, name);
 
@@ -84,7 +86,10 @@ function makeArtifacts(version) {
   npm('pack', '--ignore-scripts', '--silent', '--pack-destination', dist);
   const base = `ai-request-gateway-${version}`;
   write(`${base}.cyclonedx.json`, cyclonedx());
-  write(`${base}.spdx.json`, JSON.parse(npm('sbom', '--sbom-format', 'spdx', '--sbom-type', 'application', '--omit', 'dev')));
+  write(
+    `${base}.spdx.json`,
+    JSON.parse(npm('sbom', '--package-lock-only', '--sbom-format', 'spdx', '--sbom-type', 'application', '--omit', 'dev')),
+  );
   const sums = readdirSync(dist)
     .sort()
     .map(
@@ -99,7 +104,7 @@ function makeArtifacts(version) {
 
 /** npm names the product after the folder that it lies in. */
 function cyclonedx() {
-  const bom = JSON.parse(npm('sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--omit', 'dev'));
+  const bom = JSON.parse(npm('sbom', '--package-lock-only', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--omit', 'dev'));
   bom.metadata.component.name = manifest().name;
   return bom;
 }
@@ -123,7 +128,7 @@ function npm(...args) {
 
 function output(program, args) {
   const { status, error, stdout, stderr } = spawnSync(program, args, { cwd: projectRoot, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
-  if (status !== 0) throw new Error(`${program} ${args.join(' ')} failed: ${error?.message ?? stderr.trim()}`);
+  if (status !== 0) throw new Error(`${program} ${args.join(' ')} failed: ${error?.message ?? stderr.trim().slice(0, ERROR_SHOWN)}`);
   return stdout.trim();
 }
 

@@ -48,7 +48,10 @@ t.test('nothing tells people to install the package by a name that no registry h
     ...[...below, join(root, 'Dockerfile'), join(root, 'compose.yaml')].map((file) => ({ file, text: readFileSync(file, 'utf8') })),
   ];
   const told = texts.flatMap(({ file, text }) =>
-    matches(text, /((?:npm (?:i|install|add|exec)|npx|yarn add|pnpm add)\b[^\n`]*\s(?:ai-request-gateway|gw|gw-mcp)(?:@\S+)?(?=[\s`]|$))/gm)
+    matches(
+      text,
+      /((?:npm (?:i|install|add|exec)|npx|yarn add|pnpm add)\b[^\n`#]*\s(?:ai-request-gateway|gw|gw-mcp)(?:@\S+)?(?=[\s`]|$))/gm,
+    )
       .filter((line) => !/--no\b|--no-install\b|--package=\S*\.tgz/.test(line))
       .map((line) => `${file}: ${line}`),
   );

@@ -17,10 +17,8 @@ import { installsByNpm, npmEnvironment } from './npm-place.ts';
 
 const root = packageRoot();
 const instructions = DockerfileParser.parse(projectFile('Dockerfile')).getInstructions();
-const stages = instructions.reduce<Instruction[][]>(
-  (all, one) => (one.getKeyword() === 'FROM' ? [...all, [one]] : [...all.slice(0, -1), [...(all.at(-1) ?? []), one]]),
-  [],
-);
+const starts = instructions.flatMap((one, index) => (one.getKeyword() === 'FROM' ? [index] : []));
+const stages = starts.map((start, index) => instructions.slice(start, starts[index + 1]));
 const [build = [], image = []] = stages;
 
 function ofKind(stage: readonly Instruction[], keyword: string): readonly Instruction[] {
