@@ -7,7 +7,8 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot, setUp } from './setup.mjs';
 
@@ -85,11 +86,7 @@ function makeArtifacts(version) {
   mkdirSync(dist);
   npm('pack', '--ignore-scripts', '--silent', '--pack-destination', dist);
   const base = `ai-request-gateway-${version}`;
-  write(`${base}.cyclonedx.json`, cyclonedx());
-  write(
-    `${base}.spdx.json`,
-    JSON.parse(npm('sbom', '--package-lock-only', '--sbom-format', 'spdx', '--sbom-type', 'application', '--omit', 'dev')),
-  );
+  for (const format of ['cyclonedx', 'spdx']) write(`${base}.${format}.json`, billOfMaterials(format));
   const sums = readdirSync(dist)
     .sort()
     .map(
@@ -102,11 +99,38 @@ function makeArtifacts(version) {
   say(`dist/: ${readdirSync(dist).join(', ')}`);
 }
 
-/** npm names the product after the folder that it lies in. */
-function cyclonedx() {
-  const bom = JSON.parse(npm('sbom', '--package-lock-only', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--omit', 'dev'));
-  bom.metadata.component.name = manifest().name;
-  return bom;
+/**
+ * What `npm ci --omit=dev` installs. `npm sbom --omit dev` leaves out what a development dependency needs as well, so npm is shown a lock file
+ * that has production dependencies alone; the folder has the product's name, by which npm calls it.
+ */
+function billOfMaterials(format) {
+  const place = mkdtempSync(join(tmpdir(), 'gw-release-'));
+  try {
+    const folder = join(place, manifest().name);
+    mkdirSync(folder);
+    const { devDependencies: _, ...own } = manifest();
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(own));
+    writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(productionLock()));
+    const args = ['sbom', '--package-lock-only', '--sbom-format', format, '--sbom-type', 'application', '--prefix', folder];
+    return JSON.parse(npm(...args));
+  } finally {
+    rmSync(place, { recursive: true, force: true });
+  }
+}
+
+function productionLock() {
+  const lock = JSON.parse(readFileSync(file('package-lock.json'), 'utf8'));
+  const { devDependencies: _, ...root } = lock.packages[''];
+  const packages = Object.entries(lock.packages).filter(([path, entry]) => path !== '' && !entry.dev && !entry.devOptional);
+  return { ...lock, packages: { '': root, ...Object.fromEntries(packages.map(([path, entry]) => [path, licensed(path, entry)])) } };
+}
+
+/** Old packages have a list of licenses, which the lock file does not take over. */
+function licensed(path, entry) {
+  if (entry.license !== undefined) return entry;
+  const [license] = JSON.parse(readFileSync(file(join(path, 'package.json')), 'utf8')).licenses ?? [];
+  if (license === undefined) throw new Error(`${path} names no license`);
+  return { ...entry, license: license.type };
 }
 
 function write(name, content) {

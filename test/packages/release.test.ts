@@ -40,15 +40,15 @@ async function git(t: Test, clone: string, ...args: readonly string[]): Promise<
   return (await run(t, requirePeer('git'), args, { cwd: clone, env: GIT_ENV })).stdout.trim();
 }
 
-/** Production dependencies by the lock file: `name@version`. */
+/** What `npm ci --omit=dev` installs, by the lock file: `name@version`. */
 function production(): readonly string[] {
   const { packages } = JSON.parse(projectFile('package-lock.json')) as {
-    packages: Record<string, { version: string; dev?: boolean; devOptional?: boolean; optional?: boolean }>;
+    packages: Record<string, { version: string; dev?: boolean; devOptional?: boolean }>;
   };
-  return Object.entries(packages)
-    .filter(([path, entry]) => path !== '' && entry.dev !== true && entry.devOptional !== true && entry.optional !== true)
-    .map(([path, { version }]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`)
-    .sort();
+  const all = Object.entries(packages)
+    .filter(([path, entry]) => path !== '' && entry.dev !== true && entry.devOptional !== true)
+    .map(([path, { version }]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`);
+  return [...new Set(all)].sort();
 }
 
 function schemaOf(name: string): object {
