@@ -37,6 +37,7 @@ export async function openPorts(
       return isInherited ? isSafe(place, config) : isLoopbackHost(config.host);
     });
     resources.place.bound(places);
+    if (!guard.loopbackBind && resources.certificate === undefined) warnOfClearText(resources);
     for (const { port } of places) {
       ports.add(port);
       // The unspecified address stands for every address of this machine.
@@ -51,6 +52,7 @@ export async function openPorts(
     inherited,
     clock,
     log,
+    tls: resources.certificate,
     ...(ca ? { ca } : {}),
     connectPorts: [...config.connectPorts],
     limits: { maxTunnels: config.maxTunnels },
@@ -67,6 +69,14 @@ export async function openPorts(
   }).catch((error: unknown) => {
     throw bindError(error, config, inherited);
   });
+}
+
+/** Decision 12.1. */
+function warnOfClearText({ log, readiness }: Resources): void {
+  const message =
+    'Other machines can reach a port that speaks plain HTTP, so that keys and tokens can be read on the way: set GW_TLS_CERT_FILE and GW_TLS_KEY_FILE.';
+  readiness.warn({ code: 'clear_text_beyond_loopback', message });
+  log.warn({ code: 'clear_text_beyond_loopback' }, message);
 }
 
 /**

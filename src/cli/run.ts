@@ -19,6 +19,7 @@ import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
+import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
 import { verify } from './verify.ts';
 
@@ -54,6 +55,7 @@ const OWN: readonly Command[] = [
   policyDiff,
   policyFormat,
   replayRisk,
+  previewTelemetry,
   completion,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '', summary: 'Prints this text.', run: async (_args, io) => print(io, helpText(await allCommands())) },

@@ -35,6 +35,7 @@ import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
 import { REPORT_OPERATIONS } from './report-operations.ts';
+import { TELEMETRY_OPERATIONS } from './telemetry-operations.ts';
 import { TRUST_OPERATIONS } from './trust-operations.ts';
 import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
 
@@ -78,4 +79,5 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ALERT_HISTORY_OPERATIONS,
   ...EXPORT_OPERATIONS,
   ...DEAD_LETTER_OPERATIONS,
+  ...TELEMETRY_OPERATIONS,
 ];

@@ -27,6 +27,7 @@ export type PeerName =
   | 'python3-httpx'
   | 'python3-aiosmtpd'
   | 'rsyslog'
+  | 'syslog-ng'
   | 'openssl'
   | 'curl'
   | 'git'

@@ -3,8 +3,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Config, Environment } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
-import { bracketHost } from '../../base/lib/host.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
+import { ownOriginHere } from '../gateway-address.ts';
 import { mergeCertificates } from './merged-certificates.ts';
 
 type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle';
@@ -49,7 +49,7 @@ export interface ClientVariables {
  * @throws Error when certificates cannot be kept beside ours: of half of the variables a program would be worse off than of none
  */
 export async function clientVariables(config: Config, port: number, env?: Environment): Promise<ClientVariables> {
-  const values = variableValues(config, port);
+  const values = await variableValues(config, port, env);
   const problems = new Set<string>();
   const variables: [string, string][] = [];
   for (const [name, source] of VARIABLES) {
@@ -110,19 +110,40 @@ function mergeNoProxy(existing: string, own: string): string {
 }
 
 async function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Promise<Kept> {
-  const cache = shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache');
-  const { file, problem } = await mergeCertificates(existing, own, rootFile, join(cache, 'ai-request-gateway'));
+  const { file, problem } = await mergeCertificates(existing, own, rootFile, cacheFolder(env));
   return problem === undefined ? { value: file } : { value: file, problem: `${name}: ${problem}, so that it is not kept` };
 }
 
-function variableValues(config: Config, port: number): Values {
+async function variableValues(config: Config, port: number, env?: Environment): Promise<Values> {
   return {
-    proxy: `http://${bracketHost(reachable(config.host))}:${port}`,
+    proxy: ownOriginHere(config, port),
     noProxy: 'localhost,127.0.0.1,::1',
     one: '1',
     preload: `--require=${quotedOption(join(packageRoot(), 'preload', 'node20-proxy.cjs'))}`,
-    ...certificateFiles(config),
+    ...(await withOwnCertificate(certificateFiles(config), config, env)),
   };
+}
+
+/** Where the ports speak TLS (decision 12.1), programs must trust that certificate too: it stands in files of its own with what they are to trust anyway. */
+async function withOwnCertificate(
+  files: Pick<Values, 'root' | 'bundle'>,
+  { tlsCertFile }: Config,
+  env?: Environment,
+): Promise<Pick<Values, 'root' | 'bundle'>> {
+  if (tlsCertFile === undefined) return files;
+  const { root, bundle } = files;
+  // Nothing is intercepted: what replaces a trust store is left alone.
+  if (root === undefined || bundle === undefined) return { root: tlsCertFile, bundle };
+  const withOwn = async (file: string): Promise<string> => {
+    const { file: merged, problem } = await mergeCertificates(file, '', tlsCertFile, cacheFolder(env));
+    if (problem !== undefined) throw new Error(problem);
+    return merged;
+  };
+  return { root: await withOwn(root), bundle: await withOwn(bundle) };
+}
+
+function cacheFolder(env?: Environment): string {
+  return join(shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache'), 'ai-request-gateway');
 }
 
 /** None where nothing is intercepted. */
@@ -134,10 +155,4 @@ function certificateFiles({ proxyEnabled, proxyMitmEnabled, caDir }: Config): Pi
 /** As NODE_OPTIONS takes a path. */
 function quotedOption(path: string): string {
   return /[\s"\\]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path;
-}
-
-/** An address that means "all of mine" to bind is no address to connect to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  return host === '::' ? '::1' : host;
 }

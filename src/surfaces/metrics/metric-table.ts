@@ -185,6 +185,24 @@ export const METRICS = {
     labels: [],
     help: 'Calls that failed because the upstream wants a client certificate, which the gateway does not have.',
   },
+  ownCertificateExpires: {
+    name: 'gw_own_certificate_expiry_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: "When the certificate of the gateway's own ports expires, seconds since the epoch; there with `GW_TLS_CERT_FILE` only.",
+  },
+  ownCertificateReloads: {
+    name: 'gw_own_certificate_reloads_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Changes of the files of that certificate that were read while running, `loaded` or `refused` (then the one before stays).',
+  },
+  ownHandshakesFailed: {
+    name: 'gw_own_handshakes_failed_total',
+    type: 'counter',
+    labels: [],
+    help: "TLS handshakes on the gateway's own ports that failed: the client speaks no TLS from 1.2 on, or says by an alert that it does not take the certificate.",
+  },
   retentionHeld: {
     name: 'gw_retention_held',
     type: 'gauge',
@@ -240,6 +258,24 @@ export const METRICS = {
     type: 'counter',
     labels: ['destination', 'outcome'],
     help: 'Events that were exported: `delivered`, tried again (`retried`), kept after the last try (`dead`), or given up because too many are kept (`dropped`).',
+  },
+  traceSpans: {
+    name: 'gw_trace_spans_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Spans of traced calls by what became of them: `exported`, `rejected` by the receiver in a batch that it took, `failed` after the last try, `dropped` because the receiver is slower than they come.',
+  },
+  exportDropped: {
+    name: 'gw_export_dropped_total',
+    type: 'counter',
+    labels: ['destination', 'reason'],
+    help: 'Events that were given up: 10,000 dead letters of the destination are kept already (`dead_letters_full`), or `GW_RECORD_RETENTION` removed the record before the destination had it (`retention`).',
+  },
+  exportLag: {
+    name: 'gw_export_lag_seconds',
+    type: 'gauge',
+    labels: ['destination'],
+    help: 'How far behind a destination is: the age of the oldest event that it has not got, 0 when it has all.',
   },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

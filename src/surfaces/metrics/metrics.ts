@@ -8,7 +8,7 @@ import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 import { controlListeners } from './control-metrics.ts';
 import { METRICS } from './metric-table.ts';
-import { counter, gauge, histogram, level, total, totals } from './registered.ts';
+import { counter, gauge, gauges, histogram, level, total, totals } from './registered.ts';
 
 const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
@@ -29,11 +29,27 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
+  /** Of the gateway's own ports; undefined: they speak plain HTTP. */
+  readonly certificate: OwnCertificateState | undefined;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
+  /** Spans by what became of them; none where no traces are sent. */
+  traceSpans(): Readonly<Record<string, number>>;
+  /** Destination, reason, count. */
+  exportDrops(): readonly (readonly [destination: string, reason: string, count: number])[];
+  /** Destination, seconds. */
+  exportLags(): readonly (readonly [destination: string, seconds: number])[];
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
+}
+
+/** What there is to know of the certificate of the gateway's own ports. */
+interface OwnCertificateState {
+  /** Milliseconds since the epoch. */
+  readonly current: { readonly notAfter: number };
+  readonly counts: Readonly<{ loaded: number; refused: number }>;
+  readonly failedHandshakes: number;
 }
 
 export interface Metrics {
@@ -94,6 +110,12 @@ function executionListener(
   };
 }
 
+function watchCertificate(registry: Registry, state: OwnCertificateState): void {
+  gauge(registry, METRICS.ownCertificateExpires, () => state.current.notAfter / 1000);
+  total(registry, METRICS.ownCertificateReloads, () => state.counts);
+  totals(registry, METRICS.ownHandshakesFailed, () => [[state.failedHandshakes]]);
+}
+
 /** Makes the registry, the listeners that feed it and the `/metrics` route. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -119,7 +141,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
+  total(registry, METRICS.traceSpans, () => options.traceSpans());
   totals(registry, METRICS.exported, () => options.exportCounts());
+  totals(registry, METRICS.exportDropped, () => options.exportDrops());
+  gauges(registry, METRICS.exportLag, () => options.exportLags());
+  if (options.certificate) watchCertificate(registry, options.certificate);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
   const provider = (id: string | undefined) => (id !== undefined && options.knownProvider(id) ? id : OTHER);

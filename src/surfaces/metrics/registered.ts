@@ -123,6 +123,22 @@ export function gauge(registry: Registry, { name, help }: MetricRow, read: () =>
   registry.registerMetric(metric);
 }
 
+/** The same for several, by their labels. `read`: the values of these, and behind them the level. */
+export function gauges(registry: Registry, row: MetricRow, read: () => readonly (readonly [...values: string[], level: number])[]): void {
+  const { name, help, labels: labelNames } = row;
+  const metric = new Gauge({
+    name,
+    help,
+    labelNames: [...labelNames],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const line of read()) this.set(named(labelNames, line.slice(0, -1).map(String)), Number(line.at(-1)));
+    },
+  });
+  registry.registerMetric(metric);
+}
+
 /** Counted elsewhere, and asked for when somebody reads it. `read`: by the value of its one label. */
 export function total(registry: Registry, row: MetricRow, read: () => Readonly<Record<string, number>>): void {
   registerCounter(registry, row, () => Object.entries(read()).map(([value, count]) => [named(row.labels, [value]), count]));
