@@ -82,6 +82,7 @@ t.test('the package', { skip: skipWithout(['npm']) }, async (t) => {
       env: {
         GW_PORT: '0',
         GW_AMBIENT_PORT: '0',
+        GW_HEALTHZ_STARTUP_GRACE: '0s',
         GW_UPSTREAM_CONNECT_TO: `api.openai.com:443=127.0.0.1:${upstream.port}`,
         GW_UPSTREAM_CA_FILE: join(place, 'upstream.pem'),
       },
@@ -95,6 +96,9 @@ t.test('the package', { skip: skipWithout(['npm']) }, async (t) => {
       return /^ {2}proxy +(http:\/\/127\.0\.0\.1:\d+)$/m.exec(gateway.stdout)?.[1];
     });
     t.equal((await fetch(`${url}/healthz`)).status, 200);
+    // The health check of the image, from the package that it has.
+    const check = await run(t, process.execPath, [join(home, 'deploy/docker/healthcheck.mjs')], { env: { GW_PORT: new URL(url).port } });
+    t.equal(check.code, 0, check.stderr);
     const answer = await fetch(`${url}/proxy/openai/v1/chat/completions`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Authorization: 'Bearer sk-test' },
