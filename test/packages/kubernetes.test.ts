@@ -23,22 +23,22 @@ const MODULES = 'kubernetes-models';
 
 /** Where the published type of each kind stands, and its schema. */
 const KINDS: Readonly<Record<string, { readonly module: string; validate(value: object): void }>> = {
-  Namespace: { module: `${MODULES}/v1/Namespace`, validate: (value) => new Namespace(value as never).validate() },
-  ConfigMap: { module: `${MODULES}/v1/ConfigMap`, validate: (value) => new ConfigMap(value as never).validate() },
-  Secret: { module: `${MODULES}/v1/Secret`, validate: (value) => new Secret(value as never).validate() },
-  Service: { module: `${MODULES}/v1/Service`, validate: (value) => new Service(value as never).validate() },
+  Namespace: { module: `${MODULES}/v1/Namespace`, validate: (value) => new Namespace(value).validate() },
+  ConfigMap: { module: `${MODULES}/v1/ConfigMap`, validate: (value) => new ConfigMap(value).validate() },
+  Secret: { module: `${MODULES}/v1/Secret`, validate: (value) => new Secret(value).validate() },
+  Service: { module: `${MODULES}/v1/Service`, validate: (value) => new Service(value).validate() },
   PersistentVolumeClaim: {
     module: `${MODULES}/v1/PersistentVolumeClaim`,
-    validate: (value) => new PersistentVolumeClaim(value as never).validate(),
+    validate: (value) => new PersistentVolumeClaim(value).validate(),
   },
-  Deployment: { module: `${MODULES}/apps/v1/Deployment`, validate: (value) => new Deployment(value as never).validate() },
+  Deployment: { module: `${MODULES}/apps/v1/Deployment`, validate: (value) => new Deployment(value).validate() },
   PodDisruptionBudget: {
     module: `${MODULES}/policy/v1/PodDisruptionBudget`,
-    validate: (value) => new PodDisruptionBudget(value as never).validate(),
+    validate: (value) => new PodDisruptionBudget(value).validate(),
   },
   NetworkPolicy: {
     module: `${MODULES}/networking.k8s.io/v1/NetworkPolicy`,
-    validate: (value) => new NetworkPolicy(value as never).validate(),
+    validate: (value) => new NetworkPolicy(value).validate(),
   },
   ServiceMonitor: {
     module: '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor',
