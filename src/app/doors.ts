@@ -116,7 +116,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...tunnelOf(request), ...who };
   const { host } = request.authority;
-  pipeline.events.emit('connected', host);
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;

@@ -69,8 +69,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const events = new EventBus(log);
-  const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
-  const catalogues = new CatalogueInForce(loadCatalogue({ ...pricing, ...replacements.catalogue }));
+  const catalogues = openCatalogues(config, replacements);
   const certificate = await openOwnCertificate(config, { clock, log });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
@@ -158,4 +157,8 @@ async function openOwnCertificate(
 ): Promise<CertificateInForce | undefined> {
   if (certFile === undefined || keyFile === undefined) return undefined;
   return await CertificateInForce.open({ files: { certFile, keyFile }, ...ground });
+}
+
+function openCatalogues({ pricingFile }: Config, { catalogue }: Replacements): CatalogueInForce {
+  return new CatalogueInForce(loadCatalogue({ ...(pricingFile === undefined ? {} : { pricingFile }), ...catalogue }));
 }

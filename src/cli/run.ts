@@ -7,6 +7,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, Usage
 import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { discoveredDomains } from './discovered-domains.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
@@ -41,6 +42,7 @@ const OWN: readonly Command[] = [
   approveApproval,
   denyApproval,
   auditTrail,
+  discoveredDomains,
   makeKey,
   issueToken,
   attenuateToken,

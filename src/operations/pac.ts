@@ -16,8 +16,7 @@ function isSuffix(pattern: string): boolean {
 
 /** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
 export function pacFile(input: PacInput): string {
-  const address = /^[A-Za-z0-9.:[\]-]+$/.test(input.proxy) ? input.proxy : '127.0.0.1:7080';
-  const proxy = `${input.secure ? 'HTTPS' : 'PROXY'} ${address}`;
+  const proxy = proxyOf(input);
   if (input.all) return `function FindProxyForURL(url, host) {\n  return "${proxy}";\n}\n`;
   const exact = new Set<string>();
   const suffixes = new Set<string>();
@@ -46,4 +45,10 @@ function FindProxyForURL(url, host) {
   }
 }
 `;
+}
+
+/** As the script names a proxy. A Host that is no host and port would be code in it. */
+function proxyOf({ proxy, secure }: PacInput): string {
+  const address = /^[A-Za-z0-9.:[\]-]+$/.test(proxy) ? proxy : '127.0.0.1:7080';
+  return `${secure ? 'HTTPS' : 'PROXY'} ${address}`;
 }

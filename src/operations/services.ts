@@ -44,7 +44,7 @@ export interface OrgBudgetConfig {
 }
 
 /** Whether work should be sent to the gateway (decision 12.2). */
-export interface Readiness {
+export interface ReadinessFacts {
   /** The start-up grace is not over (`GW_HEALTHZ_STARTUP_GRACE`). */
   readonly starting: boolean;
   /** Empty: it is ready. */
@@ -121,7 +121,7 @@ export interface OperationServices {
   };
   readonly health: {
     readonly nodeId: string;
-    readonly readiness: Readiness;
+    readonly readiness: ReadinessFacts;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
     readonly bundle: () => { readonly bundle_id: string; readonly version: string };
   };

@@ -36,6 +36,7 @@ export type PeerName =
   | 'systemd-analyze'
   | 'shellcheck'
   | 'kubectl'
+  | 'prometheus'
   | 'promtool'
   | 'node24'
   | 'python-sdks'
