@@ -2,12 +2,14 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
+import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { env } from './clients/env.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { discoveredDomains } from './discovered-domains.ts';
+import { doctor } from './doctor/doctor.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
@@ -22,6 +24,7 @@ import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
+import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
 import { verify } from './verify.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
@@ -36,6 +39,12 @@ const start: Command = {
 const OWN: readonly Command[] = [
   start,
   env,
+  doctor,
+  installRoot,
+  uninstallRoot,
+  trustStatus,
+  caStatus,
+  rotateRoot,
   verify,
   listApprovals,
   showApproval,

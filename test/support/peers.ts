@@ -22,6 +22,10 @@ interface Row {
 export type PeerName =
   | 'chromium'
   | 'certutil'
+  | 'update-ca-certificates'
+  | 'java'
+  | 'keytool'
+  | 'go'
   | 'python3'
   | 'python3-requests'
   | 'python3-httpx'
