@@ -26,6 +26,8 @@ export interface Command {
   readonly summary: string;
   /** Its options one by one, for `--help`. */
   readonly help?: string;
+  /** Its arguments end with another program and that program's own, which are none of ours. */
+  readonly wraps?: true;
   /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use or unusable input. */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }

@@ -3,10 +3,12 @@ import { approveApproval, denyApproval, showApproval } from './approvals/decide-
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
 import { env } from './clients/env.ts';
+import { runTool } from './clients/run-tool.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { demo } from './demo/demo-command.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
@@ -34,6 +36,8 @@ const start: Command = {
 const OWN: readonly Command[] = [
   start,
   env,
+  runTool,
+  demo,
   verify,
   listApprovals,
   showApproval,
@@ -100,7 +104,7 @@ async function complete(words: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function runNamed(command: Command, args: readonly string[], io: CliIo): Promise<number> {
-  if (args.includes('--help') || args.includes('-h')) {
+  if (asksForHelp(command, args)) {
     return print(io, `${usageOf(command)}\n${command.summary}\n${command.help ?? ''}`);
   }
   try {
@@ -112,6 +116,12 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
   }
+}
+
+function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {
+  const end = wraps === true ? args.findIndex((arg) => arg === '--' || !arg.startsWith('-')) : -1;
+  const own = end < 0 ? args : args.slice(0, end);
+  return own.includes('--help') || own.includes('-h');
 }
 
 function usageOf({ name, usage }: Command): string {

@@ -14,3 +14,8 @@ export function shellVariable(name: string, env: Environment = process.env): str
   const value = env[name];
   return value === '' ? undefined : value;
 }
+
+/** The whole of it, for a program that a command starts. */
+export function wholeEnvironment(env: Environment = process.env): Environment {
+  return env;
+}
