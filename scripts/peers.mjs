@@ -104,14 +104,15 @@ function makeEnvironment(name, peer) {
   }
 }
 
-/** A program of npm with all that it needs, in a folder of its own. Its install scripts do not run: what needs them cannot be a peer. */
-function installTool(name, { tool }) {
+/** A program of npm with all that it needs, in a folder of its own. Install scripts run where its row says that it cannot be without. */
+function installTool(name, { tool, scripts = false }) {
+  const quiet = scripts ? NPM_QUIET.filter((option) => option !== '--ignore-scripts') : NPM_QUIET;
   process.stdout.write(`peers: fetching ${tool}\n`);
   const folder = join(cacheFolder, name);
   try {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
-    check(name, run('npm', ['install', '--prefix', folder, ...NPM_QUIET, tool], {}, folder, TOOL_LIMIT_MS));
+    check(name, run('npm', ['install', '--prefix', folder, ...quiet, tool], {}, folder, TOOL_LIMIT_MS));
   } catch (error) {
     rmSync(folder, { recursive: true, force: true });
     process.stdout.write(`peers: ${name}: ${error.message}\n`);

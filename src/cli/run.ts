@@ -14,6 +14,8 @@ import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
+import { logs } from './logs/logs-command.ts';
+import { LineReader } from './mcp/line-reader.ts';
 import { check as policyCheck } from './policy/check-command.ts';
 import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
@@ -38,6 +40,7 @@ const OWN: readonly Command[] = [
   env,
   runTool,
   demo,
+  logs,
   verify,
   listApprovals,
   showApproval,
@@ -145,11 +148,21 @@ function print(io: CliIo, text: string): Promise<number> {
   return Promise.resolve(EXIT_OK);
 }
 
+/** Bytes; the gateway's own have a few hundred. */
+const MAX_LOG_LINE = 1_048_576;
+
 const processIo: CliIo = {
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
   columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
+  async *stdinLines() {
+    const reader = new LineReader(MAX_LOG_LINE);
+    for await (const chunk of process.stdin) {
+      if (!(chunk instanceof Buffer)) continue;
+      for (const read of reader.read(chunk)) if ('line' in read) yield read.line.toString('utf8');
+    }
+  },
   async stdin(limit) {
     const chunks: Uint8Array[] = [];
     let size = 0;

@@ -65,6 +65,11 @@ async function certificates(clock: Clock): Promise<{ rootPem: string; contexts: 
 }
 
 async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.headers.upgrade !== undefined) {
+    // It has no WebSockets; clients that try one first then come by HTTPS.
+    response.writeHead(426, { 'Content-Type': 'application/json', Connection: 'close' }).end('{"error":{"message":"no WebSockets here"}}');
+    return;
+  }
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
