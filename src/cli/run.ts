@@ -12,6 +12,7 @@ import { demo } from './demo/demo-command.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
+import { init } from './init.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
 import { logs } from './logs/logs-command.ts';
@@ -40,6 +41,7 @@ const OWN: readonly Command[] = [
   env,
   runTool,
   demo,
+  init,
   logs,
   verify,
   listApprovals,

@@ -39,7 +39,7 @@ export type PeerName =
   | 'node24'
   | 'python-sdks'
   | 'boto3'
-  | 'java'
+  | 'java-compiler'
   | 'go'
   | 'fish'
   | 'zsh'

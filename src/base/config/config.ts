@@ -9,8 +9,8 @@ import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
 import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
 
-/** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
-export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
+/** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. */
+export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean }>;
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -55,9 +55,10 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
   const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
+  const policiesDirIsSet = reader.isSet(SETTINGS.policiesDir.variable);
   const publicNames = publicNamesOf(values);
   return {
-    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, publicNames }),
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames }),
     warnings: [...unknownVariables(env), ...unwise(values)],
   };
 }

@@ -97,10 +97,13 @@ async function environment(
 }
 
 async function started(config: Config, ambient: boolean): Promise<Used> {
-  const { startGateway } = await import('../../app/gateway.ts');
+  const [{ startGateway }, { withShippedPolicies }] = await Promise.all([
+    import('../../app/gateway.ts'),
+    import('../../app/shipped-policies.ts'),
+  ]);
   // The program's own output is not mixed with lines of the gateway, unless something is wrong.
   const log = createLogger({ level: 'warn', format: 'pretty', destination: { write: (line) => void process.stderr.write(line) } });
-  const gateway = await startGateway(config, { log });
+  const gateway = await startGateway(withShippedPolicies(config).config, { log });
   return { port: ambient ? gateway.ambientPort : gateway.port, stop: () => gateway.stop() };
 }
 
