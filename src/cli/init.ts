@@ -74,7 +74,9 @@ async function checkedPresets(names: readonly string[]): Promise<readonly string
   for (const name of names) {
     if (known.includes(name)) continue;
     const near = nearestName(name, known);
-    throw new UsageError(`there is no preset "${terminalText(name)}"${near === undefined ? '' : `; did you mean ${near}?`} There are ${known.join(', ')}`);
+    throw new UsageError(
+      `there is no preset "${terminalText(name)}"${near === undefined ? '' : `; did you mean ${near}?`} There are ${known.join(', ')}`,
+    );
   }
   return [...new Set(names)];
 }
@@ -117,6 +119,8 @@ function tell(done: readonly Done[], presets: readonly string[], io: CliIo): voi
   for (const { path, made } of done) io.stdout(`${made ? 'made  ' : 'there '} ${path}\n`);
   const [policy] = done;
   if (policy?.made === false && presets.length > 0)
-    io.stdout(`To use a preset, name it under files of ${join(policy.path, 'bundle.yaml')}:\n${presets.map((name) => `  - presets/${name}.yaml\n`).join('')}`);
+    io.stdout(
+      `To use a preset, name it under files of ${join(policy.path, 'bundle.yaml')}:\n${presets.map((name) => `  - presets/${name}.yaml\n`).join('')}`,
+    );
   io.stdout('Next: gw policy check, then gw start in this folder.\n');
 }

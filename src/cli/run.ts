@@ -11,8 +11,9 @@ import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { demo } from './demo/demo-command.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
-import { confirmClock } from './journal/confirm-clock.ts';
+import { overview } from './help-overview.ts';
 import { init } from './init.ts';
+import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
 import { logs } from './logs/logs-command.ts';
@@ -65,8 +66,23 @@ const OWN: readonly Command[] = [
   replayRisk,
   completion,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
-  { name: 'help', usage: '', summary: 'Prints this text.', run: async (_args, io) => print(io, helpText(await allCommands())) },
+  { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
 ];
+
+async function help(args: readonly string[], io: CliIo): Promise<number> {
+  if (args.length === 0) return print(io, overview(await allCommands()));
+  const [only = ''] = args;
+  if (only === '--json')
+    return print(
+      io,
+      `${JSON.stringify(
+        (await allCommands()).map(({ name, usage, summary }) => ({ name, usage, summary })),
+        null,
+        2,
+      )}\n`,
+    );
+  return runCli([...args.map((arg) => SYNONYMS[arg] ?? arg), '--help'], io);
+}
 
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
@@ -138,11 +154,6 @@ function groupHelp(group: string, commands: readonly Command[]): string {
   return inGroup(group, commands)
     .map(({ name, usage, summary }) => `gw ${name} ${usage}\n    ${summary}\n`)
     .join('');
-}
-
-function helpText(commands: readonly Command[]): string {
-  const lines = commands.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
-  return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
 }
 
 function print(io: CliIo, text: string): Promise<number> {

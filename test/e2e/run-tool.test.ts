@@ -25,7 +25,13 @@ async function countOfRecords({ settings }: StandInGateway): Promise<number> {
 }
 
 /** How each program is run, with the file that it is. */
-const PROGRAMS: readonly { name: string; peers: readonly PeerName[]; file: string; text: string; command: (file: string) => readonly string[] }[] = [
+const PROGRAMS: readonly {
+  name: string;
+  peers: readonly PeerName[];
+  file: string;
+  text: string;
+  command: (file: string) => readonly string[];
+}[] = [
   { name: 'Node 20', peers: [], file: 'call.mjs', text: TOOL_PROGRAMS.node, command: (file) => [process.execPath, file] },
   { name: 'Node 24', peers: ['node24'], file: 'call.mjs', text: TOOL_PROGRAMS.node, command: (file) => [requirePeer('node24'), file] },
   {
@@ -43,13 +49,27 @@ const PROGRAMS: readonly { name: string; peers: readonly PeerName[]; file: strin
     command: (file) => [requirePeer('python3-httpx'), file, 'httpx'],
   },
   { name: 'Go', peers: ['go'], file: 'call.go', text: TOOL_PROGRAMS.go, command: (file) => [requirePeer('go'), 'run', file] },
-  { name: 'Java', peers: ['java-compiler'], file: 'Call.java', text: TOOL_PROGRAMS.java, command: (file) => [requirePeer('java-compiler'), file] },
+  {
+    name: 'Java',
+    peers: ['java-compiler'],
+    file: 'Call.java',
+    text: TOOL_PROGRAMS.java,
+    command: (file) => [requirePeer('java-compiler'), file],
+  },
   {
     name: 'curl',
     peers: ['curl'],
     file: 'body.json',
     text: '{"model": "gpt-4o-mini", "messages": []}',
-    command: (file) => [requirePeer('curl'), '-sS', 'https://api.openai.com/v1/chat/completions', '-H', 'Authorization: Bearer k', '--json', `@${file}`],
+    command: (file) => [
+      requirePeer('curl'),
+      '-sS',
+      'https://api.openai.com/v1/chat/completions',
+      '-H',
+      'Authorization: Bearer k',
+      '--json',
+      `@${file}`,
+    ],
   },
 ];
 
@@ -107,7 +127,11 @@ t.test('without a gateway it says so and runs nothing; with --start it brings on
   mkdirSync(String(env['GW_DATA_DIR']), { recursive: true });
   const of = (...args: string[]) => run(t, process.execPath, [MAIN, 'run', ...args], { env });
   const ran = ['--', process.execPath, '-e', 'console.log(process.env.HTTPS_PROXY)'];
-  t.match(await of('--port', '1', ...ran), { code: 125, stdout: '', stderr: /^gw run: no gateway answers at http:\/\/127\.0\.0\.1:1 .*--start\n$/ });
+  t.match(await of('--port', '1', ...ran), {
+    code: 125,
+    stdout: '',
+    stderr: /^gw run: no gateway answers at http:\/\/127\.0\.0\.1:1 .*--start\n$/,
+  });
   t.match(await of('--start', ...ran), { code: 0, stdout: /^http:\/\/127\.0\.0\.1:\d+\n$/ });
   t.match(await of('--workload', 'a:b', ...ran), { code: 2, stderr: /--workload takes the id of a workload/ });
   t.match(await of('--start'), { code: 2, stderr: /it takes the program to run/ });
