@@ -25,6 +25,7 @@ const PAGES = [
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
+  { file: 'log.md', from: ['app/log-fields'], body: logPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'management.md',
@@ -195,6 +196,40 @@ What the gateway tells its own parts in the process, by one bus: metrics, logs a
 A durable event is committed with the record that it comes of and delivered at least once to every configured destination; no setting configures one yet.
 
 ${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
+}
+
+function logPage({ LINE_FIELDS, REQUEST_FIELDS, REFUSAL_FIELDS, FAILURE_FIELDS }) {
+  const fields = (named) =>
+    table(
+      ['Field', 'Type', 'Meaning'],
+      Object.entries(named).map(([name, { type, meaning }]) => [code(name), type, meaning]),
+    );
+  return `# Log of requests
+
+Names and types of these fields change with a note in the change log only. A field without a value is left out. Nothing of a request but these fields is in the log, at any level: no header, no query, no
+body, no key ([guide](../guides/logs.md)).
+
+## Every line
+
+${fields(LINE_FIELDS)}
+
+## ${code('request')}
+
+One line for each request that has a record, written behind the last byte of its answer.
+
+${fields(REQUEST_FIELDS)}
+
+## ${code('a request was refused without a record')}
+
+At most 20 lines in ten seconds for each code; metrics count them all.
+
+${fields(REFUSAL_FIELDS)}
+
+## ${code('authentication failed')}
+
+In place of the line above, for 401 and 407.
+
+${fields(FAILURE_FIELDS)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */

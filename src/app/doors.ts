@@ -2,11 +2,14 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
+import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
@@ -121,15 +124,36 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
   if (treatment === 'pass') return passed;
-  const refusal = refusalIn(await runTunnel(connectHead(request, tunnel, pipeline), pipeline), 'connect_refused');
-  return refusal ? refuse(refusal) : passed;
+  const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
+  const refusal = refusalIn(result, 'connect_refused');
+  if (refusal) return refuse(refusal);
+  return result.kind === 'recorded' ? { ...passed, headers: headersOf(result.record) } : passed;
 }
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */
 function refusalIn(result: RunResult, code: ErrorCode): GatewayError | undefined {
-  if (result.kind === 'failed') return new GatewayError(result.error.code, result.error.message, { cause: result.error, reported: true });
+  if (result.kind === 'failed')
+    return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], result.error);
   if (result.kind === 'replayed' || !result.refusal) return undefined;
-  return new GatewayError(code, `${result.refusal.reason} (record ${result.record.record_id})`, { reported: true });
+  return new ToldRefusal(code, `${result.refusal.reason} (record ${result.record.record_id})`, headersOf(result.record));
+}
+
+function headersOf({ request_id: requestId, record_id: recordId, decision, record_hash: recordHash }: ExecutionRecord): readonly string[] {
+  return governedHeaders({ requestId, recordId, decision, recordHash }, []);
+}
+
+/** A refusal that is on record, or was told as what has none. */
+class ToldRefusal extends GatewayError {
+  readonly #own: readonly string[];
+
+  constructor(code: ErrorCode, message: string, own: readonly string[], cause?: GatewayError) {
+    super(code, message, { cause, reported: true });
+    this.#own = own;
+  }
+
+  override get headers(): readonly string[] {
+    return [...this.#own, ...super.headers];
+  }
 }
 
 /** Nobody is connected to an address that is not public, and the attempt is on record (decision 8.5). */

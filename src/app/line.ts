@@ -58,6 +58,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     health.events,
     pinned.events,
     discovery?.events,
+    resources.traces?.exporter.events,
   ];
   for (const listeners of listening) if (listeners) events.attach(listeners);
   resources.outbox.start();
@@ -145,11 +146,12 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
+    tracing: resources.traces?.tracer,
   };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
+  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines, traces } = resources;
   return createMetrics({
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
@@ -162,6 +164,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     unremovedSegments: () => retention.unremoved,
     outbox,
     exportCounts: () => exports.counts.rows(),
+    traceSpans: () => ({ ...traces?.exporter.counts }),
     approvals,
     quarantines,
   });

@@ -19,6 +19,7 @@ import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openServices, type Services } from './open-services.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
+import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
 
 /** What tests put in the place of the real thing. */
@@ -54,6 +55,8 @@ export interface Resources extends Services {
   readonly ownAddresses: { address: string; port: number }[];
   /** Told of the ports when they are known. */
   readonly place: ManagementPlace;
+  /** Undefined where no traces are sent. */
+  readonly traces: Traces | undefined;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
@@ -87,23 +90,54 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const upstream = createUpstream({
-    clock,
-    log,
-    openLane: replacements.openLane,
-    connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
-    ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
-    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
-    egressAllow: config.egressAllow,
-    headersTimeoutMs: config.upstreamHeadersTimeout,
-    idleTimeoutMs: config.upstreamIdleTimeout,
-    ownAddresses: () => ownAddresses,
-    isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
-  });
+  const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });
+  const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config);
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
+  const traces = openTraces(config, { clock, log, openUpstream });
+  if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place };
+  return {
+    clock,
+    log,
+    events,
+    adminToken,
+    store,
+    clockWatch,
+    retention,
+    ca,
+    catalogues,
+    ...services,
+    upstream,
+    ownAddresses,
+    place,
+    traces,
+  };
+}
+
+interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {
+  /** PEM text of `GW_UPSTREAM_CA_FILE`. */
+  readonly extraRoots: string | undefined;
+  readonly openLane: OpenLane | undefined;
+}
+
+/** What opens a way to upstreams, as the settings want them to be reached. */
+function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream & RawWays {
+  const { clock, log, catalogues, ownAddresses, extraRoots, openLane } = ground;
+  return () =>
+    createUpstream({
+      clock,
+      log,
+      openLane,
+      connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
+      ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
+      ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
+      egressAllow: config.egressAllow,
+      headersTimeoutMs: config.upstreamHeadersTimeout,
+      idleTimeoutMs: config.upstreamIdleTimeout,
+      ownAddresses: () => ownAddresses,
+      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+    });
 }

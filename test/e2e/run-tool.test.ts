@@ -130,7 +130,7 @@ t.test('without a gateway it says so and runs nothing; with --start it brings on
   t.match(await of('--port', '1', ...ran), {
     code: 125,
     stdout: '',
-    stderr: /^gw run: no gateway answers at http:\/\/127\.0\.0\.1:1 .*--start\n$/,
+    stderr: /^gw run: no gateway answers: http:\/\/127\.0\.0\.1:1 .*--start\n$/,
   });
   t.match(await of('--start', ...ran), { code: 0, stdout: /^http:\/\/127\.0\.0\.1:\d+\n$/ });
   t.match(await of('--workload', 'a:b', ...ran), { code: 2, stderr: /--workload takes the id of a workload/ });

@@ -7,10 +7,17 @@ import { sha256Hex } from '../lib/sha256.ts';
 import { shorten } from '../lib/shorten.ts';
 import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
-import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
+import type { Setting } from './setting.ts';
+import { SETTINGS, type SettingValues } from './settings.ts';
+import { readTraces, type TraceConfig } from './trace-settings.ts';
 
-/** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. */
-export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean }>;
+/**
+ * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
+ * are sent.
+ */
+export type Config = Readonly<
+  Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean; traces: TraceConfig | undefined }
+>;
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -51,6 +58,8 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   const reader = new SettingsReader(env);
   const values = readValues(reader, isTerminal);
   checkTogether(values, reader);
+  const { traces, problems, warnings } = readTraces(values);
+  for (const [variable, message] of problems) reader.problem(variable, message);
   for (const setting of LATER_SETTINGS) reader.refuseLater(setting);
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
@@ -58,8 +67,8 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   const policiesDirIsSet = reader.isSet(SETTINGS.policiesDir.variable);
   const publicNames = publicNamesOf(values);
   return {
-    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames }),
-    warnings: [...unknownVariables(env), ...unwise(values)],
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames, traces }),
+    warnings: [...unknownVariables(env), ...unwise(values), ...warnings],
   };
 }
 

@@ -1,33 +1,8 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
 import * as delivery from './delivery-types.ts';
-import type { SettingType } from './setting-types.ts';
+import { OTEL_SETTINGS } from './otel-settings.ts';
+import { optional, required, type Setting, secret } from './setting.ts';
 import * as type from './setting-types.ts';
-
-/** One environment variable that this version honours. */
-export interface Setting<T> {
-  readonly variable: string;
-  readonly type: SettingType<T>;
-  /** Text that is read when the variable is not set; undefined: the member is undefined then. */
-  readonly fallback: string | undefined;
-  /** What the reference page prints as default where there is no fixed text. */
-  readonly fallbackNote?: string;
-  /** One line. */
-  readonly help: string;
-  /** Its value is never printed, and `<variable>_FILE` may name a file that holds it. */
-  readonly secret: boolean;
-}
-
-function required<T>(variable: string, of: SettingType<T>, fallback: string, help: string, fallbackNote?: string): Setting<T> {
-  return { variable, type: of, fallback, help, secret: false, ...(fallbackNote === undefined ? {} : { fallbackNote }) };
-}
-
-function optional<T>(variable: string, of: SettingType<T>, help: string, fallbackNote = 'unset'): Setting<T | undefined> {
-  return { variable, type: of, fallback: undefined, help, secret: false, fallbackNote };
-}
-
-function secret<T>(variable: string, of: SettingType<T>, help: string, fallbackNote?: string): Setting<T | undefined> {
-  return { ...optional(variable, of, help, fallbackNote), secret: true };
-}
 
 const DEVIATIONS = 'standard deviations above the mean, of logarithms';
 
@@ -340,6 +315,8 @@ export const SETTINGS = {
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
+
+  ...OTEL_SETTINGS,
 
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 

@@ -9,6 +9,7 @@ import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
 import type { RiskAlert } from '../model/risk-alert.ts';
+import type { TracedCall } from './traced-call.ts';
 import type { UnrecordedEvent } from './unrecorded.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -30,6 +31,8 @@ export interface UsageSettledEvent {
 
 /** Authentication failed before policy (specification, "Authentication" 3). */
 export interface AuthFailureEvent {
+  /** `X-GW-Request-ID` of its answer. */
+  readonly requestId: string;
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
   /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
@@ -70,6 +73,7 @@ export interface PolicyLoadEvent {
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
+  traced: TracedCall;
   usageSettled: UsageSettledEvent;
   /** The org. */
   replayed: string;
@@ -115,6 +119,10 @@ interface EventRow {
 /** The events, for people; the reference page is made of it. */
 export const EVENTS: { readonly [N in EventName]: EventRow } = {
   execution: { meaning: 'A request has been answered and its record is stored.', says: 'the record; how long it took' },
+  traced: {
+    meaning: 'A call whose spans are sent has ended; nobody tells of it where no traces are sent.',
+    says: 'the record, when there is one; its spans; the moments at which the provider was asked and has answered',
+  },
   usageSettled: {
     meaning: 'What a response cost is recorded that was made after the answer to its call.',
     says: 'the record, of tier `usage`; whether its usage was reported',

@@ -1,6 +1,6 @@
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
-import { type CliIo, type Command, EXIT_OK, Unusable } from '../command.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { type ClientVariables, clientVariables } from './client-variables.ts';
@@ -46,12 +46,14 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   }
   const port = givenPort(options, config);
   const caller = await givenCaller(options, io);
-  requireCertificates(config);
   let made: ClientVariables;
   try {
+    requireCertificates(config);
     made = await clientVariables(config, { port, caller, java: options.java === true }, io.env);
   } catch (error) {
-    throw new Unusable(messageOf(error), { cause: error });
+    // The gateway, and not the command line, is not as it would have to be.
+    io.stderr(`gw env: ${messageOf(error)}\n`);
+    return EXIT_NO;
   }
   for (const problem of made.problems) io.stderr(`gw env: ${problem}\n`);
   io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));

@@ -1,9 +1,9 @@
-import { request } from 'node:http';
 import type { Config, Environment } from '../../base/config/config.ts';
 import { wholeEnvironment } from '../../base/config/environment.ts';
 import { createLogger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
+import { sendToGateway } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -110,16 +110,10 @@ async function started(config: Config, ambient: boolean): Promise<Used> {
 /** @throws Unusable when nobody who could be a gateway answers there */
 async function running(port: number, config: Config): Promise<Used> {
   const url = new URL('/healthz', proxyUrl(config, port));
-  await new Promise<void>((resolve, reject) => {
-    const none = (why: string) =>
-      reject(new Unusable(`no gateway answers at ${url.origin} (${why}): start one with gw start, or give --start`));
-    const asked = request(url, { agent: false, timeout: HEALTH_LIMIT_MS }, (answer) => {
-      answer.resume();
-      resolve();
-    });
-    asked.on('timeout', () => asked.destroy(new Error('no answer in 3 s')));
-    asked.on('error', (error) => none(error.message));
-    asked.end();
-  });
+  try {
+    await sendToGateway(url, { method: 'GET', headers: {}, timeoutMs: HEALTH_LIMIT_MS });
+  } catch (error) {
+    throw new Unusable(`no gateway answers: ${messageOf(error)}; start one with gw start, or give --start`, { cause: error });
+  }
   return { port, stop: () => Promise.resolve() };
 }

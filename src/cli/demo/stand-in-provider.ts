@@ -1,19 +1,12 @@
-import { generateKeyPair } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import { createSecureContext, type SecureContext } from 'node:tls';
-import { promisify } from 'node:util';
 import type { Clock } from '../../base/lib/clock.ts';
-import { readAuthority } from '../../inbound/ca/authority-certificate.ts';
-import { certificatePem, issueLeaf, issueRoot, leafProfile, subjectOf } from '../../inbound/ca/certificate.ts';
+import { passingCertificates } from '../../inbound/ca/passing-certificates.ts';
 import { type StandInAnswer, standInAnswer } from './stand-in-answers.ts';
 
 /** Hosts that the stand-in stands for: its gateway connects to it in their place. */
 export const STAND_IN_HOSTS = ['api.openai.com', 'api.anthropic.com', 'generativelanguage.googleapis.com'] as const;
 
-const DAY_MS = 86_400_000;
-/** A root that nobody but the demo's own gateway is told of. */
-const LIFE_MS = 30 * DAY_MS;
 /** Tools of agents are long. */
 const MAX_BODY = 32 * 1024 * 1024;
 
@@ -26,7 +19,7 @@ export interface StandInProvider {
 
 /** Starts a provider of AI that is none, behind TLS on loopback; see stand-in-answers.ts. */
 export async function startStandIn(clock: Clock): Promise<StandInProvider> {
-  const { rootPem, contexts } = await certificates(clock);
+  const { rootPem, contexts } = await passingCertificates(STAND_IN_HOSTS, clock.now());
   const [first] = contexts.values();
   const server = createServer(
     { SNICallback: (host, done) => done(null, contexts.get(host) ?? first), ALPNProtocols: ['http/1.1'] },
@@ -46,22 +39,6 @@ export async function startStandIn(clock: Clock): Promise<StandInProvider> {
         server.closeAllConnections();
       }),
   };
-}
-
-async function certificates(clock: Clock): Promise<{ rootPem: string; contexts: ReadonlyMap<string, SecureContext> }> {
-  const keys = () => promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
-  const [root, leaf] = await Promise.all([keys(), keys()]);
-  const validity = { notBefore: clock.now() - DAY_MS, notAfter: clock.now() + LIFE_MS };
-  const subject = subjectOf(root.publicKey);
-  const rootDer = await issueRoot(subject, root.privateKey, validity);
-  const { name } = readAuthority(rootDer);
-  const issuer = { name, keyIdentifier: subject.keyIdentifier, key: root.privateKey, validity, permits: () => true };
-  const profile = leafProfile(issuer, subjectOf(leaf.publicKey));
-  const key = leaf.privateKey.export({ type: 'pkcs8', format: 'pem' });
-  const contexts = new Map<string, SecureContext>();
-  for (const host of STAND_IN_HOSTS)
-    contexts.set(host, createSecureContext({ key, cert: certificatePem(await issueLeaf(profile, host, validity)) }));
-  return { rootPem: certificatePem(rootDer), contexts };
 }
 
 async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {

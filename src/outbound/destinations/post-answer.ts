@@ -42,8 +42,8 @@ export function whatCameBack({ status, body }: PostAnswer, { path }: WebAddress)
   return line === '' ? `HTTP ${status}` : `HTTP ${status}: ${shorten(line, SHOWN)}`;
 }
 
-/** Seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as Discord says it. */
-function retryAfter({ headers, body }: PostAnswer, now: number): number | undefined {
+/** Milliseconds; seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as Discord says it. */
+export function retryAfter({ headers, body }: PostAnswer, now: number): number | undefined {
   const header = headers.get('retry-after');
   const seconds = header === undefined ? Number(/"retry_after":\s*([\d.]{1,12})/.exec(body)?.[1]) : Number(header);
   const ms = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header ?? '') - now;

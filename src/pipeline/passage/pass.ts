@@ -136,7 +136,8 @@ function refuse(arrival: Arrival, pipeline: LineGround, error: unknown, h2Code?:
     void denyEgress(arrival, known, pipeline);
     return;
   }
-  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
+  if (events.hears('unrecorded'))
+    events.emit('unrecorded', unrecordedEvent(known, arrival, { callerIp: callerIp(head, settings.trustedProxies) }));
   if (reply.gone) return;
   if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
   else sendError(arrival, known);

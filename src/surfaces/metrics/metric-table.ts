@@ -241,5 +241,11 @@ export const METRICS = {
     labels: ['destination', 'outcome'],
     help: 'Events that were exported: `delivered`, tried again (`retried`), kept after the last try (`dead`), or given up because too many are kept (`dropped`).',
   },
+  traceSpans: {
+    name: 'gw_trace_spans_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Spans of traced calls by what became of them: `exported`, `rejected` by the receiver in a batch that it took, `failed` after the last try, `dropped` because the receiver is slower than they come.',
+  },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
 } as const satisfies Record<string, MetricRow>;

@@ -33,6 +33,8 @@ export interface MetricsOptions {
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
+  /** Spans by what became of them; none where no traces are sent. */
+  traceSpans(): Readonly<Record<string, number>>;
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
@@ -119,6 +121,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   total(registry, METRICS.outboxDropped, () => options.outbox.dropped);
+  total(registry, METRICS.traceSpans, () => options.traceSpans());
   totals(registry, METRICS.exported, () => options.exportCounts());
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const org = (id: string) => (options.knownOrg(id) ? id : OTHER);
