@@ -135,7 +135,7 @@ t.test('init makes a folder that loads, and changes nothing the second time', as
   t.match(readFileSync(bundle, 'utf8'), /\n {2}- presets\/approved-models\.yaml\n/);
   t.equal((await gw(['policy', 'check', join(dir, 'policies')])).code, 0);
   writeFileSync(bundle, 'mine');
-  t.match(await gw(['init', dir, '--preset', 'no-streaming']), { code: 0, out: /^there .*\nthere [^]*presets\/no-streaming\.yaml/ });
+  t.match(await gw(['init', dir, '--preset', 'no-streaming']), { code: 0, out: /^there .*\nthere [\s\S]*presets\/no-streaming\.yaml/ });
   t.equal(readFileSync(bundle, 'utf8'), 'mine');
   t.match(await gw(['init', dir, '--preset', 'no-streamin']), { code: 2, err: /did you mean no-streaming\?/ });
   t.equal(JSON.parse((await gw(['init', dir, '--json'])).out).length, 2);

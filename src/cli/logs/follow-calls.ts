@@ -32,28 +32,39 @@ const OVERLAP_MS = 600_000;
  * @throws what `records` throws, but for Unusable once it has answered
  */
 export async function followCalls(records: NewestFirst, options: FollowOptions): Promise<void> {
-  const { clock, signal, tell, onGap } = options;
-  let last: unknown;
-  let asked: number | undefined;
-  let gap = false;
-  while (!signal.aborted) {
-    const now = clock.now();
-    try {
-      const from = asked === undefined ? options.since : Math.max(options.since, asked - OVERLAP_MS);
-      const fresh = await unknown(records(from), last, asked === undefined ? options.first : Number.POSITIVE_INFINITY);
-      if (gap) onGap(undefined);
-      gap = false;
-      for (const record of fresh.reverse()) tell(record);
-      last = fresh.at(-1)?.['record_id'] ?? last;
-      asked = now;
-    } catch (error) {
-      if (!(error instanceof Unusable) || asked === undefined) throw error;
-      if (!gap) onGap(error.message);
-      gap = true;
-    }
+  const seen: Seen = { last: undefined, asked: undefined, gap: false };
+  while (!options.signal.aborted) {
+    await look(records, seen, options);
     if (options.once === true) return;
     await pause(options);
   }
+}
+
+/** How far somebody has come. */
+interface Seen {
+  /** Id of the record that was told of last. */
+  last: unknown;
+  /** When the gateway was asked last and answered. Milliseconds since the epoch. */
+  asked: number | undefined;
+  gap: boolean;
+}
+
+async function look(records: NewestFirst, seen: Seen, { clock, since, first, tell, onGap }: FollowOptions): Promise<void> {
+  const { asked } = seen;
+  const now = clock.now();
+  const [from, most] = asked === undefined ? [since, first] : [Math.max(since, asked - OVERLAP_MS), Number.POSITIVE_INFINITY];
+  let fresh: readonly CallRecord[];
+  try {
+    fresh = (await unknown(records(from), seen.last, most)).reverse();
+  } catch (error) {
+    if (!(error instanceof Unusable) || asked === undefined) throw error;
+    if (!seen.gap) onGap(error.message);
+    seen.gap = true;
+    return;
+  }
+  if (seen.gap) onGap(undefined);
+  for (const record of fresh) tell(record);
+  Object.assign(seen, { last: fresh.at(-1)?.['record_id'] ?? seen.last, asked: now, gap: false });
 }
 
 /** What stands before `last`, the newest first. */
