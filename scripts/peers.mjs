@@ -9,6 +9,7 @@ import {
   accessSync,
   constants,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -16,6 +17,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
@@ -63,7 +65,35 @@ function installDebian(wanted) {
     );
     if (status !== 0) process.stdout.write(`peers: apt-get install failed: ${lastLines(error?.message ?? stderr)}\n`);
   }
-  for (const [name, peer] of wanted) if (peer.extract) extractDebian(name, peer);
+  for (const [name, peer] of wanted) if (peer.extract) (peer.tree ? extractTree : extractDebian)(name, peer);
+}
+
+/** A program that needs its modules: the whole package, the libraries that it is linked with beside it, and a command that tells it where they are. */
+function extractTree(name, { package: own, tree: libraries, extract, libraries: folders, arguments: more }) {
+  process.stdout.write(`peers: unpacking ${name} from ${own}\n`);
+  inTemporaryFolder(name, (folder) => {
+    check(name, run('apt-get', ['download', own, ...libraries], {}, folder));
+    const unpacked = join(folder, 'unpacked');
+    for (const archive of readdirSync(folder).filter((file) => file.endsWith('.deb')))
+      check(name, run('dpkg-deb', ['-x', archive, unpacked], {}, folder));
+    const tree = join(cacheFolder, name, 'tree');
+    rmSync(tree, { recursive: true, force: true });
+    mkdirSync(dirname(tree), { recursive: true });
+    cpSync(unpacked, tree, { recursive: true, verbatimSymlinks: true });
+    const shared = ['lib', 'usr/lib'].flatMap((parent) =>
+      existsSync(join(tree, parent))
+        ? readdirSync(join(tree, parent)).flatMap((at) => (at.endsWith('-linux-gnu') ? join(parent, at) : []))
+        : [],
+    );
+    const path = [...folders, ...shared].map((at) => join(tree, at)).join(':');
+    const command = join(folder, 'command');
+    writeFileSync(
+      command,
+      `#!/bin/sh\nLD_LIBRARY_PATH='${path}' exec '${join(tree, extract)}' ${more.replace('{tree}', `'${tree}'`)} "$@"\n`,
+      { mode: 0o755 },
+    );
+    return command;
+  });
 }
 
 /** Only the program itself: installing the package would register, and on most machines start, a service. */

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
+import { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
@@ -18,6 +19,7 @@ import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openServices, type Services } from './open-services.ts';
+import { Readiness } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
@@ -53,6 +55,9 @@ export interface Resources extends Services {
   readonly upstream: Upstream & RawWays;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
+  /** Of the gateway's own ports; undefined: they speak plain HTTP. */
+  readonly certificate: CertificateInForce | undefined;
+  readonly readiness: Readiness;
   /** Told of the ports when they are known. */
   readonly place: ManagementPlace;
   /** Undefined where no traces are sent. */
@@ -64,8 +69,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const events = new EventBus(log);
-  const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
-  const catalogues = new CatalogueInForce(loadCatalogue({ ...pricing, ...replacements.catalogue }));
+  const catalogues = openCatalogues(config, replacements);
+  const certificate = await openOwnCertificate(config, { clock, log });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
@@ -87,13 +92,15 @@ export async function openResources(config: Config, replacements: Replacements, 
     confirmation: clockConfirmation(config.dataDir),
   });
   closers.push(() => clockWatch.close());
+  const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
+  if (ca) closers.push(() => ca.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
   const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });
   const upstream = openUpstream();
   closers.push(() => upstream.close());
-  const place = new ManagementPlace(config);
+  const place = new ManagementPlace(config, certificate);
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
@@ -112,6 +119,8 @@ export async function openResources(config: Config, replacements: Replacements, 
     ...services,
     upstream,
     ownAddresses,
+    certificate,
+    readiness,
     place,
     traces,
   };
@@ -140,4 +149,17 @@ function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream 
       ownAddresses: () => ownAddresses,
       isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
     });
+}
+
+/** @throws Error for a person, when a file cannot be used */
+async function openOwnCertificate(
+  { tlsCertFile: certFile, tlsKeyFile: keyFile }: Config,
+  ground: { clock: Clock; log: Logger },
+): Promise<CertificateInForce | undefined> {
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  return await CertificateInForce.open({ files: { certFile, keyFile }, ...ground });
+}
+
+function openCatalogues({ pricingFile }: Config, { catalogue }: Replacements): CatalogueInForce {
+  return new CatalogueInForce(loadCatalogue({ ...(pricingFile === undefined ? {} : { pricingFile }), ...catalogue }));
 }

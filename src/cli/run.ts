@@ -2,6 +2,7 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
+import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { env } from './clients/env.ts';
 import { runTool } from './clients/run-tool.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
@@ -9,6 +10,8 @@ import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { demo } from './demo/demo-command.ts';
+import { discoveredDomains } from './discovered-domains.ts';
+import { doctor } from './doctor/doctor.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
 import { overview } from './help-overview.ts';
@@ -25,7 +28,9 @@ import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
+import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
+import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
 import { verify } from './verify.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
@@ -44,12 +49,19 @@ const OWN: readonly Command[] = [
   demo,
   init,
   logs,
+  doctor,
+  installRoot,
+  uninstallRoot,
+  trustStatus,
+  caStatus,
+  rotateRoot,
   verify,
   listApprovals,
   showApproval,
   approveApproval,
   denyApproval,
   auditTrail,
+  discoveredDomains,
   makeKey,
   issueToken,
   attenuateToken,
@@ -64,6 +76,7 @@ const OWN: readonly Command[] = [
   policyDiff,
   policyFormat,
   replayRisk,
+  previewTelemetry,
   completion,
   { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
   { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },

@@ -1,6 +1,8 @@
 import type { Provider } from '../base/catalogue/types.ts';
 
 export interface PacInput {
+  /** Whether the proxy is reached by TLS. */
+  readonly secure: boolean;
   /** Host and port at which the client reached us, which is where it can reach the proxy. */
   readonly proxy: string;
   readonly all: boolean;
@@ -14,8 +16,8 @@ function isSuffix(pattern: string): boolean {
 
 /** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
 export function pacFile(input: PacInput): string {
-  const proxy = /^[A-Za-z0-9.:[\]-]+$/.test(input.proxy) ? input.proxy : '127.0.0.1:7080';
-  if (input.all) return `function FindProxyForURL(url, host) {\n  return "PROXY ${proxy}";\n}\n`;
+  const proxy = proxyOf(input);
+  if (input.all) return `function FindProxyForURL(url, host) {\n  return "${proxy}";\n}\n`;
   const exact = new Set<string>();
   const suffixes = new Set<string>();
   const globs = new Set<string>();
@@ -35,12 +37,18 @@ var suffixes = ${table(suffixes)};
 var globs = ${JSON.stringify([...globs])};
 function FindProxyForURL(url, host) {
   host = host.toLowerCase().replace(/\\.$/, "");
-  if (exact.hasOwnProperty(host)) return "PROXY ${proxy}";
-  for (var at = 0; at < globs.length; at++) if (shExpMatch(host, globs[at])) return "PROXY ${proxy}";
+  if (exact.hasOwnProperty(host)) return "${proxy}";
+  for (var at = 0; at < globs.length; at++) if (shExpMatch(host, globs[at])) return "${proxy}";
   for (var rest = host; ; rest = rest.slice(rest.indexOf(".") + 1)) {
-    if (suffixes.hasOwnProperty(rest)) return "PROXY ${proxy}";
+    if (suffixes.hasOwnProperty(rest)) return "${proxy}";
     if (rest.indexOf(".") < 0) return "DIRECT";
   }
 }
 `;
+}
+
+/** As the script names a proxy. A Host that is no host and port would be code in it. */
+function proxyOf({ proxy, secure }: PacInput): string {
+  const address = /^[A-Za-z0-9.:[\]-]+$/.test(proxy) ? proxy : '127.0.0.1:7080';
+  return `${secure ? 'HTTPS' : 'PROXY'} ${address}`;
 }

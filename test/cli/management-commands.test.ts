@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { completions } from '../../src/cli/completion.ts';
+import { GatewayAddress } from '../../src/cli/gateway-address.ts';
 import { ManagementClient } from '../../src/cli/management/management-client.ts';
 import { operationCommands } from '../../src/cli/management/operation-commands.ts';
 import { textTable } from '../../src/cli/management/text-table.ts';
@@ -186,7 +187,7 @@ t.test('a table fits the terminal: the first column is whole, texts are cut, fig
 t.test('the client holds arguments and answers to the schemas of an entry', async (t) => {
   const { gw: gateway, keyOf } = await startManaged(t);
   const { key } = await keyOf('acme');
-  const client = new ManagementClient(new URL(gateway.url), key);
+  const client = new ManagementClient(new GatewayAddress(gateway.url, { tlsCertFile: undefined }), key);
   const list = operation({
     id: 'mgmt.keys.list',
     method: 'GET',

@@ -99,6 +99,8 @@ function isSound(values: object, reader: SettingsReader): values is SettingValue
 /** Settings that mean nothing without another. */
 const NEEDS = [
   ['GW_SMTP_URL', 'GW_SMTP_FROM'],
+  ['GW_TLS_CERT_FILE', 'GW_TLS_KEY_FILE'],
+  ['GW_TLS_KEY_FILE', 'GW_TLS_CERT_FILE'],
   ['GW_EXPORT_WEBHOOK_TOKEN', 'GW_EXPORT_WEBHOOK_URL'],
 ] as const;
 
@@ -119,12 +121,21 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
     const other = mgmtPort === port ? 'GW_PORT' : 'GW_AMBIENT_PORT';
     reader.problem('GW_MGMT_PORT', `GW_MGMT_PORT: "${mgmtPort}" is ${other} too; it takes a port of its own`);
   }
+  checkTelemetryUrl(values, reader);
   if (typeof maxBodyBytes === 'number' && typeof maxBufferedBytes === 'number' && maxBufferedBytes < maxBodyBytes) {
     reader.problem(
       'GW_MAX_BUFFERED_BYTES',
       `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`,
     );
   }
+}
+
+/** What is counted leaves in clear only where the operator's own network ends. */
+function checkTelemetryUrl({ telemetryUrl: url, egressAllow }: Readonly<Partial<SettingValues>>, reader: SettingsReader): void {
+  if (url === undefined || url.tls || egressAllow === undefined) return;
+  const { host } = url.authority;
+  if (isLoopbackHost(host) || egressAllow.hosts.has(host) || egressAllow.ranges.has(host)) return;
+  reader.problem('GW_TELEMETRY_URL', 'GW_TELEMETRY_URL must be an https URL; http is for loopback and hosts of GW_EGRESS_ALLOW');
 }
 
 function unwise(values: SettingValues): string[] {

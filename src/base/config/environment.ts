@@ -15,7 +15,7 @@ export function shellVariable(name: string, env: Environment = process.env): str
   return value === '' ? undefined : value;
 }
 
-/** The whole of it, for a program that a command starts. */
+/** All variables, for programs that a command starts. */
 export function wholeEnvironment(env: Environment = process.env): Environment {
   return env;
 }

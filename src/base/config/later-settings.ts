@@ -24,6 +24,4 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
-  { variable: 'GW_TELEMETRY_URL', fallback: undefined, help: 'Where usage reports go; nothing is sent while it is unset.' },
-  { variable: 'GW_TELEMETRY_ENABLED', fallback: 'true', help: 'Usage reports.', harmless: ['false'] },
 ];

@@ -37,6 +37,13 @@ export const SETTINGS = {
     'Port of the management API and of MCP, which are then no longer on `GW_PORT`; `0` picks a free one.',
     'unset: they are on `GW_PORT`',
   ),
+  tlsCertFile: optional(
+    'GW_TLS_CERT_FILE',
+    type.file,
+    'PEM certificate of the gateway itself, with those that issued it behind it: all of its ports then speak TLS. Taken anew when the file changes.',
+    'unset: the ports speak plain HTTP',
+  ),
+  tlsKeyFile: optional('GW_TLS_KEY_FILE', type.file, 'PEM key of that certificate, without a passphrase.'),
   publicNames: required(
     'GW_PUBLIC_NAMES',
     type.hostNames,
@@ -315,6 +322,12 @@ export const SETTINGS = {
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
+  telemetryUrl: optional(
+    'GW_TELEMETRY_URL',
+    delivery.telemetryUrl,
+    'Where usage reports go; nothing is collected or sent while it is unset.',
+  ),
+  telemetryEnabled: required('GW_TELEMETRY_ENABLED', type.boolean, 'true', 'Usage reports; `false` switches them off whatever the URL is.'),
 
   ...OTEL_SETTINGS,
 

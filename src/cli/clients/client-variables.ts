@@ -3,8 +3,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Config, Environment } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
-import { bracketHost } from '../../base/lib/host.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
+import { ownOriginHere } from '../gateway-address.ts';
 import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';
 
 export type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle' | 'java';
@@ -146,14 +146,15 @@ export function trustFolder(env?: Environment): string {
 }
 
 async function variableValues(config: Config, { port, caller, java = false }: ClientOptions, env?: Environment): Promise<Values> {
-  const files = certificateFiles(config);
+  const files = await withOwnCertificate(certificateFiles(config), config, env);
   return {
     proxy: proxyUrl(config, port, caller),
     noProxy: NO_PROXY,
     one: '1',
     preload: nodePreload(),
     ...files,
-    java: java ? await javaOptions(config, port, files.bundle, env) : undefined,
+    // It cannot speak TLS to a proxy.
+    java: java && config.tlsCertFile === undefined ? await javaOptions(config, port, files.bundle, env) : undefined,
   };
 }
 
@@ -168,16 +169,34 @@ export function nodePreload(): string {
 export function proxyUrl(config: Config, port: number, caller?: ClientCaller): string {
   const { workload, token = '' } = caller ?? {};
   const who = workload === undefined ? '' : `${encodeURIComponent(workload)}:${encodeURIComponent(token)}@`;
-  return `http://${who}${bracketHost(reachable(config.host))}:${port}`;
+  return ownOriginHere(config, port).replace('://', `://${who}`);
 }
 
 /** Java reads neither the variables nor the files of others, and cannot be told a user for its proxy. */
 async function javaOptions(config: Config, port: number, bundle: string | undefined, env?: Environment): Promise<string> {
-  const host = reachable(config.host);
+  const host = new URL(ownOriginHere(config, port)).hostname;
   const options = ['http', 'https'].flatMap((scheme) => [`-D${scheme}.proxyHost=${host}`, `-D${scheme}.proxyPort=${port}`]);
   if (bundle === undefined) return options.join(' ');
   const store = await javaStoreOf(bundle, trustFolder(env));
   return [...options, quotedOption(`-Djavax.net.ssl.trustStore=${store}`), '-Djavax.net.ssl.trustStoreType=PKCS12'].join(' ');
+}
+
+/** Where the ports speak TLS (decision 12.1), programs must trust that certificate too: it stands in files of its own with what they are to trust anyway. */
+async function withOwnCertificate(
+  files: Pick<Values, 'root' | 'bundle'>,
+  { tlsCertFile }: Config,
+  env?: Environment,
+): Promise<Pick<Values, 'root' | 'bundle'>> {
+  if (tlsCertFile === undefined) return files;
+  const { root, bundle } = files;
+  // Nothing is intercepted: what replaces a trust store is left alone.
+  if (root === undefined || bundle === undefined) return { root: tlsCertFile, bundle };
+  const withOwn = async (file: string): Promise<string> => {
+    const { file: merged, problem } = await mergeCertificates(file, '', tlsCertFile, trustFolder(env));
+    if (problem !== undefined) throw new Error(problem);
+    return merged;
+  };
+  return { root: await withOwn(root), bundle: await withOwn(bundle) };
 }
 
 /** None where nothing is intercepted. */
@@ -189,10 +208,4 @@ function certificateFiles({ proxyEnabled, proxyMitmEnabled, caDir }: Config): Pi
 /** As NODE_OPTIONS takes a path. */
 function quotedOption(path: string): string {
   return /[\s"\\]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path;
-}
-
-/** An address that means "all of mine" to bind is no address to connect to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  return host === '::' ? '::1' : host;
 }

@@ -3,6 +3,7 @@ import { wholeEnvironment } from '../../base/config/environment.ts';
 import { createLogger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
+import { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
@@ -45,7 +46,7 @@ cannot be run, 125 when there is no gateway to use.
     let env: Environment;
     try {
       gateway =
-        options.start === true ? await started(config, options.ambient === true) : await running(givenPort(options, config), config);
+        options.start === true ? await started(config, options.ambient === true) : await running(givenPort(options, config), config, io);
       env = await environment(config, gateway.port, caller, io, problem);
     } catch (error) {
       if (error instanceof UsageError) throw error;
@@ -108,9 +109,9 @@ async function started(config: Config, ambient: boolean): Promise<Used> {
 }
 
 /** @throws Unusable when nobody who could be a gateway answers there */
-async function running(port: number, config: Config): Promise<Used> {
-  const url = new URL('/healthz', proxyUrl(config, port));
+async function running(port: number, config: Config, io: CliIo): Promise<Used> {
   try {
+    const url = new GatewayAddress(`${proxyUrl(config, port)}/healthz`, config, io.env);
     await sendToGateway(url, { method: 'GET', headers: {}, timeoutMs: HEALTH_LIMIT_MS });
   } catch (error) {
     throw new Unusable(`no gateway answers: ${messageOf(error)}; start one with gw start, or give --start`, { cause: error });

@@ -3,7 +3,8 @@ import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
 import { RECORD_LIST_OPERATIONS } from '../../operations/management/record-list-operations.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { type CliIo, Unusable } from '../command.ts';
-import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
+import { parseGatewayUrl } from '../gateway-address.ts';
+import { GatewayClient } from '../gateway-client.ts';
 import type { ManagementAccess } from '../management/ask-management.ts';
 import { givenKey } from '../management/given-key.ts';
 import { KEYS_PATH, keyAsked, keyIn, keyPath } from '../management/issued-key.ts';
@@ -59,7 +60,10 @@ export class RecordSource {
   async #client(): Promise<ManagementClient> {
     const { url, org } = this.#access;
     if (this.#given !== undefined)
-      return new ManagementClient(url === undefined ? GatewayClient.managementPlace(this.#io) : parseGatewayUrl(url), this.#given);
+      return new ManagementClient(
+        url === undefined ? GatewayClient.managementPlace(this.#io) : parseGatewayUrl(url, settingsOf(this.#io), this.#io),
+        this.#given,
+      );
     const now = this.#clock.now();
     if (this.#made !== undefined && now < this.#made.until) return this.#made.client;
     await this.close();

@@ -250,7 +250,7 @@ export class Http1Connection implements Activity, Http1Owner {
   sweep(now: number): void {
     const { link, transport, arrivals } = this.#options;
     const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
-    if (over || (isUnread(transport) && isBroken(link.socket))) transport.destroy();
+    if (over || (isUnread(transport) && isBroken(link.wire))) transport.destroy();
   }
 
   #endIdle(): void {

@@ -104,9 +104,8 @@ export class BlindTunnel implements Activity {
 
   sweep(now: number): void {
     const { link, upstream, limits } = this.#options;
-    for (const socket of [link.socket, upstream]) {
-      if (isUnread(socket) && isBroken(socket)) socket.destroy();
-    }
+    if (isUnread(link.socket) && isBroken(link.wire)) link.socket.destroy();
+    if (isUnread(upstream) && isBroken(upstream)) upstream.destroy();
     const silentMs = now - this.#activeAt;
     this.#gate?.sweep(now);
     if (now > this.#lingersUntil) link.socket.destroy();

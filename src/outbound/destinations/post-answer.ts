@@ -49,3 +49,9 @@ export function retryAfter({ headers, body }: PostAnswer, now: number): number |
   const ms = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header ?? '') - now;
   return Number.isFinite(ms) && ms > 0 ? Math.ceil(ms) : undefined;
 }
+
+/** How long whoever was told something wants to hear nothing, milliseconds: `Retry-After`, else `next_interval_seconds` of a JSON body. */
+export function askedPause(answer: PostAnswer, now: number): number | undefined {
+  const seconds = Number(/"next_interval_seconds":\s*(\d{1,9})\b/.exec(answer.body)?.[1]);
+  return answer.headers.has('retry-after') || !(seconds > 0) ? retryAfter(answer, now) : seconds * 1_000;
+}
