@@ -1,7 +1,8 @@
-import { createHash } from 'node:crypto';
+import { createHash, X509Certificate } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { inFolder, makeFolder } from '../../base/lib/folder.ts';
+import { javaTrustStore } from '../../inbound/ca/java-trust-store.ts';
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;
 /** First line of a file that was made here: what it was made from besides the root. */
@@ -58,14 +59,30 @@ function textOf(path: string): string | undefined {
   }
 }
 
+/** What a file of {@link mergeCertificates} stands in the place of; undefined for any other file. */
+export function mergedFrom(file: string, folder: string): string | undefined {
+  if (!resolve(file).startsWith(join(folder, 'trust-'))) return undefined;
+  return MADE_FROM.exec(textOf(file) ?? '')?.[1];
+}
+
+/**
+ * A trust store for Java of the certificates of a PEM file.
+ * @param folder where it is kept; made when needed
+ * @throws Error when the PEM file cannot be read or the store cannot be written
+ */
+export async function javaStoreOf(pemFile: string, folder: string): Promise<string> {
+  const certificates = readFileSync(pemFile, 'utf8').match(CERTIFICATE) ?? [];
+  return written(folder, javaTrustStore(certificates.map((one) => new X509Certificate(one).raw)), 'p12');
+}
+
 /** Named after its content, so that one that a program reads at the moment never changes. */
-async function written(folder: string, text: string): Promise<string> {
-  const file = join(folder, `trust-${createHash('sha256').update(text).digest('hex').slice(0, 16)}.pem`);
+async function written(folder: string, content: string | Uint8Array, ending = 'pem'): Promise<string> {
+  const file = join(folder, `trust-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.${ending}`);
   if (existsSync(file)) return file;
   await inFolder('XDG_CACHE_HOME', folder, async () => {
     await makeFolder(folder, 0o700);
     const temporary = `${file}.${process.pid}`;
-    writeFileSync(temporary, text, { mode: 0o600 });
+    writeFileSync(temporary, content, { mode: 0o600 });
     renameSync(temporary, file);
   });
   return file;
