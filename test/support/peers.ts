@@ -27,7 +27,6 @@ export type PeerName =
   | 'update-ca-certificates'
   | 'java'
   | 'keytool'
-  | 'go'
   | 'python3'
   | 'python3-requests'
   | 'python3-httpx'
