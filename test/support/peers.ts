@@ -44,7 +44,6 @@ export type PeerName =
   | 'node24'
   | 'python-sdks'
   | 'boto3'
-  | 'java-compiler'
   | 'go'
   | 'fish'
   | 'zsh'
