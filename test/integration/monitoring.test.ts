@@ -7,7 +7,9 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { METRICS, type MetricRow } from '../../src/surfaces/metrics/metric-table.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { alertRules, dashboard, MONITORING, type Shipped, shippedExpressions } from '../support/monitoring-files.ts';
+import { connectSecure, portCertificate } from '../support/port-tls.ts';
 import { namesOfExpression } from '../support/promql-names.ts';
+import { h1Request } from '../support/raw-clients.ts';
 
 const ROWS = new Map<string, MetricRow>(Object.values(METRICS).map((row) => [row.name, row]));
 /** Of the scrape. */
@@ -40,9 +42,12 @@ function missing({ expr, legend }: Shipped, types: ReadonlyMap<string, string>):
   return found;
 }
 
+/** Of a gateway that has everything which metrics tell of: some are there only with a certificate of its own. */
 async function shownTypes(t: Parameters<typeof startTestGateway>[0]): Promise<ReadonlyMap<string, string>> {
-  const gw = await startTestGateway(t);
-  const { text } = await gw.admin('GET', '/metrics');
+  const { env, ca } = portCertificate(t);
+  const gw = await startTestGateway(t, { env });
+  const answer = await h1Request(await connectSecure(t, gw.port, ca.certPem), '127.0.0.1', { path: '/metrics' });
+  const text = answer.body.toString();
   return new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]));
 }
 

@@ -39,6 +39,8 @@ export type PeerName =
   | 'npm'
   | 'pip'
   | 'systemd-analyze'
+  | 'shellcheck'
+  | 'kubectl'
   | 'prometheus'
   | 'promtool'
   | 'node24'
