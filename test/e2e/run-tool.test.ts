@@ -51,10 +51,10 @@ const PROGRAMS: readonly {
   { name: 'Go', peers: ['go'], file: 'call.go', text: TOOL_PROGRAMS.go, command: (file) => [requirePeer('go'), 'run', file] },
   {
     name: 'Java',
-    peers: ['java-compiler'],
+    peers: ['java'],
     file: 'Call.java',
     text: TOOL_PROGRAMS.java,
-    command: (file) => [requirePeer('java-compiler'), file],
+    command: (file) => [requirePeer('java'), file],
   },
   {
     name: 'curl',
