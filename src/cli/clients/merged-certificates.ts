@@ -27,9 +27,9 @@ export interface MergedCertificates {
 export async function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): Promise<MergedCertificates> {
   const path = resolve(existing);
   if (existing === '' || path === resolve(own) || path === resolve(rootFile)) return { file: own };
-  // A company's chain may stand there, and even a key, which must not come along.
+  // A company's chain may stand there, and even a key, which must not come along. While a root is replaced there are two (decision 12.10).
   const roots = readFileSync(rootFile, 'utf8').match(CERTIFICATE) ?? [];
-  const anchor = roots.at(-1) ?? '';
+  const anchors = anchorsOf(roots);
   let source = path;
   let text = textOf(path);
   const madeFrom = text === undefined ? undefined : MADE_FROM.exec(text)?.[1];
@@ -41,8 +41,17 @@ export async function mergeCertificates(existing: string, own: string, rootFile:
   if (text === undefined) return { file: own, problem: `${source} cannot be read` };
   const certificates = text.match(CERTIFICATE);
   if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
-  if (madeFrom === undefined && certificates.some((one) => same(one, anchor))) return { file: path };
+  if (madeFrom === undefined && anchors.every((anchor) => certificates.some((one) => same(one, anchor)))) return { file: path };
   return { file: await written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
+}
+
+/** Those that sign themselves; where none does, the last of the chain. */
+function anchorsOf(roots: readonly string[]): readonly string[] {
+  const selfSigned = roots.filter((pem) => {
+    const { subject, issuer } = new X509Certificate(pem);
+    return subject === issuer;
+  });
+  return selfSigned.length > 0 ? selfSigned : roots.slice(-1);
 }
 
 function same(one: string, other: string): boolean {
