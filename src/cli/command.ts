@@ -16,6 +16,8 @@ export interface CliIo {
   readonly colours?: boolean;
   /** Of the terminal, in characters; absent: it is none. */
   readonly columns?: number | undefined;
+  /** How a person calls it again, in texts that say what to do next; absent: `gw`. */
+  readonly program?: string;
   /** Absent: the environment of the process. */
   readonly env?: Environment;
 }

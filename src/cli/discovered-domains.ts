@@ -3,6 +3,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { type TableColumn, textTable } from './management/text-table.ts';
 import { parseOptions } from './parse-options.ts';
+import { printJson } from './print-json.ts';
 
 const OPTIONS = {
   managed: { type: 'boolean' },
@@ -41,7 +42,7 @@ export const discoveredDomains: Command = {
     const query = new URLSearchParams(Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined));
     const gateway = await GatewayClient.open(url, io);
     const list = (await gateway.json('GET', `/v1/admin/discovery/domains?${query}`)) as DomainList;
-    if (json) io.stdout(`${JSON.stringify(list)}\n`);
+    if (json) printJson(list, io);
     else print(list, io);
     return EXIT_OK;
   },

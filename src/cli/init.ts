@@ -122,5 +122,6 @@ function tell(done: readonly Done[], presets: readonly string[], io: CliIo): voi
     io.stdout(
       `To use a preset, name it under files of ${join(policy.path, 'bundle.yaml')}:\n${presets.map((name) => `  - presets/${name}.yaml\n`).join('')}`,
     );
-  io.stdout('Next: gw policy check, then gw start in this folder.\n');
+  const gw = io.program ?? 'gw';
+  io.stdout(`Next: ${gw} policy check, then ${gw} start in this folder.\n`);
 }

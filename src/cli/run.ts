@@ -21,11 +21,14 @@ import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
 import { logs } from './logs/logs-command.ts';
 import { LineReader } from './mcp/line-reader.ts';
+import { parseOptions, parseWithWords } from './parse-options.ts';
 import { check as policyCheck } from './policy/check-command.ts';
 import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
 import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
+import { JSON_OPTION, printJson } from './print-json.ts';
+import { programName } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { previewTelemetry } from './telemetry-preview.ts';
@@ -78,23 +81,35 @@ const OWN: readonly Command[] = [
   replayRisk,
   previewTelemetry,
   completion,
-  { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
+  { name: 'version', usage: '[--json]', summary: 'Prints the version.', run: version },
   { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
 ];
 
+async function version(args: readonly string[], io: CliIo): Promise<number> {
+  const { json = false } = parseOptions(args, JSON_OPTION);
+  if (json) printJson({ version: packageVersion() }, io);
+  else io.stdout(`${packageVersion()}\n`);
+  return EXIT_OK;
+}
+
 async function help(args: readonly string[], io: CliIo): Promise<number> {
-  if (args.length === 0) return print(io, overview(await allCommands()));
-  const [only = ''] = args;
-  if (only === '--json')
-    return print(
-      io,
-      `${JSON.stringify(
-        (await allCommands()).map(({ name, usage, summary }) => ({ name, usage, summary })),
-        null,
-        2,
-      )}\n`,
-    );
-  return runCli([...args.map((arg) => SYNONYMS[arg] ?? arg), '--help'], io);
+  const { values, words } = parseWithWords(
+    args.map((arg) => SYNONYMS[arg] ?? arg),
+    JSON_OPTION,
+  );
+  const commands = await allCommands();
+  const asked = words.length === 0 ? commands : namedBy(words, commands);
+  if (values.json !== true || asked.length === 0)
+    return words.length === 0 ? print(io, overview(commands)) : runCli([...words, '--help'], io);
+  const told = asked.map(({ name, usage, summary }) => ({ name, usage, summary }));
+  return print(io, `${JSON.stringify(told, null, 2)}\n`);
+}
+
+/** One command, or those of a group; none when there is no such name. */
+function namedBy(words: readonly string[], commands: readonly Command[]): readonly Command[] {
+  const found = findCommand([...words, '--help'], commands);
+  if ('command' in found) return [found.command];
+  return 'group' in found ? inGroup(found.group, commands) : [];
 }
 
 /** Spellings that people try first. */
@@ -178,6 +193,7 @@ function print(io: CliIo, text: string): Promise<number> {
 const MAX_LOG_LINE = 1_048_576;
 
 const processIo: CliIo = {
+  program: programName(process.argv[1], process.cwd()),
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
   columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
   stdout: (text) => void process.stdout.write(text),

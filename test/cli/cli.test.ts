@@ -242,4 +242,11 @@ t.test('help lists every command', async (t) => {
   t.match(await gw(['verify', '--help']), { code: 0, out: /^usage: gw verify/ });
   t.match(await gw(['start', '--help']), { code: 0, out: /^usage: gw start\n/ });
   t.match(await gw(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ });
+  t.match(JSON.parse((await gw(['version', '--json'])).out), { version: /^\d+\.\d+\.\d+$/ });
+  const named = async (...words: string[]) =>
+    (JSON.parse((await gw(['help', ...words, '--json'])).out) as readonly { readonly name: string }[]).map(({ name }) => name);
+  t.ok((await named()).length > 100);
+  t.strictSame(await named('verify'), ['verify']);
+  t.strictSame(await named('journal'), ['journal check', 'journal repair', 'journal confirm-clock']);
+  t.match(await gw(['help', 'verfy', '--json']), { code: 2, out: '', err: /did you mean "verify"/ });
 });

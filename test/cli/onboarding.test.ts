@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { Unusable } from '../../src/cli/command.ts';
 import { followCalls } from '../../src/cli/logs/follow-calls.ts';
+import { programName } from '../../src/cli/program-name.ts';
 import { eventually, launch, run } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { MAIN } from '../support/gateway-process.ts';
@@ -25,12 +26,44 @@ t.test('the demo shows a call through each door, a refusal, a record that verifi
   t.match(stdout, /api\.openai\.com +4 requests/);
   t.notMatch(stdout, /undefined|\[object/);
   t.equal(spawnSync('ls', [dir], { encoding: 'utf8' }).stdout.includes('gw-demo-'), false);
+  const next = /^ {2}(node .*) demo --keep /m.exec(stdout)?.[1] ?? '';
+  t.match(
+    spawnSync('sh', ['-c', `${next} version`], { encoding: 'utf8' }).stdout,
+    /^\d+\.\d+\.\d+\n$/,
+    'what it says to do next can be done',
+  );
+});
+
+t.test('the demo as JSON is one object and nothing else', async (t) => {
+  const dir = tempDir(t);
+  const { code, stdout, stderr } = await run(t, process.execPath, [MAIN, 'demo', '--json'], { env: { TMPDIR: dir, HOME: dir } });
+  t.equal(code, 0, stderr);
+  const { url, settings, records, domains } = JSON.parse(stdout) as {
+    url: string;
+    settings: Readonly<Record<string, string>>;
+    records: readonly { decision: string }[];
+    domains: readonly { domain: string }[];
+  };
+  t.equal(url, `http://127.0.0.1:${settings['GW_PORT']}`);
+  t.strictSame(
+    records.map(({ decision }) => decision),
+    ['allow', 'allow', 'allow', 'allow', 'deny'],
+  );
+  t.ok(domains.some(({ domain }) => domain === 'api.openai.com'));
+});
+
+t.test('a program is called as it was: by its name when it is in PATH, else by its file', (t) => {
+  t.equal(programName('/usr/bin/gw', '/home/a'), 'gw');
+  t.equal(programName(undefined, '/home/a'), 'gw');
+  t.equal(programName('/home/a/build/src/main.js', '/home/a'), 'node build/src/main.js');
+  t.equal(programName("/opt/it's here/main.js", '/home/a'), `node '/opt/it'\\''s here/main.js'`);
+  t.end();
 });
 
 t.test('a demo that is kept can be used as it says, and ends with a signal', async (t) => {
   const dir = join(tempDir(t), "it's kept");
   const child = launch(t, process.execPath, [MAIN, 'demo', '--keep', '--dir', dir], { env: { HOME: tempDir(t) } });
-  const said = await eventually('the demo', () => (child.stdout.includes('gw logs --follow') ? child.stdout : undefined));
+  const said = await eventually('the demo', () => (child.stdout.includes(' logs --follow\n') ? child.stdout : undefined));
   const [, base = ''] = /ANTHROPIC_BASE_URL=(\S+)/.exec(said) ?? [];
   const body = JSON.stringify({ model: 'claude-haiku-4-5', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] });
   const answer = await fetch(`${base}/v1/messages`, {
@@ -39,7 +72,7 @@ t.test('a demo that is kept can be used as it says, and ends with a signal', asy
     body,
   });
   t.match(await answer.text(), /Hello from the stand-in/);
-  const exports = said.slice(said.indexOf('export GW_'), said.indexOf('gw logs --follow'));
+  const exports = said.slice(said.indexOf('export GW_'), said.lastIndexOf('\n', said.indexOf(' logs --follow\n')));
   const { stdout } = spawnSync('sh', ['-c', `${exports}\n"$0" "$1" logs --limit 1`, process.execPath, MAIN], { encoding: 'utf8' });
   t.match(stdout, /allow +default +base-url +anthropic\/claude-haiku-4-5/);
   child.kill('SIGINT');

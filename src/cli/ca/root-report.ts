@@ -1,5 +1,6 @@
 import type { RootStatus } from '../../inbound/ca/root-status.ts';
 import type { CliIo } from '../command.ts';
+import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 
 const ROLES: Readonly<Record<string, string>> = { signs: 'signs', next: 'signs later', former: 'trusted still' };
@@ -7,7 +8,7 @@ const ROLES: Readonly<Record<string, string>> = { signs: 'signs', next: 'signs l
 /** What a gateway answers about its roots, for people or as it is. */
 export function printRoots(status: RootStatus, json: boolean, io: CliIo): void {
   if (json) {
-    io.stdout(`${JSON.stringify(status)}\n`);
+    printJson(status, io);
     return;
   }
   for (const { role, subject, fingerprint, not_after: end } of status.roots)

@@ -6,28 +6,30 @@ import { checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { callHeading, callLine, callOfRecord } from '../logs/call-line.ts';
 import { parseOptions } from '../parse-options.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
 import { terminalLines } from '../terminal-text.ts';
 import { DEMO_CALLS, type DemoCall } from './demo-calls.ts';
 import { type DemoPlace, openDemo } from './demo-place.ts';
 import { ask } from './demo-requests.ts';
-import { endText, keptText } from './demo-text.ts';
+import { endText, findingSettings, keptText } from './demo-text.ts';
 import { untilStopped } from './until-stopped.ts';
 
-const OPTIONS = { keep: { type: 'boolean' }, dir: { type: 'string' } } as const;
+const OPTIONS = { keep: { type: 'boolean' }, dir: { type: 'string' }, ...JSON_OPTION } as const;
 
 /** Shows on this machine alone, and without a key, what the gateway does. */
 export const demo: Command = {
   name: 'demo',
-  usage: '[--keep] [--dir FOLDER]',
+  usage: '[--keep] [--dir FOLDER] [--json]',
   summary: 'Shows it all on this machine: a stand-in for providers, a gateway, a call through each door. No key, no cost.',
   help: `
   --keep   stays running, so that programs can be pointed at it, until Ctrl-C
   --dir    keeps its records, root and policy in FOLDER; else they are in a temporary folder that is removed at the end
+  --json   how it is found, the records of its calls and the domains, as one object and without the rest
 
 Exit code: 0 when all went as it says, 1 when something did not.
 `,
   async run(args, io) {
-    const { keep = false, dir } = parseOptions(args, OPTIONS);
+    const { keep = false, dir, json = false } = parseOptions(args, OPTIONS);
     const stopped = keep ? untilStopped() : undefined;
     let place: DemoPlace;
     try {
@@ -36,9 +38,11 @@ Exit code: 0 when all went as it says, 1 when something did not.
       throw new Unusable(messageOf(error), { cause: error });
     }
     try {
-      const ok = await show(place, io, systemClock);
-      if (!ok) return EXIT_NO;
-      io.stdout(keep ? keptText(place) : endText());
+      const shown = await show(place, json ? { ...io, stdout: () => undefined } : io, systemClock);
+      if (shown === undefined) return EXIT_NO;
+      const gw = io.program ?? 'gw';
+      if (json) printJson({ url: place.url, root_file: place.rootFile, settings: findingSettings(place), ...shown }, io);
+      else io.stdout(keep ? keptText(place, gw) : endText(gw));
       await stopped;
       return EXIT_OK;
     } finally {
@@ -54,7 +58,13 @@ interface Made {
   readonly answer: string;
 }
 
-async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<boolean> {
+interface Shown {
+  readonly records: readonly object[];
+  readonly domains: readonly object[];
+}
+
+/** @returns undefined when something did not go as it should, which is said then */
+async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<Shown | undefined> {
   const paint = paintFor(io.colours);
   io.stdout(`A gateway at ${paint.bold(place.url)}, and a stand-in for OpenAI, Anthropic and Google behind it.\n`);
   io.stdout('Both are on this machine: no key, no cost, nothing leaves it.\n\n');
@@ -64,7 +74,7 @@ async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<boolean>
     const done = await makeCall(place, call, clock);
     if (typeof done === 'string') {
       io.stderr(`gw demo: ${call.title}: ${terminalLines(done)}\n`);
-      return false;
+      return undefined;
     }
     made.push(done);
     io.stdout(`${callLine(callOfRecord(done.record), paint, true)}\n  ${paint.dim(call.title)}\n`);
@@ -72,7 +82,9 @@ async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<boolean>
   const denied = made.find(({ call }) => call.decision === 'deny');
   const [first] = made;
   io.stdout(`\nWhat the program sees that was refused, in the form of its own provider's errors:\n  ${explanation(denied?.answer)}\n`);
-  return first !== undefined && showRecord(first, io) && (await showDomains(place, io));
+  if (first === undefined || !showRecord(first, io)) return undefined;
+  const domains = await showDomains(place, io);
+  return domains && { records: made.map(({ record }) => record), domains };
 }
 
 /** @returns what is wrong, in words, when it did not go as it should */
@@ -120,16 +132,16 @@ function showRecord({ record, recordText }: Made, io: CliIo): boolean {
   return true;
 }
 
-async function showDomains(place: DemoPlace, io: CliIo): Promise<boolean> {
+async function showDomains(place: DemoPlace, io: CliIo): Promise<readonly object[] | undefined> {
   const { status, text } = await ask({ url: `${place.url}/v1/admin/discovery/domains`, headers: { 'GW-Admin-Token': place.adminToken } });
   const answer: unknown = status === 200 ? JSON.parse(text) : undefined;
   const domains = isJsonObject(answer) && Array.isArray(answer['domains']) ? answer['domains'].filter(isJsonObject) : [];
   if (domains.length === 0) {
     io.stderr('gw demo: the gateway has seen no domain\n');
-    return false;
+    return undefined;
   }
   io.stdout('\nDomains that it has seen:\n');
   for (const { domain, requests, vendor } of domains)
     io.stdout(`  ${String(domain).padEnd(28)} ${String(requests).padStart(3)} requests  ${String(vendor ?? '')}\n`);
-  return true;
+  return domains;
 }

@@ -6,6 +6,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { ownAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
+import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import { askHealth } from './ask-health.ts';
 import type { DoctorCheck, Finding, FindingLevel, Patient } from './finding.ts';
@@ -38,7 +39,7 @@ export const doctor: Command = {
     const patient = await examine(url, runtimes, online, io);
     const findings: Finding[] = [];
     for (const { look } of CHECKS) findings.push(...(await look(patient)));
-    if (json) io.stdout(`${JSON.stringify(findings)}\n`);
+    if (json) printJson(findings, io);
     else print(findings, io);
     return findings.some(({ level }) => level === 'wrong') ? EXIT_NO : EXIT_OK;
   },
