@@ -97,6 +97,9 @@ t.test('gw journal confirm-clock leaves word for the gateway', async (t) => {
   const time = /^The clock says (\S+), and that is right\./.exec(out)?.[1];
   t.ok(time);
   t.equal(readFileSync(join(gw.dataDir, 'clock-confirmed'), 'utf8'), `${time}\n`);
+  const asJson = await command(['journal', 'confirm-clock', '--json'], { env: { GW_DATA_DIR: gw.dataDir } });
+  const { confirmed_at: at } = JSON.parse(asJson.out) as { readonly confirmed_at: string };
+  t.equal(readFileSync(join(gw.dataDir, 'clock-confirmed'), 'utf8'), `${at}\n`);
   await gw.gateway.stop();
   const again = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_DATA_DIR: gw.dataDir } });
   t.equal(existsSync(join(again.gw.dataDir, 'clock-confirmed')), false, 'a start has read it');
