@@ -10,6 +10,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { parse } from 'yaml';
 import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -49,7 +50,11 @@ const PAGES = [
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
-const SECTIONS = [{ file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection }];
+const SECTIONS = [
+  { file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection },
+  { file: 'docs/guides/operations.md', name: 'alarms', from: [], body: alarmsSection },
+  { file: 'docs/guides/monitoring.md', name: 'alerts', from: [], body: alertsSection },
+];
 
 const { values: options } = parseArgs({ options: { check: { type: 'boolean' }, build: { type: 'string' } } });
 const compiled = resolve(options.build ?? join(root, 'build', 'src'));
@@ -151,6 +156,35 @@ function stagesSection({ STAGES }) {
       makes.map((part) => `**${part}**`).join(', '),
     ]),
   );
+}
+
+/** The alert rules, in the order of their file. */
+function alertRules() {
+  const { groups } = parse(readFileSync(join(root, 'docs', 'monitoring', 'alert-rules.yaml'), 'utf8'));
+  return groups.flatMap(({ rules }) => rules);
+}
+
+function alarmsSection() {
+  const rows = alertRules().map(({ alert, expr, annotations: { description } }) => [
+    `[${alert}](monitoring.md#${alert.toLowerCase()})`,
+    code(withoutJob(expr)),
+    description,
+  ]);
+  return table(['Alarm', 'When', 'Means'], rows);
+}
+
+function alertsSection() {
+  return alertRules()
+    .map(
+      ({ alert, expr, for: lasting, labels: { severity }, annotations: { description } }) =>
+        `### ${alert}\n\n${description}\n\nFires (${severity})${lasting === undefined ? '' : ` when this holds for ${lasting}`}: ${code(withoutJob(expr))}`,
+    )
+    .join('\n\n');
+}
+
+/** The expression as a person reads it: every series is of the job. */
+function withoutJob(expr) {
+  return expr.replace(/job="ai-request-gateway"(?:, )?/g, '').replace(/\{\}/g, '');
 }
 
 function errorsPage({ ERROR_CODES }) {

@@ -17,6 +17,7 @@ import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
+import { answerSelfTest, isSelfTest } from './self-test.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -54,10 +55,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
-    if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
-    else if (head.tunnel?.undecided) passOn(arrival, pipeline);
-    else void runProxied(arrival, pipeline);
+    admitProxied(arrival, options);
     return;
   }
   const refused = guardOrigin(head, options.guard(), router);
@@ -70,6 +68,17 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+}
+
+/** What came by CONNECT, or as to any forward proxy. */
+function admitProxied(arrival: Arrival, options: DoorOptions): void {
+  const { pipeline, router, proxyEnabled } = options;
+  const { head } = arrival;
+  if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+  else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
+  else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
+  else if (head.tunnel?.undecided) passOn(arrival, pipeline);
+  else void runProxied(arrival, pipeline);
 }
 
 /** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */
@@ -111,12 +120,13 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
+  if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const who = await letIn(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...tunnelOf(request), ...who };
   const { host } = request.authority;
-  pipeline.events.emit('connected', host);
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;

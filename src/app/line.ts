@@ -151,6 +151,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
   const {
+    ca,
     catalogues,
     workloads,
     deferred,
@@ -165,11 +166,17 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     certificate,
   } = resources;
   return createMetrics({
+    orgId: config.orgId ?? 'default',
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,
     openTunnels,
+    maxTunnels: config.maxTunnels,
     bufferedBytes: () => buffers.used,
+    maxBufferedBytes: config.maxBufferedBytes,
+    rootExpiresAt: () => ca?.expiresAt,
+    // No control plane can be named yet, and without one nothing queues (decision 12.4).
+    pendingHashSubmissions: () => 0,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,

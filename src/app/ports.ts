@@ -1,6 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
+import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
 import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';
 import { bindError } from './bind-error.ts';
 import { createDoors } from './doors.ts';
@@ -65,7 +66,10 @@ export async function openPorts(
     dial: (_authority, _signal, request) => doors.dial(request),
     dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
     onTunnelClosed: ({ bytesUp, bytesDown }) => events.emit('tunnelClosed', { bytesUp, bytesDown }),
-    onHandshakeRejected: (event) => events.emit('handshakeRejected', event),
+    // Who tries out what it trusts pins nothing.
+    onHandshakeRejected: (event) => {
+      if (event.host !== SELF_TEST_HOST) events.emit('handshakeRejected', event);
+    },
   }).catch((error: unknown) => {
     throw bindError(error, config, inherited);
   });

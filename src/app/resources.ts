@@ -94,6 +94,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   closers.push(() => clockWatch.close());
   const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
+  if (ca) closers.push(() => ca.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
   const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });

@@ -57,6 +57,12 @@ export class GatewayClient {
     return config.mgmtPort === undefined ? place : place.withPort(config.mgmtPort);
   }
 
+  /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
+  static firstPlace(io: CliIo, url?: string): GatewayAddress {
+    const config = settingsOf(io);
+    return url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
+  }
+
   get origin(): string {
     return this.#base.origin;
   }
@@ -102,7 +108,7 @@ export interface SentToGateway {
 export function sendToGateway(
   url: URL,
   { method, headers: given, body, trust, timeoutMs = TIMEOUT_MS }: SentToGateway,
-): Promise<{ readonly status: number; readonly text: string }> {
+): Promise<{ readonly status: number; readonly text: string; readonly date: string | undefined }> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const headers = {
@@ -120,7 +126,9 @@ export function sendToGateway(
         if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
         else chunks.push(chunk);
       });
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
+      answer.on('end', () =>
+        resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8'), date: answer.headers.date }),
+      );
     });
     call.on('timeout', () => call.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)));
     call.on('error', fail);

@@ -18,19 +18,7 @@ function isSuffix(pattern: string): boolean {
 export function pacFile(input: PacInput): string {
   const proxy = proxyOf(input);
   if (input.all) return `function FindProxyForURL(url, host) {\n  return "${proxy}";\n}\n`;
-  const exact = new Set<string>();
-  const suffixes = new Set<string>();
-  const globs = new Set<string>();
-  for (const { hosts, hostPatterns } of input.providers) {
-    for (const host of hosts) exact.add(host);
-    for (const pattern of hostPatterns.filter(isSuffix)) suffixes.add(pattern.slice(2));
-    for (const pattern of hostPatterns.filter((pattern) => !isSuffix(pattern))) globs.add(pattern);
-  }
-  for (const { domain, match } of input.domains) {
-    if (match === 'exact') exact.add(domain);
-    else if (match === 'suffix') suffixes.add(domain);
-    else globs.add(domain);
-  }
+  const { exact, suffixes, globs } = namesOf(input);
   const table = (names: Set<string>) => JSON.stringify(Object.fromEntries([...names].sort().map((name) => [name, 1])));
   return `var exact = ${table(exact)};
 var suffixes = ${table(suffixes)};
@@ -45,6 +33,24 @@ function FindProxyForURL(url, host) {
   }
 }
 `;
+}
+
+/** What the script looks up, by how it is looked up. */
+function namesOf({ providers, domains }: PacInput): Readonly<Record<'exact' | 'suffixes' | 'globs', Set<string>>> {
+  const names = { exact: new Set<string>(), suffixes: new Set<string>(), globs: new Set<string>() };
+  for (const { hosts, hostPatterns } of providers) {
+    for (const host of hosts) names.exact.add(host);
+    for (const pattern of hostPatterns) {
+      if (isSuffix(pattern)) names.suffixes.add(pattern.slice(2));
+      else names.globs.add(pattern);
+    }
+  }
+  for (const { domain, match } of domains) {
+    if (match === 'exact') names.exact.add(domain);
+    else if (match === 'suffix') names.suffixes.add(domain);
+    else names.globs.add(domain);
+  }
+  return names;
 }
 
 /** As the script names a proxy. A Host that is no host and port would be code in it. */

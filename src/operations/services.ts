@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
@@ -129,7 +130,7 @@ export interface OperationServices {
     /** Whether clients reach the proxy by TLS. */
     readonly secureProxy: boolean;
     /** Undefined when interception is off. */
-    readonly ca: { readonly rootPem: string; readonly rootDer: Uint8Array; bundlePem(): string } | undefined;
+    readonly ca: CertificateAuthority | undefined;
     readonly catalogues: CurrentCatalogue;
   };
   /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its operations are 404. */

@@ -12,10 +12,12 @@ import { SETTINGS, type SettingValues } from './settings.ts';
 import { readTraces, type TraceConfig } from './trace-settings.ts';
 
 /**
- * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. `traces`: undefined where none
+ * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
  * are sent.
  */
-export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; traces: TraceConfig | undefined }>;
+export type Config = Readonly<
+  Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean; traces: TraceConfig | undefined }
+>;
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -62,9 +64,10 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
   const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
+  const policiesDirIsSet = reader.isSet(SETTINGS.policiesDir.variable);
   const publicNames = publicNamesOf(values);
   return {
-    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, publicNames, traces }),
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames, traces }),
     warnings: [...unknownVariables(env), ...unwise(values), ...warnings],
   };
 }

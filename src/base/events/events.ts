@@ -5,6 +5,7 @@
 import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { TrafficClass } from '../model/connection.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
@@ -17,6 +18,8 @@ export interface ExecutionEvent {
   readonly record: ExecutionRecord;
   /** From the complete head to the last byte, milliseconds. */
   readonly durationMs: number;
+  /** From the sent request to the first byte of the body of its answer, milliseconds. */
+  readonly firstByteMs?: number | undefined;
 }
 
 /** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */
@@ -70,6 +73,12 @@ export interface PolicyLoadEvent {
   readonly result: 'loaded' | 'refused';
 }
 
+/** Somebody went to a host, by one of the ports. */
+export interface HostMet {
+  readonly host: string;
+  readonly trafficClass: TrafficClass;
+}
+
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
@@ -88,10 +97,8 @@ export interface EventPayloads {
   /** The id of the entry. */
   callerHeld: string;
   unrecorded: UnrecordedEvent;
-  /** The host. */
-  connected: string;
-  /** The host. */
-  passed: string;
+  connected: HostMet;
+  passed: HostMet;
   tunnelClosed: { readonly bytesUp: number; readonly bytesDown: number };
   handshakeRejected: HandshakeRejectedEvent;
   policyLoad: PolicyLoadEvent;
@@ -154,8 +161,11 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   audit: { meaning: 'Somebody has changed something of the gateway, and that is stored.', says: 'the entry of the audit trail' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
-  connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },
-  passed: { meaning: 'A request to a host that is no AI host was passed on, seen and not kept.', says: 'the host' },
+  connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host; by which port' },
+  passed: {
+    meaning: 'A request to a host that is no AI host was passed on, seen and not kept.',
+    says: 'the host; by which port',
+  },
   tunnelClosed: { meaning: 'A tunnel that was passed through unopened has ended.', says: 'the bytes each way' },
   handshakeRejected: {
     meaning: 'A client did not take the certificate that was made for an intercepted host.',

@@ -45,6 +45,7 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
   const { clock = systemClock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB } = options;
   let cancel = (): void => undefined;
   let thread: Worker | undefined;
+  let over = false;
   try {
     return await new Promise<string>((resolve, reject) => {
       const wait = (): void => {
@@ -54,6 +55,8 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
       // Nothing of the process is needed there, least of all its environment.
       thread = new Worker(worker, { env: {}, resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } });
       thread.on('message', (parsed: ParsedYaml) => {
+        // What a thread had sent may arrive behind the word that it has died.
+        if (over) return;
         read.push(parsed);
         if (read.length === texts.length) resolve('');
         else wait();
@@ -66,6 +69,7 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
   } catch (error) {
     return inFewWords(messageOf(error));
   } finally {
+    over = true;
     cancel();
     void thread?.terminate();
   }

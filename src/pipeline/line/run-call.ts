@@ -7,6 +7,7 @@ import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
 import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
 import type { LineGround } from '../parts/call-services.ts';
+import type { Delivered } from '../parts/delivered.ts';
 import { deliveredOf } from '../parts/known.ts';
 import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
@@ -112,6 +113,12 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   return { record, commit, effects };
 }
 
+/** From the sent request to the first byte of the body of its answer, milliseconds. */
+function firstByteOf(delivery: Delivered | undefined): number | undefined {
+  const { sentAt, firstAt } = delivery?.times ?? {};
+  return sentAt === undefined || firstAt === undefined ? undefined : firstAt - sentAt;
+}
+
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
 function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: ExecutionRecord): RunResult {
   const { parts, refusal } = call;
@@ -122,7 +129,10 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
   } else {
     delivery?.release(record);
   }
-  if (events.hears('execution')) events.emit('execution', { record, durationMs: clock.monotonic() - parts.arrival.head.startedAt });
+  if (events.hears('execution')) {
+    const durationMs = clock.monotonic() - parts.arrival.head.startedAt;
+    events.emit('execution', { record, durationMs, firstByteMs: firstByteOf(delivery) });
+  }
   const { trace } = parts.arrival;
   if (trace) tellTrace(parts, trace, { events, clock }, { record });
   return { kind: 'recorded', record, refusal };

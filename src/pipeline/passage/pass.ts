@@ -24,7 +24,7 @@ import { relay } from '../socket/relay.ts';
 export function passOn(arrival: Arrival, pipeline: LineGround): void {
   try {
     const call = callOf(arrival, pipeline);
-    pipeline.events.emit('passed', call.authority.host);
+    pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
     new Passage(arrival, pipeline).start(call);
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).

@@ -34,6 +34,25 @@ export const METRICS = {
     help: 'From the forwarded request to the head of the upstream answer, seconds.',
     buckets: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
+  firstByte: {
+    name: 'gw_stream_first_byte_seconds',
+    type: 'histogram',
+    labels: ['provider'],
+    help: 'From the forwarded request to the first byte of the body of an answer that is a stream, seconds.',
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  },
+  tokens: {
+    name: 'gw_tokens_total',
+    type: 'counter',
+    labels: ['org_id', 'provider', 'direction'],
+    help: 'Tokens of records, cached ones included: `in` and `out`.',
+  },
+  cost: {
+    name: 'gw_cost_usd_total',
+    type: 'counter',
+    labels: ['org_id', 'provider'],
+    help: 'Cost of records, US dollars. It is added up exactly and shown as the nearest number.',
+  },
   denies: {
     name: 'gw_policy_deny_total',
     type: 'counter',
@@ -258,6 +277,37 @@ export const METRICS = {
     type: 'counter',
     labels: ['destination', 'outcome'],
     help: 'Events that were exported: `delivered`, tried again (`retried`), kept after the last try (`dead`), or given up because too many are kept (`dropped`).',
+  },
+  pendingHashes: {
+    name: 'gw_pending_hash_submissions',
+    type: 'gauge',
+    labels: [],
+    help: 'Record hashes that wait for the control plane; other than zero means that it is offline. Without one nothing waits.',
+  },
+  tunnelsLimit: {
+    name: 'gw_tunnels_limit',
+    type: 'gauge',
+    labels: [],
+    help: 'How many of `gw_tunnels_open` there may be (`GW_MAX_TUNNELS`).',
+  },
+  bufferedLimit: {
+    name: 'gw_buffered_bytes_limit',
+    type: 'gauge',
+    labels: [],
+    help: 'How many of `gw_buffered_bytes` there may be (`GW_MAX_BUFFERED_BYTES`).',
+  },
+  rootExpiry: {
+    name: 'gw_root_expiry_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the root, or the first certificate of its chain, expires, seconds since the epoch; absent without interception.',
+  },
+  build: { name: 'gw_build_info', type: 'gauge', labels: ['version'], help: '1, with the version of the gateway.' },
+  folded: {
+    name: 'gw_metric_labels_folded_total',
+    type: 'counter',
+    labels: ['label'],
+    help: 'How often a metric counted under `other`, because the name for its label is not known or 500 others are shown already, by the label.',
   },
   traceSpans: {
     name: 'gw_trace_spans_total',

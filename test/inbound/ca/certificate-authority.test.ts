@@ -198,7 +198,7 @@ t.test('the first start makes the root, the next one finds it', async (t) => {
   t.equal(second.fingerprint, first.fingerprint);
   t.equal(second.fingerprint, new X509Certificate(second.rootDer).fingerprint256.replaceAll(':', '').toLowerCase());
   t.same([readFileSync(join(dir, 'root-ca.pem')), readFileSync(join(dir, 'root-ca.key'))], before);
-  t.same(readdirSync(dir).sort(), ['ca-bundle.pem', 'root-ca.key', 'root-ca.pem'], 'nothing else is left there');
+  t.same(readdirSync(dir).sort(), ['ca-bundle.pem', 'root-ca.key', 'root-ca.pem', 'roots.json'], 'nothing else is left there');
 });
 
 t.test('two roots have different names, so that a trust store can hold both', async (t) => {
