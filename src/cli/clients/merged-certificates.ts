@@ -47,11 +47,18 @@ export async function mergeCertificates(existing: string, own: string, rootFile:
 
 /** Those that sign themselves; where none does, the last of the chain. */
 function anchorsOf(roots: readonly string[]): readonly string[] {
-  const selfSigned = roots.filter((pem) => {
+  const selfSigned = roots.filter(isSelfSigned);
+  return selfSigned.length > 0 ? selfSigned : roots.slice(-1);
+}
+
+/** What cannot be read as a certificate is kept as text, and is no anchor. */
+function isSelfSigned(pem: string): boolean {
+  try {
     const { subject, issuer } = new X509Certificate(pem);
     return subject === issuer;
-  });
-  return selfSigned.length > 0 ? selfSigned : roots.slice(-1);
+  } catch {
+    return false;
+  }
 }
 
 function same(one: string, other: string): boolean {
