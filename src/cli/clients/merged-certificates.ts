@@ -41,7 +41,8 @@ export async function mergeCertificates(existing: string, own: string, rootFile:
   if (text === undefined) return { file: own, problem: `${source} cannot be read` };
   const certificates = text.match(CERTIFICATE);
   if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
-  if (madeFrom === undefined && anchors.every((anchor) => certificates.some((one) => same(one, anchor)))) return { file: path };
+  const known = anchors.length > 0 && anchors.every((anchor) => certificates.some((one) => same(one, anchor)));
+  if (madeFrom === undefined && known) return { file: path };
   return { file: await written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
 }
 
