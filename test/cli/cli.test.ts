@@ -114,7 +114,7 @@ t.test('what the shell trusts already is kept beside the gateway’s root, for e
   const settings = { GW_CA_DIR: caDir, XDG_CACHE_HOME: cache };
   const { values: plain } = await printedOver(settings);
   const trusting = Object.keys(plain).filter((name) => String(plain[name]).startsWith(caDir));
-  t.equal(trusting.length, 10);
+  t.equal(trusting.length, 11);
   const held = (file: string | undefined): string[] =>
     [...readFileSync(String(file), 'utf8').matchAll(/^[A-Z0-9+]+$/gm)].map(([body]) => body);
 

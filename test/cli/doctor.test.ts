@@ -96,7 +96,7 @@ t.test('the self-test says nothing but that, goes nowhere, leaves no record, and
   const { shell, gateway, url } = await place(t);
   await ask(shell, '--for', 'node', ...url);
   const { body } = await gateway.admin('GET', '/v1/admin/discovery/domains');
-  t.same(body, { domains: [] });
+  t.match(body, { domains: [], total: 0 });
   const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
   t.notMatch(metrics, /gw_requests_total\{/);
 });

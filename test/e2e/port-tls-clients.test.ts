@@ -1,9 +1,10 @@
 // Programs that are not ours, at a gateway whose ports speak TLS (decision 12.1).
-import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
 import { chromium } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { ProxyAgent, fetch as undiciFetch } from 'undici';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { bareEnvironment, run } from '../support/child.ts';
 import { gatewayEnvironment, launchGateway } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
@@ -109,3 +110,31 @@ t.test('clients of ports that speak TLS', async (t) => {
     t.match(await refused(`https://127.0.0.2:${gateway.port}`, own), /ECONNREFUSED|is not for 127\.0\.0\.2/);
   });
 });
+
+t.test(
+  'the recipe of the guide makes a certificate of the gateway’s own root that its ports can show',
+  { skip: skipWithout(['openssl']) },
+  async (t) => {
+    const made = await launchGateway(t, gatewayEnvironment(t));
+    const place = tempDir(t);
+    cpSync(dirname(made.caFile), join(place, 'ca'), { recursive: true });
+    const guide = readFileSync(join(packageRoot(), 'docs', 'guides', 'tls.md'), 'utf8');
+    const recipe = /^Signed by the gateway's own root.*\n\n```sh\n([^`]+)```$/m.exec(guide)?.[1] ?? '';
+    t.match(recipe, 'openssl verify');
+    const path = `${dirname(requirePeer('openssl'))}${delimiter}${bareEnvironment()['PATH']}`;
+    const ended = await run(t, 'sh', ['-ec', recipe], { cwd: place, env: { PATH: path } });
+    t.equal(ended.code, 0, ended.stderr);
+    t.match(ended.stdout, 'port.pem: OK');
+
+    const files = { GW_TLS_CERT_FILE: join(place, 'port.pem'), GW_TLS_KEY_FILE: join(place, 'port.key') };
+    t.equal(statSync(files.GW_TLS_KEY_FILE).mode & 0o077, 0, 'nobody else can read the key');
+    const gateway = await launchGateway(t, gatewayEnvironment(t, { env: files }));
+    for (const name of [
+      ['-verify_hostname', 'gw.example.com'],
+      ['-verify_ip', '10.0.0.7'],
+    ]) {
+      const args = ['s_client', '-connect', `127.0.0.1:${gateway.port}`, '-CAfile', made.caFile, '-verify_return_error'];
+      t.match((await run(t, requirePeer('openssl'), [...args, ...name])).stdout, /Verify return code: 0 \(ok\)/);
+    }
+  },
+);

@@ -29,6 +29,7 @@ export const CLIENT_VARIABLES: readonly (readonly [name: string, source: Variabl
   ['CURL_CA_BUNDLE', 'bundle'],
   ['PIP_CERT', 'bundle'],
   ['GIT_SSL_CAINFO', 'bundle'],
+  ['GIT_PROXY_SSL_CAINFO', 'bundle'],
   ['CARGO_HTTP_CAINFO', 'bundle'],
   ['AWS_CA_BUNDLE', 'bundle'],
   ['CODEX_CA_CERTIFICATE', 'bundle'],
@@ -65,7 +66,7 @@ export interface ClientVariables {
  */
 export async function clientVariables(config: Config, options: ClientOptions, env?: Environment): Promise<ClientVariables> {
   const values = await variableValues(config, options, env);
-  const problems = new Set<string>();
+  const problems = new Set<string>(config.tlsCertFile === undefined ? [] : [PROXY_BY_TLS]);
   const variables: [string, string][] = [];
   for (const [name, source] of CLIENT_VARIABLES) {
     const { value, problem } = await keeping(name, source, values, config, env);
@@ -83,6 +84,10 @@ export function missingCertificates(config: Config): readonly string[] {
 
 const ANOTHER_PROXY =
   'this shell named another proxy; where the internet is reached through that one only, start the gateway with it as GW_UPSTREAM_PROXY';
+
+/** Of none of these does a variable say what it trusts as a proxy, or can it. */
+const PROXY_BY_TLS =
+  "the ports speak TLS: curl takes the proxy's certificate by --proxy-cacert alone, or from the system's store; Java, Python's urllib and extensions of editors cannot use such a proxy (docs/guides/tls.md)";
 
 type Values = Readonly<Record<VariableSource, string | undefined>>;
 

@@ -41,17 +41,25 @@ export async function mergeCertificates(existing: string, own: string, rootFile:
   if (text === undefined) return { file: own, problem: `${source} cannot be read` };
   const certificates = text.match(CERTIFICATE);
   if (certificates === null) return { file: own, problem: `${source} holds no certificate` };
-  if (madeFrom === undefined && anchors.every((anchor) => certificates.some((one) => same(one, anchor)))) return { file: path };
+  const known = anchors.length > 0 && anchors.every((anchor) => certificates.some((one) => same(one, anchor)));
+  if (madeFrom === undefined && known) return { file: path };
   return { file: await written(folder, `# gw env: ${source}\n${[...roots, ...certificates].join('\n')}\n`) };
 }
 
 /** Those that sign themselves; where none does, the last of the chain. */
 function anchorsOf(roots: readonly string[]): readonly string[] {
-  const selfSigned = roots.filter((pem) => {
+  const selfSigned = roots.filter(isSelfSigned);
+  return selfSigned.length > 0 ? selfSigned : roots.slice(-1);
+}
+
+/** What cannot be read as a certificate is kept as text, and is no anchor. */
+function isSelfSigned(pem: string): boolean {
+  try {
     const { subject, issuer } = new X509Certificate(pem);
     return subject === issuer;
-  });
-  return selfSigned.length > 0 ? selfSigned : roots.slice(-1);
+  } catch {
+    return false;
+  }
 }
 
 function same(one: string, other: string): boolean {

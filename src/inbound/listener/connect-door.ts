@@ -74,6 +74,8 @@ export class ConnectDoor {
     const { socket } = link;
     socket.setTimeout(0);
     socket.setNoDelay(true);
+    // A client that has said all waits for the answer; TLS sockets would be ended before there is a tunnel.
+    socket.allowHalfOpen = true;
     // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
     if (head.length > 0) socket.unshift(head);
     const left = new AbortController();

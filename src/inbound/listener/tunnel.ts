@@ -56,8 +56,9 @@ export class BlindTunnel implements Activity {
     this.#options = options;
     this.#startedAt = clock.monotonic();
     this.#activeAt = this.#startedAt;
-    client.allowHalfOpen = true;
     upstream.allowHalfOpen = true;
+    // Its end may have come before there was an upstream; what looks at it below sees that by itself.
+    if (client.readableEnded) this.#halves--;
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true);
       socket.setKeepAlive(true, 60_000);
