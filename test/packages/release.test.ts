@@ -1,6 +1,6 @@
 // A release, made in a clone that is thrown away.
 import { createHash } from 'node:crypto';
-import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
@@ -28,6 +28,10 @@ async function cloned(t: Test): Promise<string> {
   symlinkSync(join(packageRoot(), 'node_modules'), join(clone, 'node_modules'));
   appendFileSync(join(clone, '.git', 'info', 'exclude'), 'node_modules\n');
   cpSync(join(packageRoot(), 'build'), join(clone, 'build'), { recursive: true, filter: (path) => !path.endsWith('.without-peers') });
+  // Right behind a release nothing stands there.
+  const changelog = join(clone, 'CHANGELOG.md');
+  writeFileSync(changelog, readFileSync(changelog, 'utf8').replace('## Unreleased\n\n', '## Unreleased\n\n* A change of the test.\n\n'));
+  await git(t, clone, 'commit', '--quiet', '--all', '--message', 'Change something');
   return clone;
 }
 

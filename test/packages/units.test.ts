@@ -60,20 +60,24 @@ t.test('streams may end before systemd loses patience', async (t) => {
   t.ok(seconds > 30);
 });
 
-t.test('install puts units, settings and policy in place, with the programs by their paths', async (t) => {
-  const dest = tempDir(t);
-  const { code, stderr } = await script(t, 'install.sh', dest, INSTALL);
-  t.equal(code, 0, stderr);
-  const unit = join(dest, 'etc/systemd/system', SERVICE);
-  t.match(readFileSync(unit, 'utf8'), `ExecStart=${process.execPath} ${join(packageRoot(), 'build/src/main.js')} start\n`);
-  t.equal(statSync(join(dest, 'etc/ai-request-gateway/environment')).mode & 0o777, 0o600);
-  t.ok(existsSync(join(dest, 'etc/ai-request-gateway/policies/bundle.yaml')));
-  if (skipWithout(['systemd-analyze']) === false) {
-    const files = [unit, join(dest, 'etc/systemd/system', SOCKET)];
-    t.equal(verified(files), '');
-    t.equal(analyze('security', '--offline=true', '--threshold=15', unit).status, 0);
-  }
-});
+t.test(
+  'install puts units, settings and policy in place, with the programs by their paths',
+  { skip: skipWithout(['coreutils']) },
+  async (t) => {
+    const dest = tempDir(t);
+    const { code, stderr } = await script(t, 'install.sh', dest, INSTALL);
+    t.equal(code, 0, stderr);
+    const unit = join(dest, 'etc/systemd/system', SERVICE);
+    t.match(readFileSync(unit, 'utf8'), `ExecStart=${process.execPath} ${join(packageRoot(), 'build/src/main.js')} start\n`);
+    t.equal(statSync(join(dest, 'etc/ai-request-gateway/environment')).mode & 0o777, 0o600);
+    t.ok(existsSync(join(dest, 'etc/ai-request-gateway/policies/bundle.yaml')));
+    if (skipWithout(['systemd-analyze']) === false) {
+      const files = [unit, join(dest, 'etc/systemd/system', SOCKET)];
+      t.equal(verified(files), '');
+      t.equal(analyze('security', '--offline=true', '--threshold=15', unit).status, 0);
+    }
+  },
+);
 
 t.test('a secret can come as a credential, as the unit says', { skip: skipWithout(['systemd-analyze']) }, async (t) => {
   const dest = tempDir(t);
@@ -85,7 +89,7 @@ t.test('a secret can come as a credential, as the unit says', { skip: skipWithou
   t.equal(verified([unit, join(dest, 'etc/systemd/system', SOCKET)]), '');
 });
 
-t.test('installing again changes nothing, and keeps what was changed', async (t) => {
+t.test('installing again changes nothing, and keeps what was changed', { skip: skipWithout(['coreutils']) }, async (t) => {
   const dest = tempDir(t);
   await script(t, 'install.sh', dest, INSTALL);
   const before = snapshot(dest);
@@ -96,14 +100,14 @@ t.test('installing again changes nothing, and keeps what was changed', async (t)
   t.match(readFileSync(join(dest, 'etc/ai-request-gateway/environment'), 'utf8'), /GW_PORT=8080/);
 });
 
-t.test('without the socket unit the service does not wait for one', async (t) => {
+t.test('without the socket unit the service does not wait for one', { skip: skipWithout(['coreutils']) }, async (t) => {
   const dest = tempDir(t);
   t.equal((await script(t, 'install.sh', dest, [...INSTALL, '--no-socket'])).code, 0);
   t.strictSame(readdirSync(join(dest, 'etc/systemd/system')), [SERVICE]);
   t.notMatch(readFileSync(join(dest, 'etc/systemd/system', SERVICE), 'utf8'), /^(After|Wants)=.*\.socket/m);
 });
 
-t.test('uninstall leaves nothing of what install made', async (t) => {
+t.test('uninstall leaves nothing of what install made', { skip: skipWithout(['coreutils']) }, async (t) => {
   const dest = tempDir(t);
   await script(t, 'install.sh', dest, INSTALL);
   const { code, stderr } = await script(t, 'uninstall.sh', dest);
@@ -115,7 +119,7 @@ t.test('uninstall leaves nothing of what install made', async (t) => {
   t.equal((await script(t, 'uninstall.sh', dest)).code, 0);
 });
 
-t.test('uninstall keeps data, and what people have changed, until it is told to purge', async (t) => {
+t.test('uninstall keeps data, and what people have changed, until it is told to purge', { skip: skipWithout(['coreutils']) }, async (t) => {
   const dest = tempDir(t);
   await script(t, 'install.sh', dest, INSTALL);
   const environment = join(dest, 'etc/ai-request-gateway/environment');
@@ -132,7 +136,7 @@ t.test('uninstall keeps data, and what people have changed, until it is told to 
   for (const path of [environment, data, dropIn]) t.notOk(existsSync(path), path);
 });
 
-t.test('what cannot work is refused before anything is written', async (t) => {
+t.test('what cannot work is refused before anything is written', { skip: skipWithout(['coreutils']) }, async (t) => {
   const dest = tempDir(t);
   t.match(await script(t, 'install.sh', dest, ['--node', '/nowhere/node']), { code: 1, stderr: /no program/ });
   t.match(await script(t, 'install.sh', dest, ['--force']), { code: 2 });

@@ -33,6 +33,7 @@ export type PeerName =
   | 'python3-aiosmtpd'
   | 'rsyslog'
   | 'syslog-ng'
+  | 'coreutils'
   | 'openssl'
   | 'curl'
   | 'git'
