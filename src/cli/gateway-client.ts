@@ -69,11 +69,10 @@ export class GatewayClient {
 
   /** The text of an answer. @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
   async text(method: string, path: string, body?: unknown): Promise<string> {
-    const { status, text } = await sendToGateway(new URL(path, this.#base), {
+    const { status, text } = await sendToGateway(this.#base, path, {
       method,
       headers: { 'GW-Admin-Token': this.#token },
       body,
-      trust: this.#base.trust,
     });
     if (status >= 200 && status < 300) return text;
     if (status === 401)
@@ -98,17 +97,17 @@ export interface SentToGateway {
   readonly headers: Readonly<Record<string, string>>;
   /** Sent as JSON; undefined: none. */
   readonly body?: unknown;
-  /** Of the gateway's address. */
-  readonly trust?: GatewayAddress['trust'];
   /** Milliseconds without a byte of an answer; default 10 s. */
   readonly timeoutMs?: number;
 }
 
-/** One request and its whole answer. @throws Unusable when nobody answers */
+/** One request and its whole answer; what the address trusts is trusted (decision 12.1). @throws Unusable when nobody answers */
 export function sendToGateway(
-  url: URL,
-  { method, headers: given, body, trust, timeoutMs = TIMEOUT_MS }: SentToGateway,
+  gateway: GatewayAddress | (URL & { readonly trust?: undefined }),
+  path: string,
+  { method, headers: given, body, timeoutMs = TIMEOUT_MS }: SentToGateway,
 ): Promise<{ readonly status: number; readonly text: string; readonly date: string | undefined }> {
+  const url = new URL(path, gateway);
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const headers = {
@@ -117,7 +116,7 @@ export function sendToGateway(
   };
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}`, { cause: error }));
-    const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...trust }, (answer) => {
+    const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
       const chunks: Buffer[] = [];
       let size = 0;
       answer.on('error', fail);

@@ -111,8 +111,8 @@ async function started(config: Config, ambient: boolean): Promise<Used> {
 /** @throws Unusable when nobody who could be a gateway answers there */
 async function running(port: number, config: Config, io: CliIo): Promise<Used> {
   try {
-    const url = new GatewayAddress(`${proxyUrl(config, port)}/healthz`, config, io.env);
-    await sendToGateway(url, { method: 'GET', headers: {}, trust: url.trust, timeoutMs: HEALTH_LIMIT_MS });
+    const url = new GatewayAddress(proxyUrl(config, port), config, io.env);
+    await sendToGateway(url, '/healthz', { method: 'GET', headers: {}, timeoutMs: HEALTH_LIMIT_MS });
   } catch (error) {
     throw new Unusable(`no gateway answers: ${messageOf(error)}; start one with gw start, or give --start`, { cause: error });
   }

@@ -16,8 +16,8 @@ export type Health =
 export async function askHealth(url: GatewayAddress | undefined): Promise<Health> {
   if (url === undefined) return { kind: 'nobody', reason: 'nothing says where it is' };
   try {
-    const asked = { method: 'GET', headers: {}, trust: url.trust, timeoutMs: TIMEOUT_MS };
-    const { status, text, date } = await sendToGateway(new URL('/healthz', url), asked);
+    const asked = { method: 'GET', headers: {}, timeoutMs: TIMEOUT_MS };
+    const { status, text, date } = await sendToGateway(url, '/healthz', asked);
     return judge(text, status, date);
   } catch (error) {
     const reason = messageOf(error);

@@ -94,7 +94,7 @@ async function root({ config, elsewhere }: Patient): Promise<readonly Finding[]>
 
 async function rootServed({ config, url, health }: Patient): Promise<readonly Finding[]> {
   if (health.kind !== 'gateway' || url === undefined) return [skipped('root-served', 'no gateway answers')];
-  const { status, text } = await sendToGateway(new URL('/v1/proxy/ca.crt', url), { method: 'GET', headers: {}, trust: url.trust });
+  const { status, text } = await sendToGateway(url, '/v1/proxy/ca.crt', { method: 'GET', headers: {} });
   if (status === 404) return [ok('root-served', 'the gateway intercepts nothing and hands no root out')];
   const served = certificatesIn(text).map((pem) => new X509Certificate(pem));
   const ended = served.filter(({ validTo }) => Date.parse(validTo) <= systemClock.now());

@@ -128,7 +128,7 @@ async function online({ online: asked, config }: Patient): Promise<readonly Find
 /** Whatever it answers, it is there. @throws Unusable when nobody takes the connection */
 async function reach(host: string, port: number): Promise<void> {
   try {
-    await sendToGateway(new URL(`http://${bracketHost(host)}:${port}/`), { method: 'GET', headers: {}, timeoutMs: CONNECT_MS });
+    await sendToGateway(new URL(`http://${bracketHost(host)}:${port}/`), '/', { method: 'GET', headers: {}, timeoutMs: CONNECT_MS });
   } catch (error) {
     if (!speaks(error)) throw error;
   }

@@ -21,8 +21,8 @@ export class ManagementClient {
   /** An answer as it comes. @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that make no request */
   async text(operation: GatewayOperation, args: Arguments = {}, headers: Readonly<Record<string, string>> = {}): Promise<string> {
     const { method, path, body, headers: more } = requestOf(planOf(operation, takenNames(operation), args, { headers }));
-    const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body, trust: this.#gateway.trust };
-    const { status, text } = await sendToGateway(new URL(path, this.#gateway), sent);
+    const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body };
+    const { status, text } = await sendToGateway(this.#gateway, path, sent);
     if (status >= 200 && status < 300) return text;
     if (status === 401) throw new Unusable(`${this.#gateway.origin} does not accept the management key`);
     const { code, message } = errorOf(text);

@@ -21,11 +21,9 @@ export interface LinkRequest extends SentToGateway {
  * @throws GatewayError
  */
 export async function askGateway(gateway: GatewayAddress, { path, ...sent }: LinkRequest): Promise<unknown> {
-  const { status, text } = await sendToGateway(new URL(path, gateway), { ...sent, trust: gateway.trust, timeoutMs: TIMEOUT_MS }).catch(
-    (error: unknown) => {
-      throw new GatewayError('gateway_error', messageOf(error), { cause: error });
-    },
-  );
+  const { status, text } = await sendToGateway(gateway, path, { ...sent, timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
+    throw new GatewayError('gateway_error', messageOf(error), { cause: error });
+  });
   const value = jsonOf(text);
   if (status >= 200 && status < 300) {
     if (text !== '' && value === undefined)

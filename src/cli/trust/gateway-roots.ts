@@ -9,6 +9,8 @@ import { GatewayClient, sendToGateway } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import { derOf, fingerprint } from './trust-place.ts';
 
+const ROOT_PATH = '/v1/proxy/ca.crt';
+
 /** The roots of one gateway. */
 export interface GatewayRoots {
   /** What clients are to trust, the one that signs first; DER. */
@@ -32,15 +34,14 @@ export async function gatewayRoots(url: string | undefined, io: CliIo): Promise<
     return rootsOf(anchorsIn(text), made, file);
   }
   const gateway = GatewayClient.firstPlace(io, url);
-  const place = new URL('/v1/proxy/ca.crt', gateway);
-  const answer = await sendToGateway(place, { method: 'GET', headers: {}, trust: gateway.trust }).catch((error: unknown) => {
+  const answer = await sendToGateway(gateway, ROOT_PATH, { method: 'GET', headers: {} }).catch((error: unknown) => {
     if (url !== undefined) throw error;
-    throw new Unusable(`there is no root: ${file} cannot be read, and no gateway answers at ${place.origin}; start it first`, {
+    throw new Unusable(`there is no root: ${file} cannot be read, and no gateway answers at ${gateway.origin}; start it first`, {
       cause: error,
     });
   });
-  if (answer.status !== 200) throw new Unusable(`${place.origin} hands no root out (${answer.status})`);
-  return rootsOf(certificatesIn(answer.text), [], place.href);
+  if (answer.status !== 200) throw new Unusable(`${gateway.origin} hands no root out (${answer.status})`);
+  return rootsOf(certificatesIn(answer.text), [], new URL(ROOT_PATH, gateway).href);
 }
 
 function rootsOf(pem: readonly string[], made: readonly string[], from: string): GatewayRoots {

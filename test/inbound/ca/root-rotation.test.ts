@@ -1,16 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { connect, type SecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { certificatePem } from '../../../src/inbound/ca/certificate.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { requirePeer, skipWithout } from '../../support/peers.ts';
+import { shownBy } from '../../support/shown-certificate.ts';
 import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 
 const DAY = 86_400_000;
@@ -22,30 +20,13 @@ async function open(t: HasTeardown, dir: string, clock: FakeClock): Promise<Cert
   return ca;
 }
 
-/** The certificate that a client is shown. */
-async function shownBy(context: SecureContext): Promise<X509Certificate> {
-  const server = createServer((socket) => {
-    new TLSSocket(socket, { isServer: true, secureContext: context }).on('error', () => undefined);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no address');
-  const client = connect({ host: '127.0.0.1', port: address.port, rejectUnauthorized: false });
-  await once(client, 'secureConnect');
-  const { raw } = client.getPeerCertificate();
-  client.destroy();
-  server.close();
-  return new X509Certificate(raw);
-}
-
 const certificates = (pem: string): X509Certificate[] =>
   (pem.match(/-----BEGIN[\s\S]*?END CERTIFICATE-----/g) ?? []).map((one) => new X509Certificate(one));
 const prints = (pem: string): string[] => certificates(pem).map(({ fingerprint256 }) => fingerprint256.replaceAll(':', '').toLowerCase());
 const rootFile = (dir: string): string => readFileSync(join(dir, 'root-ca.pem'), 'utf8');
 
 async function signerOf(ca: CertificateAuthority, host = 'api.openai.com'): Promise<string> {
-  const leaf = await shownBy(await ca.contextFor(host));
+  const leaf = await shownBy(t, await ca.contextFor(host));
   const found = certificates(ca.rootPem).find((root) => leaf.checkIssued(root) && leaf.verify(root.publicKey));
   return found?.fingerprint256.replaceAll(':', '').toLowerCase() ?? 'nobody';
 }
@@ -112,7 +93,7 @@ t.test('leaves before and after pass openssl in strict mode with the file of bot
   const ca = await open(t, dir, clock);
   const verify = async (): Promise<string> => {
     const leaf = join(dir, 'leaf.pem');
-    writeFileSync(leaf, certificatePem((await shownBy(await ca.contextFor('api.openai.com'))).raw));
+    writeFileSync(leaf, certificatePem((await shownBy(t, await ca.contextFor('api.openai.com'))).raw));
     const at = String(Math.floor(clock.now() / 1000));
     const args = ['verify', '-x509_strict', '-purpose', 'sslserver', '-attime', at, '-CAfile', join(dir, 'root-ca.pem'), leaf];
     return execFileSync(requirePeer('openssl'), args, { encoding: 'utf8' });
