@@ -35,14 +35,19 @@ const PACKAGE_MUST_HOLD = [
   'policies/rules/registered-providers.yaml',
   'preload/node20-proxy.cjs',
   'src/surfaces/pages/approval/page.html',
+  'deploy/docker/healthcheck.mjs',
+  'deploy/kubernetes/kustomization.yaml',
   'systemd/ai-request-gateway.service',
   'systemd/ai-request-gateway.socket',
+  'systemd/environment',
+  'systemd/install.sh',
+  'systemd/uninstall.sh',
 ];
 const PACKAGE_MUST_NOT_HOLD = [
   /(^|\/)node_modules\//,
   /^(test|scripts|bench|data|credentials)\//,
   /^build\/(?!src\/|catalogue\/)/,
-  /\.(key|pem|p12|tsbuildinfo|log)$/,
+  /\.(key|pem|p12|tsbuildinfo|log|map)$/,
   /(^|\/)\.env/,
 ];
 

@@ -1,14 +1,15 @@
 /*
  * `npm run peers`: installs the independent programs that the tests hold the gateway against (browsers, TLS tools, HTTP clients, another Node).
  * Debian packages by apt-get, those that are missing only; programs whose package would start a service, and the second Node, are unpacked
- * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers), and so is a Python environment with
- * the official SDKs, which is optional: not every machine reaches a Python package index, and CI passes without it. The tests run without any of them and then skip what they cannot judge.
+ * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers), and so are Python environments with
+ * the official SDKs, and coding agents of npm in the versions that are named here. Those are optional: not every machine reaches a package index, and CI passes without them. The tests run without any of them and then skip what they cannot judge.
  */
 import { spawnSync } from 'node:child_process';
 import {
   accessSync,
   constants,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -16,12 +17,16 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 
 const peers = JSON.parse(readFileSync(new URL('peers.json', import.meta.url), 'utf8'));
 const cacheFolder = process.env.AI_REQUEST_GATEWAY_PEERS ?? join(homedir(), '.cache', 'ai-request-gateway', 'peers');
+const NPM_QUIET = ['--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+/** Of one coding agent; a slow registry must not eat up the time of everything behind it. */
+const TOOL_LIMIT_MS = 120_000;
 const failures = [];
 
 const missing = Object.entries(peers).filter(([name, peer]) => !present(name, peer));
@@ -38,6 +43,7 @@ function install() {
   if (debian.length > 0) installDebian(debian);
   for (const [name, peer] of missing) if (peer.npm) extractNode(name, peer);
   for (const [name, peer] of missing) if (peer.pip) makeEnvironment(name, peer);
+  for (const [name, peer] of missing) if (peer.tool) installTool(name, peer);
 }
 
 function installDebian(wanted) {
@@ -59,7 +65,35 @@ function installDebian(wanted) {
     );
     if (status !== 0) process.stdout.write(`peers: apt-get install failed: ${lastLines(error?.message ?? stderr)}\n`);
   }
-  for (const [name, peer] of wanted) if (peer.extract) extractDebian(name, peer);
+  for (const [name, peer] of wanted) if (peer.extract) (peer.tree ? extractTree : extractDebian)(name, peer);
+}
+
+/** A program that needs its modules: the whole package, the libraries that it is linked with beside it, and a command that tells it where they are. */
+function extractTree(name, { package: own, tree: libraries, extract, libraries: folders, arguments: more }) {
+  process.stdout.write(`peers: unpacking ${name} from ${own}\n`);
+  inTemporaryFolder(name, (folder) => {
+    check(name, run('apt-get', ['download', own, ...libraries], {}, folder));
+    const unpacked = join(folder, 'unpacked');
+    for (const archive of readdirSync(folder).filter((file) => file.endsWith('.deb')))
+      check(name, run('dpkg-deb', ['-x', archive, unpacked], {}, folder));
+    const tree = join(cacheFolder, name, 'tree');
+    rmSync(tree, { recursive: true, force: true });
+    mkdirSync(dirname(tree), { recursive: true });
+    cpSync(unpacked, tree, { recursive: true, verbatimSymlinks: true });
+    const shared = ['lib', 'usr/lib'].flatMap((parent) =>
+      existsSync(join(tree, parent))
+        ? readdirSync(join(tree, parent)).flatMap((at) => (at.endsWith('-linux-gnu') ? join(parent, at) : []))
+        : [],
+    );
+    const path = [...folders, ...shared].map((at) => join(tree, at)).join(':');
+    const command = join(folder, 'command');
+    writeFileSync(
+      command,
+      `#!/bin/sh\nLD_LIBRARY_PATH='${path}' exec '${join(tree, extract)}' ${more.replace('{tree}', `'${tree}'`)} "$@"\n`,
+      { mode: 0o755 },
+    );
+    return command;
+  });
 }
 
 /** Only the program itself: installing the package would register, and on most machines start, a service. */
@@ -79,21 +113,7 @@ function extractNode(name, peer) {
   process.stdout.write(`peers: fetching Node ${peer.npm}\n`);
   inTemporaryFolder(name, (folder) => {
     const packageName = `node-${platform}-${process.arch}`;
-    check(
-      name,
-      run('npm', [
-        'install',
-        '--prefix',
-        folder,
-        '--no-save',
-        '--no-package-lock',
-        '--ignore-scripts',
-        '--no-audit',
-        '--no-fund',
-        '--loglevel=error',
-        `${packageName}@${peer.npm}`,
-      ]),
-    );
+    check(name, run('npm', ['install', '--prefix', folder, ...NPM_QUIET, `${packageName}@${peer.npm}`]));
     return join(folder, 'node_modules', packageName, ...peer.extract.split('/'));
   });
 }
@@ -107,6 +127,22 @@ function makeEnvironment(name, peer) {
     mkdirSync(cacheFolder, { recursive: true });
     check(name, run('python3', ['-m', 'venv', folder]));
     check(name, run(cached(name), ['-m', 'pip', 'install', '--quiet', '--retries', '0', '--disable-pip-version-check', ...peer.pip]));
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    process.stdout.write(`peers: ${name}: ${error.message}\n`);
+    failures.push(name);
+  }
+}
+
+/** A program of npm with all that it needs, in a folder of its own. Install scripts run where its row says that it cannot be without. */
+function installTool(name, { tool, scripts = false }) {
+  const quiet = scripts ? NPM_QUIET.filter((option) => option !== '--ignore-scripts') : NPM_QUIET;
+  process.stdout.write(`peers: fetching ${tool}\n`);
+  const folder = join(cacheFolder, name);
+  try {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    check(name, run('npm', ['install', '--prefix', folder, ...quiet, tool], {}, folder, TOOL_LIMIT_MS));
   } catch (error) {
     rmSync(folder, { recursive: true, force: true });
     process.stdout.write(`peers: ${name}: ${error.message}\n`);
@@ -133,8 +169,8 @@ function inTemporaryFolder(name, produce) {
 }
 
 function cached(name) {
-  const { pip, extract } = peers[name];
-  return join(cacheFolder, name, pip ? extract : extract.split('/').at(-1));
+  const { pip, tool, extract } = peers[name];
+  return join(cacheFolder, name, pip || tool ? extract : extract.split('/').at(-1));
 }
 
 function present(name, peer) {
@@ -155,8 +191,9 @@ function onPath(name) {
   });
 }
 
-function run(program, args, environment = {}, cwd = undefined) {
-  return spawnSync(program, args, { cwd, encoding: 'utf8', env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
+function run(program, args, environment = {}, cwd = undefined, timeout = undefined) {
+  const env = { ...process.env, ...environment };
+  return spawnSync(program, args, { cwd, timeout, encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 function check(what, { status, error, stderr, stdout }) {

@@ -10,6 +10,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { parse } from 'yaml';
 import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -25,6 +26,7 @@ const PAGES = [
   { file: 'reason-codes.md', from: ['base/model/reason-codes'], body: reasonCodesPage },
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
+  { file: 'log.md', from: ['app/log-fields'], body: logPage },
   { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
   {
     file: 'management.md',
@@ -48,7 +50,11 @@ const PAGES = [
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
 
-const SECTIONS = [{ file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection }];
+const SECTIONS = [
+  { file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection },
+  { file: 'docs/guides/operations.md', name: 'alarms', from: [], body: alarmsSection },
+  { file: 'docs/guides/monitoring.md', name: 'alerts', from: [], body: alertsSection },
+];
 
 const { values: options } = parseArgs({ options: { check: { type: 'boolean' }, build: { type: 'string' } } });
 const compiled = resolve(options.build ?? join(root, 'build', 'src'));
@@ -152,6 +158,35 @@ function stagesSection({ STAGES }) {
   );
 }
 
+/** The alert rules, in the order of their file. */
+function alertRules() {
+  const { groups } = parse(readFileSync(join(root, 'docs', 'monitoring', 'alert-rules.yaml'), 'utf8'));
+  return groups.flatMap(({ rules }) => rules);
+}
+
+function alarmsSection() {
+  const rows = alertRules().map(({ alert, expr, annotations: { description } }) => [
+    `[${alert}](monitoring.md#${alert.toLowerCase()})`,
+    code(withoutJob(expr)),
+    description,
+  ]);
+  return table(['Alarm', 'When', 'Means'], rows);
+}
+
+function alertsSection() {
+  return alertRules()
+    .map(
+      ({ alert, expr, for: lasting, labels: { severity }, annotations: { description } }) =>
+        `### ${alert}\n\n${description}\n\nFires (${severity})${lasting === undefined ? '' : ` when this holds for ${lasting}`}: ${code(withoutJob(expr))}`,
+    )
+    .join('\n\n');
+}
+
+/** The expression as a person reads it: every series is of the job. */
+function withoutJob(expr) {
+  return expr.replace(/job="ai-request-gateway"(?:, )?/g, '').replace(/\{\}/g, '');
+}
+
 function errorsPage({ ERROR_CODES }) {
   const rows = Object.entries(ERROR_CODES).map(([name, { status, meaning }]) => [code(name), String(status), meaning]);
   return `# Error codes
@@ -195,6 +230,40 @@ What the gateway tells its own parts in the process, by one bus: metrics, logs a
 A durable event is committed with the record that it comes of and delivered at least once to every configured destination; no setting configures one yet.
 
 ${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
+}
+
+function logPage({ LINE_FIELDS, REQUEST_FIELDS, REFUSAL_FIELDS, FAILURE_FIELDS }) {
+  const fields = (named) =>
+    table(
+      ['Field', 'Type', 'Meaning'],
+      Object.entries(named).map(([name, { type, meaning }]) => [code(name), type, meaning]),
+    );
+  return `# Log of requests
+
+Names and types of these fields change with a note in the change log only. A field without a value is left out. Nothing of a request but these fields is in the log, at any level: no header, no query, no
+body, no key ([guide](../guides/logs.md)).
+
+## Every line
+
+${fields(LINE_FIELDS)}
+
+## ${code('request')}
+
+One line for each request that has a record, written behind the last byte of its answer.
+
+${fields(REQUEST_FIELDS)}
+
+## ${code('a request was refused without a record')}
+
+At most 20 lines in ten seconds for each code; metrics count them all.
+
+${fields(REFUSAL_FIELDS)}
+
+## ${code('authentication failed')}
+
+In place of the line above, for 401 and 407.
+
+${fields(FAILURE_FIELDS)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */

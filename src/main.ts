@@ -20,10 +20,16 @@ async function serve(): Promise<number> {
       stop.abort();
     });
   }
-  const { config, warnings } = loadConfig();
+  const { config: given, warnings } = loadConfig();
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   // Loaded here, so that the small commands do not wait for what they do not use.
-  const [{ startGateway }, { announcement }] = await Promise.all([import('./app/gateway.ts'), import('./app/announce.ts')]);
+  const [{ startGateway }, { announcement }, { withShippedPolicies }] = await Promise.all([
+    import('./app/gateway.ts'),
+    import('./app/announce.ts'),
+    import('./app/shipped-policies.ts'),
+  ]);
+  const { config, note } = withShippedPolicies(given);
+  if (note !== undefined) process.stderr.write(`note: ${note}\n`);
   try {
     const gateway = await startGateway(config, { inherited: inheritedSockets(), signal: stop.signal });
     process.stdout.write(announcement(gateway, config));

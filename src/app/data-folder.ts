@@ -1,9 +1,11 @@
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { inFolder } from '../base/lib/folder.ts';
 import { isMissing } from '../base/lib/thrown.ts';
 import type { EmbeddedStore } from '../storage/embedded/embedded-store.ts';
+import { formatFile } from '../storage/embedded/layout.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';
+import { FORMAT_VERSION } from '../storage/embedded/segment-header.ts';
 
 /** The store's own folder in the data folder (`GW_DATA_DIR`). */
 export function storeFolder(dataDir: string): string {
@@ -32,4 +34,20 @@ export async function requireStore(dataDir: string, setting = SETTING): Promise<
       { cause: error },
     );
   }
+}
+
+/**
+ * Which format a store has, and up to which this version reads; undefined where there is none yet.
+ * @throws Error that names the setting when it cannot be read
+ */
+export async function storeFormat(dataDir: string): Promise<{ readonly found: number; readonly reads: number } | undefined> {
+  return inFolder(SETTING, dataDir, async () => {
+    try {
+      const text = await readFile(formatFile(storeFolder(dataDir)), 'utf8');
+      return { found: Number(/\d+/.exec(text)?.[0]), reads: FORMAT_VERSION };
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  });
 }

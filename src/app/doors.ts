@@ -2,11 +2,14 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
+import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
@@ -14,6 +17,7 @@ import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
+import { answerSelfTest, isSelfTest } from './self-test.ts';
 import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -51,10 +55,7 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
   const { head } = arrival;
   if (head.door !== 'origin') {
-    if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
-    else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
-    else if (head.tunnel?.undecided) passOn(arrival, pipeline);
-    else void runProxied(arrival, pipeline);
+    admitProxied(arrival, options);
     return;
   }
   const refused = guardOrigin(head, options.guard(), router);
@@ -67,6 +68,17 @@ function admitArrival(arrival: Arrival, options: DoorOptions): void {
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+}
+
+/** What came by CONNECT, or as to any forward proxy. */
+function admitProxied(arrival: Arrival, options: DoorOptions): void {
+  const { pipeline, router, proxyEnabled } = options;
+  const { head } = arrival;
+  if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
+  else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
+  else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
+  else if (head.tunnel?.undecided) passOn(arrival, pipeline);
+  else void runProxied(arrival, pipeline);
 }
 
 /** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */
@@ -108,12 +120,13 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
+  if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const who = await letIn(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...tunnelOf(request), ...who };
   const { host } = request.authority;
-  pipeline.events.emit('connected', host);
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;
@@ -121,15 +134,36 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
   if (treatment === 'pass') return passed;
-  const refusal = refusalIn(await runTunnel(connectHead(request, tunnel, pipeline), pipeline), 'connect_refused');
-  return refusal ? refuse(refusal) : passed;
+  const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
+  const refusal = refusalIn(result, 'connect_refused');
+  if (refusal) return refuse(refusal);
+  return result.kind === 'recorded' ? { ...passed, headers: headersOf(result.record) } : passed;
 }
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */
 function refusalIn(result: RunResult, code: ErrorCode): GatewayError | undefined {
-  if (result.kind === 'failed') return new GatewayError(result.error.code, result.error.message, { cause: result.error, reported: true });
+  if (result.kind === 'failed')
+    return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], result.error);
   if (result.kind === 'replayed' || !result.refusal) return undefined;
-  return new GatewayError(code, `${result.refusal.reason} (record ${result.record.record_id})`, { reported: true });
+  return new ToldRefusal(code, `${result.refusal.reason} (record ${result.record.record_id})`, headersOf(result.record));
+}
+
+function headersOf({ request_id: requestId, record_id: recordId, decision, record_hash: recordHash }: ExecutionRecord): readonly string[] {
+  return governedHeaders({ requestId, recordId, decision, recordHash }, []);
+}
+
+/** A refusal that is on record, or was told as what has none. */
+class ToldRefusal extends GatewayError {
+  readonly #own: readonly string[];
+
+  constructor(code: ErrorCode, message: string, own: readonly string[], cause?: GatewayError) {
+    super(code, message, { cause, reported: true });
+    this.#own = own;
+  }
+
+  override get headers(): readonly string[] {
+    return [...this.#own, ...super.headers];
+  }
 }
 
 /** Nobody is connected to an address that is not public, and the attempt is on record (decision 8.5). */

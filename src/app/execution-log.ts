@@ -1,31 +1,13 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
+import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { Fields, REQUEST_FIELDS } from './log-fields.ts';
 
 /** One line per recorded request, without content, keys or query. */
 export function executionLog(log: Logger): Listeners {
   return {
     execution({ record, durationMs }) {
-      log.info(
-        {
-          record_id: record.record_id,
-          org_id: record.org_id,
-          workload_id: record.workload_id,
-          decision: record.decision,
-          reason_codes: record.reason_codes,
-          connection_type: record.connection_type,
-          traffic_class: record.traffic_class,
-          method: record.action_method,
-          host: record.target_host,
-          provider: record.provider,
-          model: record.model,
-          status: record.status_code,
-          tokens_in: record.metering?.tokens_in,
-          tokens_out: record.metering?.tokens_out,
-          cost_usd: record.metering?.cost_usd,
-          duration_ms: Math.round(durationMs * 10) / 10,
-        },
-        'request',
-      );
+      log.info(requestFields(record, durationMs), 'request');
     },
     usageSettled: ({ record, outcome }) =>
       log.info(
@@ -44,4 +26,46 @@ export function executionLog(log: Logger): Listeners {
         'what a response cost that was made after the answer to its call',
       ),
   };
+}
+
+function requestFields(record: ExecutionRecord, durationMs: number): Fields<typeof REQUEST_FIELDS> {
+  const { metering } = record;
+  return {
+    record_id: record.record_id,
+    request_id: record.request_id,
+    trace_id: record.trace_id,
+    org_id: record.org_id,
+    workload_id: record.workload_id,
+    caller_id: record.caller_id,
+    caller_ip: record.caller_ip,
+    api_key_id: record.api_key_id,
+    project_id: record.project_id,
+    decision: record.decision,
+    reason_codes: record.reason_codes,
+    connection_type: record.connection_type,
+    traffic_class: record.traffic_class,
+    record_tier: record.record_tier,
+    action_type: record.action_type,
+    method: record.action_method,
+    host: record.target_host,
+    connector_id: record.connector_id,
+    provider: record.provider,
+    model: record.model,
+    status: record.status_code,
+    upstream_status: record.upstream_status,
+    error: record.error?.code,
+    stream: record.stream,
+    stream_outcome: record.stream_outcome,
+    bytes_in: record.request_bytes,
+    bytes_out: record.response_bytes,
+    tokens_in: metering?.tokens_in,
+    tokens_out: metering?.tokens_out,
+    cost_usd: metering?.cost_usd,
+    upstream_ms: tenths(record.upstream_latency_ms),
+    duration_ms: tenths(durationMs),
+  };
+}
+
+function tenths(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 10) / 10;
 }

@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
+import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
+import { followCertificate } from './follow-certificate.ts';
 import { followPolicies } from './follow-policies.ts';
 import { type Kept, keepRetention } from './keep-retention.ts';
 import { createLine } from './line.ts';
@@ -33,6 +35,8 @@ export interface Gateway {
   readonly ambientPort: number;
   /** Undefined: the management API is on `port`. */
   readonly managementPort: number | undefined;
+  /** How a port is reached: by https where the ports speak TLS (decision 12.1). */
+  originOf(host: string, port: number): string;
   readonly adminToken: AdminToken;
   /** What is replaced here counts from the next call on. */
   readonly catalogues: CatalogueInForce;
@@ -63,7 +67,11 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 /** What is removed when it is old. */
 function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks }: Resources): readonly Kept[] {
   return [
-    { what: 'records', ms: config.recordRetention, removeBefore: (epochMs) => store.removeRecordsBefore(epochMs) },
+    {
+      what: 'records',
+      ms: config.recordRetention,
+      removeBefore: (epochMs) => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs)),
+    },
     { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
     { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
     { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
@@ -88,6 +96,7 @@ async function open(
   const ports = await openPorts(config, line, resources, start.inherited);
   listener = ports;
   closers.push(() => ports.close());
+  if (resources.certificate) closers.push(followCertificate(resources.certificate, resources));
   if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
   const stopRetention = keepRetention(resources, keptOf(config, resources));
@@ -95,6 +104,7 @@ async function open(
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     stopRetention();
+    resources.readiness.drain();
     log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
     const clean = await ports.drain(config.drainTimeout, () => resources.upstream.close());
     if (!clean) log.warn({ timeout_ms: config.drainTimeout }, 'what had not ended within GW_DRAIN_TIMEOUT was cut');
@@ -111,6 +121,12 @@ async function open(
     port: ports.port,
     ambientPort: ports.ambientPort,
     managementPort: ports.managementPort,
+    originOf: (host, port) => {
+      const { certificate } = resources;
+      return certificate === undefined
+        ? originOf('http', host, port)
+        : ownOrigin({ ...config, host }, port, (one) => certificate.current.covers(one));
+    },
     adminToken: resources.adminToken,
     catalogues: resources.catalogues,
     bundle: resources.policies.current(),

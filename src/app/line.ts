@@ -58,6 +58,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     health.events,
     pinned.events,
     discovery?.events,
+    resources.traces?.exporter.events,
   ];
   for (const listeners of listening) if (listeners) events.attach(listeners);
   resources.outbox.start();
@@ -81,6 +82,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     customConnectors: resources.customConnectors,
     addons: addonsOf(resources, pipeline.settings),
     exports: resources.exports,
+    telemetry: resources.telemetry,
     approvals: resources.approvals,
     quarantines: resources.quarantines,
     delegations: resources.delegations,
@@ -89,14 +91,12 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
     health: {
-      clock,
-      startedAt: clock.monotonic(),
       nodeId: config.nodeId,
-      startupGraceMs: config.healthzStartupGrace,
+      readiness: resources.readiness,
       connectors: () => health.list(),
       bundle: () => policies.current(),
     },
-    trust: { ca: resources.ca, catalogues },
+    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
     mcp: { clock, log },
     discovery,
@@ -145,25 +145,50 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
+    tracing: resources.traces?.tracer,
   };
 }
 
 function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
-  const { catalogues, workloads, deferred, discovery, clockWatch, retention, outbox, exports, approvals, quarantines } = resources;
+  const {
+    ca,
+    catalogues,
+    workloads,
+    deferred,
+    discovery,
+    clockWatch,
+    retention,
+    outbox,
+    exports,
+    approvals,
+    quarantines,
+    traces,
+    certificate,
+  } = resources;
   return createMetrics({
+    orgId: config.orgId ?? 'default',
     knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,
     openTunnels,
+    maxTunnels: config.maxTunnels,
     bufferedBytes: () => buffers.used,
+    maxBufferedBytes: config.maxBufferedBytes,
+    rootExpiresAt: () => ca?.expiresAt,
+    // No control plane can be named yet, and without one nothing queues (decision 12.4).
+    pendingHashSubmissions: () => 0,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,
     outbox,
     exportCounts: () => exports.counts.rows(),
+    traceSpans: () => ({ ...traces?.exporter.counts }),
+    exportDrops: () => exports.counts.drops(),
+    exportLags: () => exports.lags(),
     approvals,
     quarantines,
+    certificate,
   });
 }
 

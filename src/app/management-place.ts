@@ -1,17 +1,27 @@
 import type { Config } from '../base/config/config.ts';
-import { bracketHost } from '../base/lib/host.ts';
+import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
 import type { BoundPort } from '../inbound/listener/listener.ts';
 import type { GatewayPlace } from '../services/alerts/alert-cards.ts';
 
+interface OwnCertificateNames {
+  readonly current: { covers(host: string): boolean };
+}
+
 /** Where people reach the management API, for what alerts tell them (decision 11.4). Asked for each alert, because the ports are known only when they are open. */
 export class ManagementPlace implements GatewayPlace {
-  readonly #config: Pick<Config, 'publicUrl' | 'publicNames'>;
+  readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile'>;
+  readonly #certificate: OwnCertificateNames | undefined;
   #address: string;
   #port: number;
 
-  constructor(config: Pick<Config, 'publicUrl' | 'publicNames' | 'host' | 'port' | 'mgmtPort'>) {
+  /** @param certificate of the ports; undefined: they speak plain HTTP */
+  constructor(
+    config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'host' | 'port' | 'mgmtPort'>,
+    certificate?: OwnCertificateNames,
+  ) {
     this.#config = config;
+    this.#certificate = certificate;
     this.#address = config.host;
     this.#port = config.mgmtPort ?? config.port;
   }
@@ -19,14 +29,16 @@ export class ManagementPlace implements GatewayPlace {
   get url(): string {
     const { publicUrl, publicNames } = this.#config;
     const here = this.#address;
-    const [name = here === '0.0.0.0' || here === '::' ? 'localhost' : here] = publicNames;
-    return publicUrl ?? this.#at(name);
+    const [name = here === '0.0.0.0' || here === '::' ? 'localhost' : here] = this.#byCertificate(publicNames);
+    return publicUrl ?? originOf(this.#scheme, name, this.#port);
   }
 
   get pages(): string | undefined {
     const { publicUrl } = this.#config;
     if (publicUrl !== undefined) return publicUrl;
-    return isLoopbackHost(this.#address) && this.#port !== 0 ? this.#at(this.#address) : undefined;
+    return isLoopbackHost(this.#address) && this.#port !== 0
+      ? ownOrigin({ ...this.#config, host: this.#address, publicNames: new Set() }, this.#port, this.#covers)
+      : undefined;
   }
 
   /** The ports are open. */
@@ -38,7 +50,19 @@ export class ManagementPlace implements GatewayPlace {
     this.#port = place.port;
   }
 
-  #at(host: string): string {
-    return `http://${bracketHost(host)}:${this.#port}`;
+  get #scheme(): 'http' | 'https' {
+    return this.#config.tlsCertFile === undefined ? 'http' : 'https';
+  }
+
+  get #covers(): ((host: string) => boolean) | undefined {
+    const certificate = this.#certificate;
+    return certificate && ((host) => certificate.current.covers(host));
+  }
+
+  /** Names that the certificate of the ports is for stand first. */
+  #byCertificate(names: Iterable<string>): readonly string[] {
+    const all = [...names];
+    const covered = all.filter((name) => this.#covers?.(name) === true);
+    return [...covered, ...all];
   }
 }

@@ -17,6 +17,7 @@ import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
+import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
 import { openRegisters, type Registers } from './open-registers.ts';
@@ -45,6 +46,7 @@ export interface Services extends Registers {
   readonly intents: Intents;
   /** Undefined when `GW_DISCOVERY_ENABLED=false`. */
   readonly discovery: Discovery | undefined;
+  readonly telemetry: UsageTelemetry;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
@@ -80,6 +82,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
+  const telemetry = openTelemetry(config, ground);
+  closers.push(() => telemetry.close());
   const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
   return {
@@ -101,6 +105,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     idempotency,
     intents,
     discovery,
+    telemetry,
   };
 }
 
@@ -117,4 +122,8 @@ function openApprovals(config: Config, { store, clock, log, events, box }: Groun
 function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox): RiskService {
   const { riskAlertThreshold: alertAt, riskMaxCallers: maxCallers, riskEnabled: enabled } = config;
   return new RiskService({ store, clock, log, events, outbox, settings: riskSettings(config), alertAt, maxCallers, enabled });
+}
+
+function openTelemetry({ nodeId }: Config, { store, clock, log, events, catalogues, waysOut }: Ground): UsageTelemetry {
+  return new UsageTelemetry({ store, clock, log, events, nodeId, catalogue: () => catalogues.shipped(), state: waysOut.telemetry });
 }

@@ -1,6 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
+import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
 import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';
 import { bindError } from './bind-error.ts';
 import { createDoors } from './doors.ts';
@@ -37,6 +38,7 @@ export async function openPorts(
       return isInherited ? isSafe(place, config) : isLoopbackHost(config.host);
     });
     resources.place.bound(places);
+    if (!guard.loopbackBind && resources.certificate === undefined) warnOfClearText(resources);
     for (const { port } of places) {
       ports.add(port);
       // The unspecified address stands for every address of this machine.
@@ -51,6 +53,7 @@ export async function openPorts(
     inherited,
     clock,
     log,
+    tls: resources.certificate,
     ...(ca ? { ca } : {}),
     connectPorts: [...config.connectPorts],
     limits: { maxTunnels: config.maxTunnels },
@@ -63,10 +66,21 @@ export async function openPorts(
     dial: (_authority, _signal, request) => doors.dial(request),
     dialOrigin: (authority, protocols) => upstream.dial(authority, protocols),
     onTunnelClosed: ({ bytesUp, bytesDown }) => events.emit('tunnelClosed', { bytesUp, bytesDown }),
-    onHandshakeRejected: (event) => events.emit('handshakeRejected', event),
+    // Who tries out what it trusts pins nothing.
+    onHandshakeRejected: (event) => {
+      if (event.host !== SELF_TEST_HOST) events.emit('handshakeRejected', event);
+    },
   }).catch((error: unknown) => {
     throw bindError(error, config, inherited);
   });
+}
+
+/** Decision 12.1. */
+function warnOfClearText({ log, readiness }: Resources): void {
+  const message =
+    'Other machines can reach a port that speaks plain HTTP, so that keys and tokens can be read on the way: set GW_TLS_CERT_FILE and GW_TLS_KEY_FILE.';
+  readiness.warn({ code: 'clear_text_beyond_loopback', message });
+  log.warn({ code: 'clear_text_beyond_loopback' }, message);
 }
 
 /**

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../base/lib/clock.ts';
 import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
+import { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
@@ -18,7 +19,9 @@ import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openServices, type Services } from './open-services.ts';
+import { Readiness } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
+import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
 
 /** What tests put in the place of the real thing. */
@@ -52,8 +55,13 @@ export interface Resources extends Services {
   readonly upstream: Upstream & RawWays;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
+  /** Of the gateway's own ports; undefined: they speak plain HTTP. */
+  readonly certificate: CertificateInForce | undefined;
+  readonly readiness: Readiness;
   /** Told of the ports when they are known. */
   readonly place: ManagementPlace;
+  /** Undefined where no traces are sent. */
+  readonly traces: Traces | undefined;
 }
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
@@ -61,8 +69,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const clock = replacements.clock ?? systemClock;
   const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
   const events = new EventBus(log);
-  const pricing = config.pricingFile === undefined ? {} : { pricingFile: config.pricingFile };
-  const catalogues = new CatalogueInForce(loadCatalogue({ ...pricing, ...replacements.catalogue }));
+  const catalogues = openCatalogues(config, replacements);
+  const certificate = await openOwnCertificate(config, { clock, log });
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
@@ -84,26 +92,74 @@ export async function openResources(config: Config, replacements: Replacements, 
     confirmation: clockConfirmation(config.dataDir),
   });
   closers.push(() => clockWatch.close());
+  const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
   const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
+  if (ca) closers.push(() => ca.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const upstream = createUpstream({
-    clock,
-    log,
-    openLane: replacements.openLane,
-    connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
-    ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
-    ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
-    egressAllow: config.egressAllow,
-    headersTimeoutMs: config.upstreamHeadersTimeout,
-    idleTimeoutMs: config.upstreamIdleTimeout,
-    ownAddresses: () => ownAddresses,
-    isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
-  });
+  const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });
+  const upstream = openUpstream();
   closers.push(() => upstream.close());
-  const place = new ManagementPlace(config);
+  const place = new ManagementPlace(config, certificate);
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
+  const traces = openTraces(config, { clock, log, openUpstream });
+  if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  return { clock, log, events, adminToken, store, clockWatch, retention, ca, catalogues, ...services, upstream, ownAddresses, place };
+  return {
+    clock,
+    log,
+    events,
+    adminToken,
+    store,
+    clockWatch,
+    retention,
+    ca,
+    catalogues,
+    ...services,
+    upstream,
+    ownAddresses,
+    certificate,
+    readiness,
+    place,
+    traces,
+  };
+}
+
+interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {
+  /** PEM text of `GW_UPSTREAM_CA_FILE`. */
+  readonly extraRoots: string | undefined;
+  readonly openLane: OpenLane | undefined;
+}
+
+/** What opens a way to upstreams, as the settings want them to be reached. */
+function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream & RawWays {
+  const { clock, log, catalogues, ownAddresses, extraRoots, openLane } = ground;
+  return () =>
+    createUpstream({
+      clock,
+      log,
+      openLane,
+      connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
+      ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
+      ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
+      egressAllow: config.egressAllow,
+      headersTimeoutMs: config.upstreamHeadersTimeout,
+      idleTimeoutMs: config.upstreamIdleTimeout,
+      ownAddresses: () => ownAddresses,
+      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+    });
+}
+
+/** @throws Error for a person, when a file cannot be used */
+async function openOwnCertificate(
+  { tlsCertFile: certFile, tlsKeyFile: keyFile }: Config,
+  ground: { clock: Clock; log: Logger },
+): Promise<CertificateInForce | undefined> {
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  return await CertificateInForce.open({ files: { certFile, keyFile }, ...ground });
+}
+
+function openCatalogues({ pricingFile }: Config, { catalogue }: Replacements): CatalogueInForce {
+  return new CatalogueInForce(loadCatalogue({ ...(pricingFile === undefined ? {} : { pricingFile }), ...catalogue }));
 }

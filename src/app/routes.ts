@@ -17,6 +17,9 @@ export interface RouteParts extends Omit<OperationServices, 'description'> {
   readonly mcp: McpGround;
 }
 
+/** On every port. */
+const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
+
 /** Everything that the description and the reference page tell of. */
 export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, ...OPERATIONS];
 
@@ -47,7 +50,7 @@ export function routesByPort(
   const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path || route.page === true;
   return {
     main: routes.filter((route) => !isApart(route)),
-    management: routes.filter((route) => isApart(route) || route.path === '/healthz'),
+    management: routes.filter((route) => isApart(route) || HEALTH_PATHS.has(route.path)),
   };
 }
 

@@ -1,11 +1,14 @@
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import { bracketHost } from '../base/lib/host.ts';
 import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
+import { postReports } from '../outbound/destinations/telemetry-post.ts';
 import type { WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import type { GatewayPlace } from '../services/alerts/alert-cards.ts';
 import type { StaticDestination } from '../services/exports/export-service.ts';
+import type { TelemetryState } from '../services/telemetry/usage-telemetry.ts';
 
 /** What alerts and exported events leave by. */
 export interface WaysOut {
@@ -18,6 +21,8 @@ export interface WaysOut {
   readonly place: GatewayPlace;
   /** Where settings want every event to go. */
   readonly configured: readonly StaticDestination[];
+  /** Where usage reports go, or why they go nowhere. */
+  readonly telemetry: TelemetryState;
 }
 
 export interface WaysOutOptions extends Pick<WaysOut, 'place'> {
@@ -36,6 +41,7 @@ export function waysOut(config: Config, { upstream, clock, extraRoots, place }: 
     mayBePlain: (to) => egressAllow.hosts.has(to) || egressAllow.ranges.has(to),
     place,
     configured: configuredDestinations(config),
+    telemetry: telemetryState(config, door, clock),
   };
 }
 
@@ -49,4 +55,12 @@ function configuredDestinations({
   if (address !== undefined)
     found.push({ id: 'setting-syslog', target: { kind: 'syslog', ...address, format: 'rfc5424', operatorOwn: true } });
   return found;
+}
+
+function telemetryState({ telemetryUrl: to, telemetryEnabled }: Config, door: WayOut, clock: Clock): TelemetryState {
+  if (!telemetryEnabled) return { sending: false, why: 'GW_TELEMETRY_ENABLED is false' };
+  if (to === undefined) return { sending: false, why: 'GW_TELEMETRY_URL is not set' };
+  const { host, port } = to.authority;
+  const url = `${to.tls ? 'https' : 'http'}://${bracketHost(host)}:${port}${to.path.split('?', 1)[0] ?? ''}`;
+  return { sending: true, url, send: postReports({ door, clock }, to) };
 }

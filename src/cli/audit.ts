@@ -3,6 +3,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
 import { parseOptions } from './parse-options.ts';
+import { printJson } from './print-json.ts';
 
 const OPTIONS = {
   org: { type: 'string' },
@@ -39,7 +40,7 @@ function isGiven(entry: [string, string | undefined]): entry is [string, string]
 
 function print(entry: AuditEntry, json: boolean, io: CliIo): void {
   if (json) {
-    io.stdout(`${JSON.stringify(entry)}\n`);
+    printJson(entry, io);
     return;
   }
   const { at, operation, object = '', principal, from, changes, more_changes: more } = entry;

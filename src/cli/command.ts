@@ -10,10 +10,14 @@ export interface CliIo {
   stderr(text: string): void;
   /** Standard input to its end, at most `limit` bytes. @throws Error above it */
   stdin(limit: number): Promise<Uint8Array>;
+  /** Lines of standard input as they come; those that are too long for one of a log are left out. */
+  stdinLines?(): AsyncIterable<string>;
   /** Whether standard output is a terminal that shows colours. */
   readonly colours?: boolean;
   /** Of the terminal, in characters; absent: it is none. */
   readonly columns?: number | undefined;
+  /** How a person calls it again, in texts that say what to do next; absent: `gw`. */
+  readonly program?: string;
   /** Absent: the environment of the process. */
   readonly env?: Environment;
 }
@@ -26,6 +30,8 @@ export interface Command {
   readonly summary: string;
   /** Its options one by one, for `--help`. */
   readonly help?: string;
+  /** Its arguments end with another program and that program's own, which are none of ours. */
+  readonly wraps?: true;
   /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use or unusable input. */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }

@@ -4,8 +4,8 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { parseSafeJsonText } from '../base/json/safe-json.ts';
-import { bracketHost } from '../base/lib/host.ts';
-import { type CliIo, Unusable, UsageError } from './command.ts';
+import { type CliIo, Unusable } from './command.ts';
+import { askFailure, type GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { settingsOf } from './settings-of.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -29,10 +29,10 @@ export class GatewayRefusal extends Error {
 
 /** Asks a running gateway with the admin token, which it never shows. */
 export class GatewayClient {
-  readonly #base: URL;
+  readonly #base: GatewayAddress;
   readonly #token: string;
 
-  private constructor(base: URL, token: string) {
+  private constructor(base: GatewayAddress, token: string) {
     this.#base = base;
     this.#token = token;
   }
@@ -43,7 +43,7 @@ export class GatewayClient {
    */
   static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
     const config = settingsOf(io);
-    return new GatewayClient(url === undefined ? placeOf(config) : parseGatewayUrl(url), await adminToken(config));
+    return new GatewayClient(url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io), await adminToken(config));
   }
 
   /**
@@ -51,11 +51,16 @@ export class GatewayClient {
    * @param origin of the gateway's first port; default: as the settings say
    * @throws UsageError
    */
-  static managementPlace(io: CliIo, origin?: string): URL {
+  static managementPlace(io: CliIo, origin?: string): GatewayAddress {
     const config = settingsOf(io);
-    const place = origin === undefined ? placeOf(config) : parseGatewayUrl(origin);
-    if (config.mgmtPort !== undefined) place.port = String(config.mgmtPort);
-    return place;
+    const place = origin === undefined ? ownAddress(config, io.env) : parseGatewayUrl(origin, config, io);
+    return config.mgmtPort === undefined ? place : place.withPort(config.mgmtPort);
+  }
+
+  /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
+  static firstPlace(io: CliIo, url?: string): GatewayAddress {
+    const config = settingsOf(io);
+    return url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
   }
 
   get origin(): string {
@@ -64,7 +69,11 @@ export class GatewayClient {
 
   /** The text of an answer. @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
   async text(method: string, path: string, body?: unknown): Promise<string> {
-    const { status, text } = await sendToGateway(new URL(path, this.#base), { method, headers: { 'GW-Admin-Token': this.#token }, body });
+    const { status, text } = await sendToGateway(this.#base, path, {
+      method,
+      headers: { 'GW-Admin-Token': this.#token },
+      body,
+    });
     if (status >= 200 && status < 300) return text;
     if (status === 401)
       throw new Unusable(`${this.origin} does not accept the admin token; set GW_ADMIN_TOKEN or GW_DATA_DIR to those of the gateway`);
@@ -92,11 +101,13 @@ export interface SentToGateway {
   readonly timeoutMs?: number;
 }
 
-/** One request and its whole answer. @throws Unusable when nobody answers */
+/** One request and its whole answer; what the address trusts is trusted (decision 12.1). @throws Unusable when nobody answers */
 export function sendToGateway(
-  url: URL,
+  gateway: GatewayAddress | (URL & { readonly trust?: undefined }),
+  path: string,
   { method, headers: given, body, timeoutMs = TIMEOUT_MS }: SentToGateway,
-): Promise<{ readonly status: number; readonly text: string }> {
+): Promise<{ readonly status: number; readonly text: string; readonly date: string | undefined }> {
+  const url = new URL(path, gateway);
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const headers = {
@@ -104,8 +115,8 @@ export function sendToGateway(
     ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
   };
   return new Promise((resolve, reject) => {
-    const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${error.message}`, { cause: error }));
-    const call = send(url, { method, headers, timeout: timeoutMs, agent: false }, (answer) => {
+    const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}`, { cause: error }));
+    const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
       const chunks: Buffer[] = [];
       let size = 0;
       answer.on('error', fail);
@@ -114,30 +125,14 @@ export function sendToGateway(
         if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
         else chunks.push(chunk);
       });
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }));
+      answer.on('end', () =>
+        resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8'), date: answer.headers.date }),
+      );
     });
     call.on('timeout', () => call.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)));
     call.on('error', fail);
     call.end(sent);
   });
-}
-
-function placeOf({ host, port }: Config): URL {
-  return parseGatewayUrl(`http://${bracketHost(reachable(host))}:${port}`);
-}
-
-/** An address that means "all of mine" to bind is no address to connect to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  return host === '::' ? '::1' : host;
-}
-
-/** @throws UsageError */
-export function parseGatewayUrl(text: string, option = '--url'): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !['http:', 'https:'].includes(url.protocol))
-    throw new UsageError(`${option} takes the address of a gateway, such as http://127.0.0.1:7080`);
-  return url;
 }
 
 /** The configured token, else the one that the gateway made on its first start. */

@@ -2,24 +2,38 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
+import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { env } from './clients/env.ts';
+import { runTool } from './clients/run-tool.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { completion, completions } from './completion.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { demo } from './demo/demo-command.ts';
+import { discoveredDomains } from './discovered-domains.ts';
+import { doctor } from './doctor/doctor.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
+import { overview } from './help-overview.ts';
+import { init } from './init.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
+import { logs } from './logs/logs-command.ts';
+import { LineReader } from './mcp/line-reader.ts';
+import { parseOptions, parseWithWords } from './parse-options.ts';
 import { check as policyCheck } from './policy/check-command.ts';
 import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
 import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
+import { JSON_OPTION, printJson } from './print-json.ts';
+import { programName } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
+import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
+import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
 import { verify } from './verify.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
@@ -34,12 +48,23 @@ const start: Command = {
 const OWN: readonly Command[] = [
   start,
   env,
+  runTool,
+  demo,
+  init,
+  logs,
+  doctor,
+  installRoot,
+  uninstallRoot,
+  trustStatus,
+  caStatus,
+  rotateRoot,
   verify,
   listApprovals,
   showApproval,
   approveApproval,
   denyApproval,
   auditTrail,
+  discoveredDomains,
   makeKey,
   issueToken,
   attenuateToken,
@@ -54,10 +79,38 @@ const OWN: readonly Command[] = [
   policyDiff,
   policyFormat,
   replayRisk,
+  previewTelemetry,
   completion,
-  { name: 'version', usage: '', summary: 'Prints the version.', run: (_args, io) => print(io, `${packageVersion()}\n`) },
-  { name: 'help', usage: '', summary: 'Prints this text.', run: async (_args, io) => print(io, helpText(await allCommands())) },
+  { name: 'version', usage: '[--json]', summary: 'Prints the version.', run: version },
+  { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
 ];
+
+async function version(args: readonly string[], io: CliIo): Promise<number> {
+  const { json = false } = parseOptions(args, JSON_OPTION);
+  if (json) printJson({ version: packageVersion() }, io);
+  else io.stdout(`${packageVersion()}\n`);
+  return EXIT_OK;
+}
+
+async function help(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, words } = parseWithWords(
+    args.map((arg) => SYNONYMS[arg] ?? arg),
+    JSON_OPTION,
+  );
+  const commands = await allCommands();
+  const asked = words.length === 0 ? commands : namedBy(words, commands);
+  if (values.json !== true || asked.length === 0)
+    return words.length === 0 ? print(io, overview(commands)) : runCli([...words, '--help'], io);
+  const told = asked.map(({ name, usage, summary }) => ({ name, usage, summary }));
+  return print(io, `${JSON.stringify(told, null, 2)}\n`);
+}
+
+/** One command, or those of a group; none when there is no such name. */
+function namedBy(words: readonly string[], commands: readonly Command[]): readonly Command[] {
+  const found = findCommand([...words, '--help'], commands);
+  if ('command' in found) return [found.command];
+  return 'group' in found ? inGroup(found.group, commands) : [];
+}
 
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
@@ -100,7 +153,7 @@ async function complete(words: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function runNamed(command: Command, args: readonly string[], io: CliIo): Promise<number> {
-  if (args.includes('--help') || args.includes('-h')) {
+  if (asksForHelp(command, args)) {
     return print(io, `${usageOf(command)}\n${command.summary}\n${command.help ?? ''}`);
   }
   try {
@@ -114,6 +167,12 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
   }
 }
 
+function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {
+  const end = wraps === true ? args.findIndex((arg) => arg === '--' || !arg.startsWith('-')) : -1;
+  const own = end < 0 ? args : args.slice(0, end);
+  return own.includes('--help') || own.includes('-h');
+}
+
 function usageOf({ name, usage }: Command): string {
   return `usage: gw ${name} ${usage}`.trimEnd();
 }
@@ -125,21 +184,27 @@ function groupHelp(group: string, commands: readonly Command[]): string {
     .join('');
 }
 
-function helpText(commands: readonly Command[]): string {
-  const lines = commands.map(({ name, usage, summary }) => `  ${`gw ${name} ${usage}`.trimEnd()}\n      ${summary}`);
-  return `usage: gw <command> [arguments]\n\n${lines.join('\n')}\n\nSettings are GW_* variables, listed in docs/reference/settings.md.\n`;
-}
-
 function print(io: CliIo, text: string): Promise<number> {
   io.stdout(text);
   return Promise.resolve(EXIT_OK);
 }
 
+/** Bytes; the gateway's own have a few hundred. */
+const MAX_LOG_LINE = 1_048_576;
+
 const processIo: CliIo = {
+  program: programName(process.argv[1], process.cwd()),
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
   columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
+  async *stdinLines() {
+    const reader = new LineReader(MAX_LOG_LINE);
+    for await (const chunk of process.stdin) {
+      if (!(chunk instanceof Buffer)) continue;
+      for (const read of reader.read(chunk)) if ('line' in read) yield read.line.toString('utf8');
+    }
+  },
   async stdin(limit) {
     const chunks: Uint8Array[] = [];
     let size = 0;

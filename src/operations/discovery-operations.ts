@@ -1,16 +1,26 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Discovery } from '../services/discovery.ts';
+import { TRAFFIC_CLASSES } from '../base/model/connection.ts';
+import { type Discovery, DOMAIN_ORDERS } from '../services/discovery.ts';
+import { choice } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { count, time } from './shapes.ts';
 
 const path = '/v1/admin/discovery/domains';
 
+const LIMIT_RULE = 'must be a whole number from 1 to 5000';
+
+const COUNTS = {
+  hits: count.meta({ description: 'connections and requests together' }),
+  connections: count.meta({ description: 'CONNECTs whose caller was let in' }),
+  requests: count.meta({ description: 'Requests that the gateway saw as such; of a tunnel that is not opened there are none' }),
+  traffic: z.object({ developer: count, ambient: count }).meta({ description: 'Hits by the port that they came in by' }),
+};
+
 const DOMAIN = z.object({
   domain: z.string(),
-  connections: count,
-  requests: count,
+  ...COUNTS,
   first_seen: time,
   last_seen: time,
   vendor: z.string().optional(),
@@ -21,31 +31,58 @@ const DOMAIN = z.object({
   wants_client_certificate: z.boolean(),
 });
 
+const OTHER = z.object({ domains: count, ...COUNTS }).meta({
+  description: 'What was counted of domains that the list had no room for, whatever the query asks; one that was let go twice counts twice',
+});
+
+const QUERY = z.object({
+  managed: choice(['true', 'false']).optional(),
+  category: z.string().min(1, 'must not be empty').optional(),
+  vendor: z.string().min(1, 'must not be empty').optional(),
+  traffic_class: choice(TRAFFIC_CLASSES).optional(),
+  sort: choice(DOMAIN_ORDERS).optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,4}$/, LIMIT_RULE)
+    .transform(Number)
+    .refine((limit) => limit >= 1 && limit <= 5000, LIMIT_RULE)
+    .meta({ type: 'integer', minimum: 1, maximum: 5000 })
+    .optional(),
+});
+
 function enabled({ discovery }: OperationServices): Discovery {
   if (discovery) return discovery;
   throw new GatewayError('not_found', 'Discovery is switched off (GW_DISCOVERY_ENABLED=false).');
 }
 
-/** The domains that traffic goes to (specification, "Gateway admin API"; decision 8.9). */
+/** The domains that traffic goes to (specification, "Gateway admin API"; decisions 8.9, 12.3). */
 export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'discovery.list',
     method: 'GET',
     path,
     scope: 'admin',
-    summary: 'Domains that traffic went to, with counts; `managed=true` or `false` for those with or without a connector.',
+    summary:
+      'Domains that traffic went to, with counts; `managed=true` or `false` for those with or without a connector. Those met last stand first, or by `sort` those with the most.',
     annotations: READS,
     errors: ['not_found'],
     input: {
       query: {
-        schema: () => z.object({ managed: z.enum(['true', 'false'], 'must be true or false').optional() }),
+        schema: () => QUERY,
         refusal: 'The query is not valid.',
       },
     },
-    output: { status: 200, schema: z.object({ domains: z.array(DOMAIN) }) },
+    output: {
+      status: 200,
+      schema: z.object({
+        domains: z.array(DOMAIN),
+        total: count.meta({ description: 'How many the query found, before its limit' }),
+        other: OTHER,
+      }),
+    },
     available: enabled,
-    handle: ({ query: { managed } }, services) => ({
-      json: { domains: enabled(services).list(managed === undefined ? undefined : managed === 'true') },
+    handle: ({ query: { managed, traffic_class: trafficClass, ...query } }, services) => ({
+      json: enabled(services).list({ ...query, trafficClass, managed: managed === undefined ? undefined : managed === 'true' }),
     }),
   }),
   operation({

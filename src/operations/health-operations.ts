@@ -8,6 +8,12 @@ const HEALTH = z.object({
   cp_status: z.literal('unconfigured'),
   bundle_id: z.string(),
   bundle_version: z.string(),
+  warnings: z.array(z.object({ code: z.string(), message: z.string() })),
+});
+
+const READINESS = z.object({
+  status: z.enum(['ready', 'draining', 'record_store_unavailable', 'starting']),
+  reasons: z.array(z.enum(['draining', 'record_store_unavailable', 'starting'])).optional(),
 });
 
 /** Health (specification, "Health response"), and what this gateway can be asked. */
@@ -23,8 +29,7 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: HEALTH },
     handle: (_call, { health }) => {
       const { bundle_id, version } = health.bundle();
-      const starting = health.clock.monotonic() - health.startedAt < health.startupGraceMs;
-      const status: z.output<typeof HEALTH>['status'] = starting ? 'starting' : 'ok';
+      const status: z.output<typeof HEALTH>['status'] = health.readiness.starting ? 'starting' : 'ok';
       return {
         json: {
           status,
@@ -33,8 +38,25 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
           cp_status: 'unconfigured' as const,
           bundle_id,
           bundle_version: version,
+          warnings: health.readiness.warnings(),
         },
       };
+    },
+  }),
+  operation({
+    id: 'health.ready',
+    method: 'GET',
+    path: '/readyz',
+    scope: 'none',
+    ambient: true,
+    summary:
+      'Readiness: 200 when calls should be sent here; 503 with `reasons` while starting, while draining, and while nothing can be stored.',
+    annotations: READS,
+    output: { status: 200, otherStatuses: [503], schema: READINESS },
+    handle: (_call, { health }) => {
+      const reasons = health.readiness.reasons();
+      const [status] = reasons;
+      return status === undefined ? { json: { status: 'ready' as const } } : { status: 503 as const, json: { status, reasons } };
     },
   }),
   operation({

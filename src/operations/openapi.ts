@@ -101,6 +101,7 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
     ...bodyOf(inputs, asked?.body),
     responses: {
       [output.status]: answerOf(output, rest.versioned, example?.answer),
+      ...Object.fromEntries((output.otherStatuses ?? []).map((status) => [status, { ...answerOf(output), description: 'Not so.' }])),
       ...errorsOf([...errors, ...ruledErrors(scope, inputs), ...(isConditional ? (['precondition_failed'] as const) : [])]),
     },
     'x-annotations': annotations,

@@ -35,6 +35,8 @@ import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
 import { REPORT_OPERATIONS } from './report-operations.ts';
+import { ROOT_OPERATIONS } from './root-operations.ts';
+import { TELEMETRY_OPERATIONS } from './telemetry-operations.ts';
 import { TRUST_OPERATIONS } from './trust-operations.ts';
 import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
 
@@ -53,6 +55,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...RECORD_OPERATIONS,
   ...HEALTH_OPERATIONS,
   ...TRUST_OPERATIONS,
+  ...ROOT_OPERATIONS,
   ...WORKLOAD_OPERATIONS,
   ...ORG_OPERATIONS,
   ...API_KEY_OPERATIONS,
@@ -78,4 +81,5 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ALERT_HISTORY_OPERATIONS,
   ...EXPORT_OPERATIONS,
   ...DEAD_LETTER_OPERATIONS,
+  ...TELEMETRY_OPERATIONS,
 ];

@@ -35,7 +35,8 @@ export type Shown<T> = T extends readonly (infer U)[]
 
 /** Something made, before a face has put it into an answer. */
 export type OperationOutcome<T> =
-  | { readonly json: Shown<T>; readonly headers?: readonly string[] }
+  /** `status`: one of the answer's `otherStatuses`. */
+  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 503 }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
@@ -81,6 +82,8 @@ export interface ToolFacts {
 
 export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
   readonly status: 200 | 201 | 204;
+  /** With which the same form of answer says that it is not so. */
+  readonly otherStatuses?: readonly 503[];
   /** Default: `application/json`. */
   readonly contentType?: string;
   /** Of the JSON; absent when it answers something else. */

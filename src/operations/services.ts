@@ -1,5 +1,6 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
@@ -20,6 +21,7 @@ import type { ProjectService } from '../services/projects.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import type { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import type { UsageReports } from '../services/usage-reports.ts';
 import type { WorkloadService } from '../services/workloads.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -40,6 +42,16 @@ export interface OrgBudgetConfig {
   readonly grace_seconds_override: number | null;
   /** `unconfigured`: this gateway counts by itself. */
   readonly redis_status: 'unconfigured' | 'connected' | 'offline';
+}
+
+/** Whether work should be sent to the gateway (decision 12.2). */
+export interface ReadinessFacts {
+  /** The start-up grace is not over (`GW_HEALTHZ_STARTUP_GRACE`). */
+  readonly starting: boolean;
+  /** Empty: it is ready. */
+  reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[];
+  /** What an operator should know. */
+  warnings(): readonly { readonly code: string; readonly message: string }[];
 }
 
 /** What operations stand on. Nothing of it is used before one is asked for. */
@@ -66,6 +78,7 @@ export interface OperationServices {
   };
   readonly alerts: AlertService;
   readonly exports: ExportService;
+  readonly telemetry: UsageTelemetry;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
@@ -108,18 +121,16 @@ export interface OperationServices {
     readonly defaultOrg: string;
   };
   readonly health: {
-    readonly clock: Clock;
-    /** Monotonic milliseconds. */
-    readonly startedAt: number;
     readonly nodeId: string;
-    /** How long after its start the gateway says `starting` (`GW_HEALTHZ_STARTUP_GRACE`), milliseconds. */
-    readonly startupGraceMs: number;
+    readonly readiness: ReadinessFacts;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
     readonly bundle: () => { readonly bundle_id: string; readonly version: string };
   };
   readonly trust: {
+    /** Whether clients reach the proxy by TLS. */
+    readonly secureProxy: boolean;
     /** Undefined when interception is off. */
-    readonly ca: { readonly rootPem: string; readonly rootDer: Uint8Array; bundlePem(): string } | undefined;
+    readonly ca: CertificateAuthority | undefined;
     readonly catalogues: CurrentCatalogue;
   };
   /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its operations are 404. */

@@ -58,7 +58,7 @@ export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, contentType: 'application/x-ns-proxy-autoconfig' },
     handle: ({ query: { all }, headers }, { trust }) => {
       const { providers, domains } = trust.catalogues.current();
-      return { text: pacFile({ proxy: headers['host'] ?? '', all: all === 'true', providers, domains }) };
+      return { text: pacFile({ proxy: headers['host'] ?? '', secure: trust.secureProxy, all: all === 'true', providers, domains }) };
     },
   }),
 ];

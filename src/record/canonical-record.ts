@@ -98,6 +98,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     target: record.target,
     target_host: record.target_host,
     target_path: record.target_path,
+    trace_id: record.trace_id,
     traffic_class: record.traffic_class,
     upstream_latency_ms: record.upstream_latency_ms,
     upstream_status: record.upstream_status,

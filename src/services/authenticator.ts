@@ -4,6 +4,7 @@ import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
+import { requestIdOf } from '../base/lib/request-id.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
@@ -60,6 +61,8 @@ export interface Failure {
   readonly reason?: AuthFailureEvent['reason'];
   readonly orgId?: string | undefined;
   readonly workloadId?: string | undefined;
+  /** Default: that of a request of which nothing is known. */
+  readonly requestId?: string | undefined;
 }
 
 const ANYONE: Principal = { kind: 'anyone', id: 'anyone', scopes: ['none'] };
@@ -213,10 +216,11 @@ export class Authenticator {
   }
 
   /** Tells of somebody who was not let in, and counts him. */
-  failed({ surface, head, presented, reason, orgId, workloadId }: Failure): void {
+  failed({ surface, head, presented, reason, orgId, workloadId, requestId = requestIdOf(head.rawHeaders) }: Failure): void {
     const { events, callerIp } = this.#options;
     if (!events.hears('authFailure')) return;
     events.emit('authFailure', {
+      requestId,
       reason: reason ?? (presented === undefined ? 'missing_header' : 'invalid_key'),
       orgId: orgId ?? this.#options.orgId,
       surface,

@@ -2,23 +2,35 @@ import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Listeners } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { Lru } from '../base/lib/lru.ts';
+import type { TrafficClass } from '../base/model/connection.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { countHit, type DomainCounts, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
 
 const SPACE = 'discovered_domain';
-/** Clients name hosts at will, so the list forgets those that were not met for longest. */
+const OTHER_SPACE = 'discovered_other';
+const OTHER_KEY = 'other';
 const MAX_DOMAINS = 5_000;
 /** What was counted since the last save is lost when the process is killed. */
 const SAVE_EVERY_MS = 60_000;
+/** A new name, or a new mark, is saved so soon, once between two saves: a kill then costs a name hardly ever. */
+const SAVE_NEWS_MS = 5_000;
 const EFFECTS_PER_COMMIT = 500;
 
-/** One domain that traffic went to, as the admin API shows it. */
-export interface DiscoveredDomain {
-  readonly domain: string;
+/** Counts as they are shown. */
+export interface ShownCounts {
+  /** `connections` and `requests` together. */
+  readonly hits: number;
   /** CONNECTs whose caller was let in, whatever became of them. */
   readonly connections: number;
   /** Requests that the gateway saw as such: governed, inspected or plain ones. Inside of a passed tunnel there are none to be seen. */
   readonly requests: number;
+  /** Hits by the port that they came in by. */
+  readonly traffic: { readonly developer: number; readonly ambient: number };
+}
+
+/** One domain that traffic went to, as the admin API shows it. */
+export interface DiscoveredDomain extends ShownCounts {
+  readonly domain: string;
   readonly first_seen: string;
   readonly last_seen: string;
   /** Of the AI domain list; absent for a domain that is not on it. */
@@ -33,23 +45,40 @@ export interface DiscoveredDomain {
   readonly wants_client_certificate: boolean;
 }
 
-/** What is kept of a domain. Changed in place: this is on the path of every request. */
-interface Entry {
-  readonly domain: string;
-  connections: number;
-  requests: number;
-  /** Milliseconds since the epoch. */
-  readonly firstSeen: number;
-  lastSeen: number;
-  pinned: boolean;
-  wantsClientCertificate: boolean;
-  /** The store has an older state of it, or none. */
-  dirty: boolean;
-  /** The store may have a state of it. */
-  stored: boolean;
+/** What came of domains that the list had no room for. */
+export interface OtherDomains extends ShownCounts {
+  readonly domains: number;
 }
 
-type StoredEntry = Omit<Entry, 'domain' | 'dirty' | 'stored'>;
+/** By what the list can be ordered; the greatest stand first. */
+export const DOMAIN_ORDERS = ['last_seen', 'first_seen', 'hits', 'requests'] as const;
+export type DomainOrder = (typeof DOMAIN_ORDERS)[number];
+
+export interface DomainQuery {
+  /** Only those that a connector covers, or only those that none does. */
+  readonly managed?: boolean | undefined;
+  readonly category?: string | undefined;
+  /** In any case. */
+  readonly vendor?: string | undefined;
+  /** Only those that were met by that port. */
+  readonly trafficClass?: TrafficClass | undefined;
+  /** Default: those that were met last stand first. */
+  readonly sort?: DomainOrder | undefined;
+  /** Default: all. */
+  readonly limit?: number | undefined;
+}
+
+export interface DomainList {
+  readonly domains: readonly DiscoveredDomain[];
+  /** How many the query found, before its limit. */
+  readonly total: number;
+  /** Of all domains that were let go, whatever the query asks. */
+  readonly other: OtherDomains;
+}
+
+/** Earlier versions did not tell the ports apart. */
+type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'developer' | 'ambient'> &
+  Partial<Pick<DomainEntry, 'developer' | 'ambient'>>;
 
 export interface DiscoveryOptions {
   readonly store: Store;
@@ -62,15 +91,19 @@ export interface DiscoveryOptions {
 
 /**
  * Counts which domains traffic goes to, so that an operator sees AI services that nobody manages yet (specification, "Transparent proxy mode" 8). Names and
- * numbers only: never a path, a header or a payload. It is fed by events, counts in memory, and saves once a minute what changed.
+ * numbers only: never a path, a header or a payload. It is fed by events, counts in memory, and saves once a minute what changed (decision 12.3).
  */
 export class Discovery {
   readonly #options: DiscoveryOptions;
-  readonly #domains: Lru<string, Entry>;
+  readonly #table: DomainTable;
   /** Left the list and may still be in the store, so that there are never more of them than fit into the list: clients can make up any number of names between two saves. */
-  readonly #forgotten = new Set<string>();
+  readonly #gone = new Set<string>();
+  /** What the store has of the counts of those that were let go. */
+  #savedOther = 0;
   #saving: Promise<void> = Promise.resolve();
   #cancelSave: (() => void) | undefined;
+  #cancelNews: (() => void) | undefined;
+  #newsSaved = false;
 
   /** Reads what was saved, and saves from then on. */
   static async open(options: DiscoveryOptions): Promise<Discovery> {
@@ -82,47 +115,40 @@ export class Discovery {
 
   private constructor(options: DiscoveryOptions) {
     this.#options = options;
-    this.#domains = new Lru({ max: options.maxDomains ?? MAX_DOMAINS, onGone: (entry) => this.#left(entry) });
+    this.#table = new DomainTable(options.maxDomains ?? MAX_DOMAINS, ({ domain, stored }) => {
+      if (stored) this.#gone.add(domain);
+    });
   }
 
   /** What this wants to hear. */
   readonly events: Listeners = {
-    connected: (host) => {
-      this.#meet(host).connections++;
-    },
-    passed: (host) => {
-      this.#meet(host).requests++;
-    },
+    connected: ({ host, trafficClass }) => countHit(this.#meet(host), 'connections', trafficClass),
+    passed: ({ host, trafficClass }) => countHit(this.#meet(host), 'requests', trafficClass),
     execution: ({ record }) => {
-      if (record.record_tier === 'action' && record.target_host !== '') this.#meet(record.target_host).requests++;
+      if (record.record_tier === 'action' && record.target_host !== '')
+        countHit(this.#meet(record.target_host), 'requests', record.traffic_class);
     },
-    handshakeRejected: ({ host }) => {
-      this.#meet(host).pinned = true;
-    },
-    clientCertificateWanted: (host) => {
-      this.#meet(host).wantsClientCertificate = true;
-    },
+    handshakeRejected: ({ host }) => this.#mark(host, 'pinned'),
+    clientCertificateWanted: (host) => this.#mark(host, 'wantsClientCertificate'),
   };
 
-  /** The most recently met first. @param managed only those that a connector covers, or only those that none does */
-  list(managed?: boolean): readonly DiscoveredDomain[] {
-    const found: DiscoveredDomain[] = [];
-    for (const [, entry] of this.#domains.entries()) {
-      const shown = this.#shown(entry);
-      if (managed === undefined || shown.managed === managed) found.push(shown);
-    }
-    return found;
+  /** What was found, and what was let go. */
+  list({ sort = 'last_seen', limit, ...query }: DomainQuery = {}): DomainList {
+    const found = Array.from(this.#table.values(), (entry) => this.#shown(entry)).filter((domain) => fits(domain, query));
+    found.sort((a, b) => descending(a[sort], b[sort]) || (a.domain < b.domain ? -1 : 1));
+    const { domains, ...counts } = this.#table.forgotten;
+    return { domains: found.slice(0, limit), total: found.length, other: { domains, ...shownCounts(counts) } };
   }
 
   /** Domains on the list. */
   get size(): number {
-    return this.#domains.size;
+    return this.#table.size;
   }
 
   /** Forgets every domain, in the store too. @throws GatewayError `record_store_unavailable` when the store cannot write */
   async reset(): Promise<void> {
-    this.#domains.clear();
-    for (const { key } of await this.#options.store.list(SPACE)) this.#forgotten.add(key);
+    this.#table.clear();
+    for (const { key } of await this.#options.store.list(SPACE)) this.#gone.add(key);
     await this.save();
   }
 
@@ -136,43 +162,37 @@ export class Discovery {
   /** Saves once more and stops. */
   async close(): Promise<void> {
     this.#cancelSave?.();
+    this.#cancelNews?.();
     await this.#trySave();
   }
 
-  #meet(host: string): Entry {
+  #meet(host: string): DomainEntry {
     const now = this.#options.clock.now();
-    let entry = this.#domains.get(host);
+    let entry = this.#table.get(host);
     if (entry === undefined) {
-      entry = {
-        domain: host,
-        connections: 0,
-        requests: 0,
-        firstSeen: now,
-        lastSeen: now,
-        pinned: false,
-        wantsClientCertificate: false,
-        dirty: true,
-        stored: this.#forgotten.delete(host),
-      };
-      this.#domains.set(host, entry);
+      const marks = { pinned: false, wantsClientCertificate: false, dirty: true, stored: this.#gone.delete(host) };
+      entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
+      this.#table.add(entry);
+      this.#saveNews();
     }
     entry.lastSeen = now;
     entry.dirty = true;
     return entry;
   }
 
-  #left({ domain, stored }: Entry): void {
-    if (stored) this.#forgotten.add(domain);
+  #mark(host: string, mark: 'pinned' | 'wantsClientCertificate'): void {
+    const entry = this.#meet(host);
+    if (!entry[mark]) this.#saveNews();
+    entry[mark] = true;
   }
 
-  #shown(entry: Entry): DiscoveredDomain {
+  #shown(entry: DomainEntry): DiscoveredDomain {
     const catalogue = this.#options.catalogues.current();
     const provider = catalogue.providerForHost(entry.domain);
     const label = catalogue.domain(entry.domain);
     return {
       domain: entry.domain,
-      connections: entry.connections,
-      requests: entry.requests,
+      ...shownCounts(entry),
       first_seen: timestamp(entry.firstSeen),
       last_seen: timestamp(entry.lastSeen),
       ...(label ? { vendor: label.vendor, category: label.category } : {}),
@@ -184,36 +204,49 @@ export class Discovery {
   }
 
   async #load(): Promise<void> {
-    const rows = await this.#options.store.list(SPACE);
-    const entries = rows.map(({ key, value }): Entry => ({ domain: key, ...(value as StoredEntry), dirty: false, stored: true }));
-    for (const entry of entries.sort((a, b) => a.lastSeen - b.lastSeen)) this.#domains.set(entry.domain, entry);
+    const [other] = await this.#options.store.list(OTHER_SPACE);
+    if (other) this.#table.restore(other.value as ForgottenDomains);
+    this.#savedOther = this.#table.forgotten.domains;
+    for (const { key, value } of await this.#options.store.list(SPACE)) {
+      this.#table.add({ developer: 0, ambient: 0, ...(value as StoredEntry), domain: key, dirty: false, stored: true });
+    }
   }
 
   async #write(): Promise<void> {
-    const gone = [...this.#forgotten];
-    const changed = Array.from(this.#domains.entries(), ([, entry]) => entry).filter(({ dirty }) => dirty);
-    this.#forgotten.clear();
+    const gone = [...this.#gone];
+    const changed = [...this.#table.values()].filter(({ dirty }) => dirty);
+    const savedOther = this.#savedOther;
+    const effects = [...this.#otherEffects(), ...gone.map(forget), ...changed.map(keep)];
+    this.#gone.clear();
     for (const entry of changed) {
       entry.dirty = false;
       entry.stored = true;
     }
-    const effects: Effect[] = [
-      ...gone.map((key): Effect => ({ op: 'delete', space: SPACE, key })),
-      ...changed.map((entry): Effect => ({ op: 'put', space: SPACE, key: entry.domain, value: storedOf(entry) })),
-    ];
     try {
       for (let at = 0; at < effects.length; at += EFFECTS_PER_COMMIT) {
         await this.#options.store.commit(undefined, effects.slice(at, at + EFFECTS_PER_COMMIT));
       }
     } catch (error) {
+      this.#savedOther = savedOther;
       for (const key of gone) {
-        const again = this.#domains.peek(key);
+        const again = this.#table.get(key);
         if (again) again.stored = true;
-        else this.#forgotten.add(key);
+        else this.#gone.add(key);
       }
-      for (const entry of changed) entry.dirty = true;
+      for (const entry of changed) {
+        if (this.#table.get(entry.domain) === entry) entry.dirty = true;
+      }
       throw error;
     }
+  }
+
+  /** The counts of what was let go, if they changed. */
+  #otherEffects(): Effect[] {
+    const { forgotten } = this.#table;
+    if (forgotten.domains === this.#savedOther) return [];
+    this.#savedOther = forgotten.domains;
+    if (forgotten.domains === 0) return [{ op: 'delete', space: OTHER_SPACE, key: OTHER_KEY }];
+    return [{ op: 'put', space: OTHER_SPACE, key: OTHER_KEY, value: { ...forgotten } }];
   }
 
   async #trySave(): Promise<void> {
@@ -226,12 +259,43 @@ export class Discovery {
 
   #saveLater(): void {
     this.#cancelSave = this.#options.clock.after(SAVE_EVERY_MS, () => {
+      this.#newsSaved = false;
       void this.#trySave();
       this.#saveLater();
     });
   }
+
+  /** Made-up names are news too: so there is one such save between two others, however many there are. */
+  #saveNews(): void {
+    if (this.#newsSaved) return;
+    this.#newsSaved = true;
+    this.#cancelNews = this.#options.clock.after(SAVE_NEWS_MS, () => void this.#trySave());
+  }
 }
 
-function storedOf({ connections, requests, firstSeen, lastSeen, pinned, wantsClientCertificate }: Entry): StoredEntry {
-  return { connections, requests, firstSeen, lastSeen, pinned, wantsClientCertificate };
+function fits(domain: DiscoveredDomain, { managed, category, vendor, trafficClass }: DomainQuery): boolean {
+  return (
+    (managed === undefined || domain.managed === managed) &&
+    (category === undefined || domain.category === category) &&
+    (vendor === undefined || domain.vendor?.toLowerCase() === vendor.toLowerCase()) &&
+    (trafficClass === undefined || domain.traffic[trafficClass] > 0)
+  );
+}
+
+function descending(a: string | number, b: string | number): number {
+  if (a === b) return 0;
+  return a > b ? -1 : 1;
+}
+
+function shownCounts(counts: DomainCounts): ShownCounts {
+  const { connections, requests, developer, ambient } = counts;
+  return { hits: hitsOf(counts), connections, requests, traffic: { developer, ambient } };
+}
+
+function forget(key: string): Effect {
+  return { op: 'delete', space: SPACE, key };
+}
+
+function keep({ domain, dirty: _dirty, stored: _stored, ...value }: DomainEntry): Effect {
+  return { op: 'put', space: SPACE, key: domain, value: value satisfies StoredEntry };
 }

@@ -58,8 +58,7 @@ export class FolderWatch {
       watcher.on('error', () => watcher.close());
       return watcher;
     } catch (error) {
-      if (!isMissing(error))
-        this.#options.log.warn({ folder, err: error }, 'a policies folder cannot be watched; it is looked at every 30 s');
+      if (!isMissing(error)) this.#options.log.warn({ folder, err: error }, 'a folder cannot be watched; it is looked at every 30 s');
       return undefined;
     }
   }

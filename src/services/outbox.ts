@@ -99,6 +99,15 @@ export class Outbox {
     return this.#waiting.length;
   }
 
+  /** When the oldest event that waits for a destination happened, milliseconds since the epoch. Looks through what waits. */
+  oldestFor(id: string): number | undefined {
+    const place = this.#places.get(id);
+    if (place === undefined) return undefined;
+    const { destination, cursor } = place;
+    const since = destination.since ?? 0;
+    return this.#waiting.find(({ key, name, orgId, at }) => key > cursor && at >= since && isFor(destination, name, orgId))?.at;
+  }
+
   /** Events that were dropped since the start, for their number and for their age. */
   get dropped(): Readonly<{ number: number; age: number }> {
     return this.#dropped;

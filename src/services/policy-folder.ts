@@ -44,10 +44,14 @@ export async function readPolicyFolder(path: string, setting = 'GW_POLICIES_DIR'
   const bundleText = await readText(dir, bundleFile, ` (${setting} names the folder)`);
   if (bundleText === undefined) {
     const missing = `There is no policy bundle: ${join(dir, bundleFile)} does not exist (${setting} names the folder).`;
-    throw new GatewayError('invalid_policy', `${missing} One to begin with is in ${join(packageRoot(), 'policies')}.`, {
-      details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
-      verbose: true,
-    });
+    throw new GatewayError(
+      'invalid_policy',
+      `${missing} gw init makes one; that of the package is in ${join(packageRoot(), 'policies')}.`,
+      {
+        details: [{ path: '', file: bundleFile, code: 'missing_file', message: 'the file does not exist' }],
+        verbose: true,
+      },
+    );
   }
   const bundle = { text: bundleText, file: bundleFile };
   const files = new Map<string, string>();

@@ -52,7 +52,7 @@ t.test('what is no record, or can be read in two ways, is not verified', async (
     t.match(err, /^gw verify: standard input: .+\n$/);
   }
   t.match(await gw(['verify', '/nonexistent/record.json']), { code: 2, err: /ENOENT/ });
-  t.match(await gw(['verify']), { code: 2, err: /^usage/ });
+  t.match(await gw(['verify']), { code: 2, err: /it takes one file.*\nusage: gw verify/ });
 });
 
 t.test('the variables reach a shell exactly as they are, and name files that exist', async (t) => {
@@ -114,7 +114,7 @@ t.test('what the shell trusts already is kept beside the gateway’s root, for e
   const settings = { GW_CA_DIR: caDir, XDG_CACHE_HOME: cache };
   const { values: plain } = await printedOver(settings);
   const trusting = Object.keys(plain).filter((name) => String(plain[name]).startsWith(caDir));
-  t.equal(trusting.length, 10);
+  t.equal(trusting.length, 11);
   const held = (file: string | undefined): string[] =>
     [...readFileSync(String(file), 'utf8').matchAll(/^[A-Z0-9+]+$/gm)].map(([body]) => body);
 
@@ -230,16 +230,23 @@ t.test('wrong use is exit code 2 and says what is right', async (t) => {
   t.match(await gw(['start', '--port', '8080']), {
     err: 'gw start: it takes no arguments: its settings are GW_* variables\nusage: gw start\n',
   });
-  t.match(await gw(['env'], { env: { GW_PORT: 'x' } }), { code: 2, err: /^GW_PORT: "x" is not allowed/ });
+  t.match(await gw(['env'], { env: { GW_PORT: 'x' } }), { code: 2, err: /^gw env: GW_PORT: "x" is not allowed/ });
 });
 
 t.test('help lists every command', async (t) => {
   for (const argv of [['help'], ['--help'], []]) {
     const { code, out } = await gw(argv);
     t.equal(code, 0);
-    for (const name of ['start', 'env', 'verify', 'version', 'help']) t.match(out, new RegExp(`^  gw ${name}\\b`, 'm'));
+    for (const name of ['start', 'env', 'verify', 'version', 'help']) t.match(out, new RegExp(`^  ${name}\\b`, 'm'));
   }
   t.match(await gw(['verify', '--help']), { code: 0, out: /^usage: gw verify/ });
   t.match(await gw(['start', '--help']), { code: 0, out: /^usage: gw start\n/ });
   t.match(await gw(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ });
+  t.match(JSON.parse((await gw(['version', '--json'])).out), { version: /^\d+\.\d+\.\d+$/ });
+  const named = async (...words: string[]) =>
+    (JSON.parse((await gw(['help', ...words, '--json'])).out) as readonly { readonly name: string }[]).map(({ name }) => name);
+  t.ok((await named()).length > 100);
+  t.strictSame(await named('verify'), ['verify']);
+  t.strictSame(await named('journal'), ['journal check', 'journal repair', 'journal confirm-clock']);
+  t.match(await gw(['help', 'verfy', '--json']), { code: 2, out: '', err: /did you mean "verify"/ });
 });

@@ -28,6 +28,9 @@ t.test('keygen makes a key that its owner alone reads, and overwrites none', asy
     { code: 0, out: /^GW_DELEGATION_VERIFY_KEY=[0-9a-f]{12}=/ },
     'a name is made',
   );
+  const { out } = await gw(['delegate', 'keygen', '--out', `${key}4`, '--kid', 'x', '--json']);
+  const { public_key: made, ...rest } = JSON.parse(out) as { readonly public_key: string };
+  t.same(rest, { file: `${key}4`, kid: 'x', verify_key: `x=${made}` });
   t.match(await gw(['delegate', 'keygen', '--out', `${key}3`, '--kid', 'a b']), { code: 2, err: /--kid takes/ });
 });
 
@@ -79,6 +82,15 @@ t.test('what is issued and narrowed holds for a gateway, and says what was given
   });
   t.equal(first.expiresAt - first.issuedAt, 7_200_000);
   t.equal(second?.expiresAt, first.expiresAt, 'what is not given it has from its parent');
+});
+
+t.test('a token as JSON stands beside what it is for', async (t) => {
+  const { issue, attenuate } = await keyed(t);
+  const root = JSON.parse((await issue('--id', 'root', '--json')).out) as { readonly token: string };
+  t.match(root, { delegation_id: 'root', org_id: 'o', workload_id: 'w', depth: 1, expires_at: /^\d{4}-.*Z$/ });
+  const narrow = JSON.parse((await attenuate(root.token, '--id', 'leaf', '--json')).out) as { readonly token: string };
+  t.match(narrow, { delegation_id: 'leaf', depth: 2 });
+  t.match(JSON.parse((await gw(['delegate', 'inspect', narrow.token, '--json'])).out), { depth: 2 });
 });
 
 t.test('inspect says what a token allows and what does not hold, from a file, standard input and the text itself', async (t) => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { completions } from '../../src/cli/completion.ts';
+import { GatewayAddress } from '../../src/cli/gateway-address.ts';
 import { ManagementClient } from '../../src/cli/management/management-client.ts';
 import { operationCommands } from '../../src/cli/management/operation-commands.ts';
 import { textTable } from '../../src/cli/management/text-table.ts';
@@ -128,7 +129,7 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
     ['audit --limit', /: --limit takes a value\n/],
     ['workloads list --limit 501', /: --limit takes a whole number from 1 to 500, not "501"\n/],
     ['workloads list --limit 1.5', /: --limit takes a whole number from 1 to 500, not "1.5"\n/],
-    ['env --shell csh', /: --shell takes sh, fish, powershell, not "csh"\n/],
+    ['env --shell csh', /: --shell takes sh, fish, powershell, .*json, not "csh"\n/],
     ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
     ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"\n/],
     ['keys create --name x --kind mcp --scopes read,admin', /: --scopes takes one of read, write; it may be repeated, not "admin"\n/],
@@ -186,7 +187,7 @@ t.test('a table fits the terminal: the first column is whole, texts are cut, fig
 t.test('the client holds arguments and answers to the schemas of an entry', async (t) => {
   const { gw: gateway, keyOf } = await startManaged(t);
   const { key } = await keyOf('acme');
-  const client = new ManagementClient(new URL(gateway.url), key);
+  const client = new ManagementClient(new GatewayAddress(gateway.url, { tlsCertFile: undefined }), key);
   const list = operation({
     id: 'mgmt.keys.list',
     method: 'GET',

@@ -125,12 +125,21 @@ t.test('files and folders are rewritten, --check only tells, - is a filter', asy
   const check = await gw(['policy', 'fmt', '--check', dir]);
   t.same(check, { code: 1, out: `not formatted  ${join(dir, 'bundle.yaml')}\n2 files, 1 not formatted\n`, err: '' });
   t.equal(readFileSync(join(dir, 'bundle.yaml'), 'utf8'), MESSY);
+  t.same(JSON.parse((await gw(['policy', 'fmt', '--check', '--json', dir])).out), {
+    files: 2,
+    changed: [join(dir, 'bundle.yaml')],
+    written: false,
+  });
   t.same(await gw(['policy', 'fmt', dir]), { code: 0, out: `formatted  ${join(dir, 'bundle.yaml')}\n2 files, 1 changed\n`, err: '' });
   t.equal(readFileSync(join(dir, 'bundle.yaml'), 'utf8'), TIDY);
   t.same(readdirSync(dir).sort(), ['addons', 'bundle.yaml', 'other.yaml']);
   t.match(await gw(['policy', 'fmt', '--check', dir]), { code: 0, out: '2 files, 0 not formatted\n' });
   t.equal(readFileSync(join(dir, 'other.yaml'), 'utf8'), 'a:    1\n', 'what is no policy is not touched');
   t.same(await gw(['policy', 'fmt', '-'], { stdin: MESSY }), { code: 0, out: TIDY, err: '' });
+  t.same(JSON.parse((await gw(['policy', 'fmt', '--json', dir])).out), { files: 2, changed: [], written: true });
+  const filtered = await gw(['policy', 'fmt', '--json', '-'], { stdin: MESSY });
+  t.same(JSON.parse(filtered.out), { files: 1, changed: ['-'], written: false, text: TIDY });
+  t.equal((await gw(['policy', 'fmt', '--json', '--check', '-'], { stdin: MESSY })).code, 1);
   t.match(await gw(['policy', 'fmt', join(dir, 'other.yaml')]), { code: 2, err: /no bundle, rule file or suite/ });
   t.match(await gw(['policy', 'fmt']), { code: 2 });
   t.match(await gw(['policy', 'fmt', join(dir, 'nope')]), { code: 2, err: /no such file/ });

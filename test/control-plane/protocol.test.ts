@@ -14,7 +14,7 @@ import { fakeClock } from '../support/fake-clock.ts';
 const protocol = loadProtocol();
 const CA = testCa('Control plane');
 const SERVER = CA.leaf({ hosts: ['localhost', '127.0.0.1'] });
-const NODE = CA.leaf({ hosts: ['node-1'] });
+const NODE = CA.leaf({ hosts: ['node-1'], purpose: 'client' });
 const ORG: OrgState = {
   status: 'active',
   suspended_reason: '',
@@ -111,8 +111,8 @@ t.test('a call comes through with all that it says, and with the certificate tha
 t.test('who shows no certificate, or one of another CA, is known to have shown none', async (t) => {
   const { told, client } = await place(t);
   await client().call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
-  await client(testCa('Another').leaf({ hosts: ['node-1'] })).call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
-  await client(CA.leaf({ hosts: ['node-1'], notAfter: new Date(Date.now() - 1_000) })).call(
+  await client(testCa('Another').leaf({ hosts: ['node-1'], purpose: 'client' })).call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
+  await client(CA.leaf({ hosts: ['node-1'], purpose: 'client', notAfter: new Date(Date.now() - 1_000) })).call(
     protocol.controlPlane,
     'CheckIn',
     CHECK_IN,

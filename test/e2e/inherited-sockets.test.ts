@@ -9,6 +9,7 @@ import { bareEnvironment, eventually } from '../support/child.ts';
 import { gatewayEnvironment, MAIN } from '../support/gateway-process.ts';
 import { openaiStreamEvent, openaiStreamTail } from '../support/openai-stream.ts';
 import { overOf } from '../support/over-of.ts';
+import { askSecure, portCertificate } from '../support/port-tls.ts';
 import { storedRecords } from '../support/stored-records.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { listenOnFreePort, startTlsUpstream } from '../support/tls-upstream.ts';
@@ -133,6 +134,25 @@ t.test('who connects while a gateway drains and the next one starts waits, and i
   await kept.ended;
   t.match(kept.text(), /exit 0\n(?:.*\n)*exit 0\n$/);
   t.match(await storedRecords(String(env['GW_DATA_DIR'])), [{ stream_outcome: 'complete' }], 'no record is lost');
+});
+
+t.test('sockets that were handed over speak TLS like any other, and who connects meanwhile is served by the next gateway', async (t) => {
+  const certificate = portCertificate(t);
+  const kept = await keep(t, gatewayEnvironment(t, { env: certificate.env }), 2);
+  const [port = 0, ambientPort = 0] = kept.ports;
+  await eventually('the first gateway', () => (kept.text().includes('is running') ? true : undefined));
+  t.match(kept.text(), new RegExp(`proxy +https://127\\.0\\.0\\.1:${port}\n +ambient +https://127\\.0\\.0\\.1:${ambientPort}\n`));
+  for (const each of kept.ports) t.equal((await askSecure(each, certificate.ca.certPem, '/healthz')).status, 200);
+  const plain = ask(t, port, HEALTH);
+  await plain.over;
+  t.match(plain.answer(), /^HTTP\/1\.1 400 .*https_required/s);
+  process.kill(await kept.pid(1), 'SIGTERM');
+  await eventually('the drain', () => (kept.text().includes('"msg":"stopping') ? true : undefined));
+  const answers = await Promise.all(kept.ports.map((each) => askSecure(each, certificate.ca.certPem, '/healthz')));
+  for (const { status } of answers) t.equal(status, 200);
+  process.kill(await kept.pid(2), 'SIGTERM');
+  await kept.ended;
+  t.match(kept.text(), /exit 0\n(?:.*\n)*exit 0\n$/);
 });
 
 t.test('one socket is the proxy’s; the ambient port is then opened as the setting says', async (t) => {

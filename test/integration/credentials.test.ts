@@ -447,6 +447,7 @@ t.test('gw secrets rotate', async (t) => {
     await next.gateway.stop();
   };
   await statusAfter({});
+  t.same(JSON.parse((await command(['secrets', 'rotate', '--json'], { env })).out), { secrets: 2, set_secrets_key: false });
   const configured = key().trim();
   const file = join(tempDir(t), 'next');
   writeFileSync(file, Buffer.alloc(32, 7).toString('base64'));

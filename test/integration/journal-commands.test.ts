@@ -50,11 +50,21 @@ t.test('a damaged journal: the start names the way on, check says where, repair 
     ),
   );
   t.match(checked.out, /^4 record\(s\) in 1 segment\(s\) can be read; 1 place\(s\) are damaged, \d+ bytes cannot be read$/m);
+  const asJson = await command(['journal', 'check', '--json'], { env });
+  t.equal(asJson.code, 1);
+  t.match(JSON.parse(asJson.out), { whole: false, records: 4, damaged: 1, segments: [{ segment: name, records: 4, damaged: 1 }] });
   const damaged = readFileSync(file);
   const dry = await command(['journal', 'repair', '--dry-run'], { env });
   t.match(dry, {
     code: 0,
     out: /4 record\(s\) kept; lost: 1 record\(s\) that the index knows in \d+ unreadable bytes\n.*\ndry run: nothing was changed\n$/,
+  });
+  t.match(JSON.parse((await command(['journal', 'repair', '--dry-run', '--json'], { env })).out), {
+    dry_run: true,
+    records_kept: 4,
+    records_lost: 1,
+    set_aside: null,
+    segments: [{ segment: name, records_kept: 4, gaps_covered: 1 }],
   });
   t.same(readFileSync(file), damaged);
   const repaired = await command(['journal', 'repair'], { env });
@@ -87,6 +97,9 @@ t.test('gw journal confirm-clock leaves word for the gateway', async (t) => {
   const time = /^The clock says (\S+), and that is right\./.exec(out)?.[1];
   t.ok(time);
   t.equal(readFileSync(join(gw.dataDir, 'clock-confirmed'), 'utf8'), `${time}\n`);
+  const asJson = await command(['journal', 'confirm-clock', '--json'], { env: { GW_DATA_DIR: gw.dataDir } });
+  const { confirmed_at: at } = JSON.parse(asJson.out) as { readonly confirmed_at: string };
+  t.equal(readFileSync(join(gw.dataDir, 'clock-confirmed'), 'utf8'), `${at}\n`);
   await gw.gateway.stop();
   const again = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_DATA_DIR: gw.dataDir } });
   t.equal(existsSync(join(again.gw.dataDir, 'clock-confirmed')), false, 'a start has read it');

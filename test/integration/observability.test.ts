@@ -3,18 +3,47 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { METRICS, type MetricRow } from '../../src/surfaces/metrics/metric-table.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
-import { chat, startGoverned } from '../support/governed.ts';
+import { CHAT, chat, startGoverned } from '../support/governed.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
+import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
-/** The specification's rows for what this version has. */
-const SPECIFIED: Readonly<Record<string, { type: string; labels: readonly string[]; buckets?: string }>> = {
-  gw_requests_total: { type: 'counter', labels: ['action_type', 'decision', 'org_id'] },
-  gw_request_duration_ms: { type: 'histogram', labels: ['action_type', 'decision'], buckets: '5 10 25 50 100 250 500 1000 +Inf' },
-  gw_upstream_latency_seconds: { type: 'histogram', labels: ['provider'] },
-  gw_auth_failures_total: { type: 'counter', labels: ['reason', 'org_id'] },
-  gw_policy_deny_total: { type: 'counter', labels: ['org_id', 'reason_code'] },
-};
+interface Specified {
+  readonly type: string;
+  readonly labels: readonly string[];
+  readonly buckets: string;
+}
+
+/** The rows of the interface, which are fixed (specification, "Metrics"). */
+function specified(): ReadonlyMap<string, Specified> {
+  const page = readFileSync(join(packageRoot(), 'docs', 'interface', 'endpoints.md'), 'utf8');
+  const rows = page.slice(page.indexOf('## Metrics')).matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*)\| ([^|]*)\|$/gm);
+  return new Map(
+    [...rows].map(([, name = '', type = '', labels = '', buckets = '']) => [
+      name,
+      { type, labels: [...labels.matchAll(/\w+/g)].map(String), buckets: buckets.trim() },
+    ]),
+  );
+}
+
+/** What promtool has against names: the first three are the interface's, the others those that every Node process shows. */
+const TOLERATED: readonly string[] = [
+  'gw_request_duration_ms metric names should not contain abbreviated units',
+  'gw_rate_limit_hits counter metrics should have "_total" suffix',
+  'gw_risk_signals counter metrics should have "_total" suffix',
+  'nodejs_active_handles_total non-counter metrics should not have "_total" suffix',
+  'nodejs_active_requests_total non-counter metrics should not have "_total" suffix',
+  'nodejs_active_resources_total non-counter metrics should not have "_total" suffix',
+];
+
+const answerEither: UpstreamHandler = (_request, response, body) =>
+  void body.then((sent) => {
+    const usage = { prompt_tokens: 11, completion_tokens: 7 };
+    if (!sent.includes('"stream":true')) response.setHeader('content-type', 'application/json').end(JSON.stringify({ usage }));
+    else response.setHeader('content-type', 'text/event-stream').end(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`);
+  });
 
 async function exercised(t: Parameters<typeof startGoverned>[0]): Promise<string> {
   const { gw, send, execute } = await startGoverned(t);
@@ -29,16 +58,22 @@ async function exercised(t: Parameters<typeof startGoverned>[0]): Promise<string
 
 t.test('metrics have the names, types, labels and buckets of the specification', async (t) => {
   const text = await exercised(t);
-  for (const [name, { type, labels, buckets }] of Object.entries(SPECIFIED)) {
-    t.match(text, `# TYPE ${name} ${type}`);
-    const sample = new RegExp(`^${name}${type === 'histogram' ? '_count' : ''}\\{([^}]*)\\}`, 'm').exec(text)?.[1] ?? '';
-    t.same([...sample.matchAll(/(\w+)="/g)].map(([, label]) => label).sort(), [...labels].sort(), name);
-    if (buckets === undefined) continue;
-    const seen = [...text.matchAll(new RegExp(`^${name}_bucket\\{le="([^"]+)",action_type="ai.infer",decision="allow"`, 'gm'))].map(
-      ([, le]) => le,
-    );
-    t.equal(seen.join(' '), buckets);
+  const rows = specified();
+  t.equal(rows.size, 13);
+  const table = new Map<string, MetricRow>(Object.values(METRICS).map((row) => [row.name, row]));
+  for (const [name, { type, labels, buckets }] of rows) {
+    t.match(text, new RegExp(`^# TYPE ${name} ${type}$`, 'm'));
+    t.match(table.get(name), { type, labels: [...labels] }, name);
+    if (buckets !== '') t.equal(table.get(name)?.buckets?.join(', '), buckets);
+    const sample = new RegExp(`^${name}${type === 'histogram' ? '_count' : ''}(?:\\{([^}]*)\\})? `, 'm').exec(text);
+    if (sample === null) continue;
+    t.same([...(sample[1] ?? '').matchAll(/(\w+)="/g)].map(([, label]) => label).sort(), [...labels].sort(), `as it is shown: ${name}`);
   }
+  const seen = [...text.matchAll(/^gw_request_duration_ms_bucket\{le="([^"]+)",action_type="ai.infer",decision="allow"/gm)].map(
+    ([, le]) => le,
+  );
+  t.equal(seen.join(', '), `${rows.get('gw_request_duration_ms')?.buckets}, +Inf`);
+  t.match(text, /^gw_pending_hash_submissions 0$/m);
   t.match(text, /gw_requests_total\{action_type="ai\.infer",decision="allow",org_id="acme"\} 1/);
   t.match(text, /gw_requests_total\{action_type="other",decision="allow",org_id="other"\} 1/, 'what callers invent is other');
   t.match(text, /gw_policy_deny_total\{org_id="other",reason_code="workload_not_registered"\} 1/);
@@ -47,14 +82,47 @@ t.test('metrics have the names, types, labels and buckets of the specification',
 
 t.test('promtool reads the metrics', { skip: skipWithout(['promtool']) }, async (t) => {
   const check = spawnSync(requirePeer('promtool'), ['check', 'metrics'], { input: await exercised(t), encoding: 'utf8' });
-  const said = (check.stdout + check.stderr).split('\n').filter((line) => line.startsWith('gw_'));
-  // The specification names these so: promtool would have base units and no suffix but its own.
-  const named = /^gw_request_duration_ms /;
+  const said = (check.stdout + check.stderr).trim().split('\n');
   t.same(
-    said.filter((line) => !named.test(line)),
+    said.filter((line) => !TOLERATED.includes(line)),
     [],
   );
+  t.ok(said.includes(TOLERATED[0] ?? ''), 'it was read');
   t.ok(check.status === 0 || check.status === 3, check.stderr);
+});
+
+t.test('tokens and cost are counted by org and provider, exactly, and the time to the first byte of a stream', async (t) => {
+  const { gw, send } = await startGoverned(t, { handler: answerEither });
+  for (let call = 0; call < 10; call++) t.equal((await send(chat())).status, 200);
+  t.equal((await send(chat([], undefined, { ...CHAT, stream: true }))).status, 200);
+  const { text } = await gw.admin('GET', '/metrics');
+  t.match(text, /^gw_tokens_total\{org_id="default",provider="openai",direction="in"\} 121$/m);
+  t.match(text, /^gw_tokens_total\{org_id="default",provider="openai",direction="out"\} 77$/m);
+  // 11 calls of 11 tokens at 0.15 and 7 tokens at 0.60 per million: as numbers they would add up to 0.00006435000000000001.
+  t.match(text, /^gw_cost_usd_total\{org_id="default",provider="openai"\} 0\.00006435$/m);
+  t.match(text, /^gw_stream_first_byte_seconds_count\{provider="openai"\} 1$/m);
+  t.match(text, /^gw_build_info\{version="[^"]+"\} 1$/m);
+  t.match(text, /^gw_root_expiry_timestamp_seconds \d{10}/m);
+});
+
+t.test('metrics count every call of many at once', async (t) => {
+  const { gw, execute } = await startGoverned(t);
+  const answers = await Promise.all(Array.from({ length: 200 }, () => execute()));
+  t.ok(answers.every(({ status }) => status === 200));
+  const { text } = await gw.admin('GET', '/metrics');
+  for (const [name, count] of [
+    ['gw_requests_total{action_type="ai.infer",decision="allow",org_id="default"}', 200],
+    ['gw_request_duration_ms_count{action_type="ai.infer",decision="allow"}', 200],
+    ['gw_tokens_total{org_id="default",provider="openai",direction="in"}', 2200],
+  ] as const)
+    t.ok(text.includes(`\n${name} ${count}\n`), name);
+});
+
+t.test('the form of metrics is always the same, since OpenMetrics would rename what the interface names', async (t) => {
+  const { gw } = await startGoverned(t);
+  const answer = await fetch(`${gw.url}/metrics`, { headers: { Accept: 'application/openmetrics-text; version=1.0.0, text/plain;q=0.5' } });
+  t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  t.notMatch(await answer.text(), '# EOF');
 });
 
 t.test('metrics can need a token, or be switched off', async (t) => {

@@ -38,6 +38,7 @@ const KEPT_HEADERS = ['content-type', 'allow', 'cache-control', 'retry-after', '
 const MADE_ANEW: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN CERTIFICATE-----[\s\S]*-----END CERTIFICATE-----/g, '(certificates)'],
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '(uuid)'],
+  [/"version":"\d+\.\d+\.\d+"/g, '"version":"(version)"'],
   [/gwt_[\w-]{20,}/g, '(token)'],
   [/gwk_[\w-]{8,}/g, '(key)'],
   [/(?:mgk|mcpk)_[\w-]{8,}/g, '(management key)'],

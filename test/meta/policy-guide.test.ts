@@ -38,8 +38,8 @@ t.test('every file and every output of the guide is as it says', async (t) => {
 });
 
 t.test('every file of the guide is shown with its name, and every command that it names exists', async (t) => {
-  const help = (await gw(['help'])).out;
-  for (const [, name = ''] of GUIDE.matchAll(/gw policy ([a-z]+)/g)) t.match(help, `gw policy ${name} `, name);
+  const help = (await gw(['help', '--json'])).out;
+  for (const [, name = ''] of GUIDE.matchAll(/gw policy ([a-z]+)/g)) t.match(help, `"policy ${name}"`, name);
   const unnamed = [...GUIDE.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].filter(([, body = '']) => body.includes('schema:'));
   t.same(unnamed, []);
 });

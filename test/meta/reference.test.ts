@@ -22,7 +22,7 @@ t.test('a page that somebody changed by hand, or that is missing, is found and w
   const copy = tempDir(t);
   mkdirSync(join(copy, 'docs'));
   for (const name of ['reference.mjs', 'management-page.mjs']) cpSync(join(root, 'scripts', name), join(copy, 'scripts', name));
-  cpSync(join(root, 'docs', 'reference'), join(copy, 'docs', 'reference'), { recursive: true });
+  for (const name of ['reference', 'guides', 'monitoring']) cpSync(join(root, 'docs', name), join(copy, 'docs', name), { recursive: true });
   cpSync(join(root, 'ARCHITECTURE.md'), join(copy, 'ARCHITECTURE.md'));
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   const page = join(copy, 'docs', 'reference', 'settings.md');

@@ -113,7 +113,7 @@ t.test('a stranger of the structured API shows the token of some workload, an AP
     [{}, undefined, /^A structured call needs a workload's token or an API key \(Authorization: Bearer\)\.$/, ['api missing_header']],
   ] as const;
   for (const [headers, optional, required, failures] of heads) {
-    const head = { method: 'POST', rawTarget: '/x', headers } as unknown as ArrivalHead;
+    const head = { method: 'POST', rawTarget: '/x', headers, rawHeaders: [] } as unknown as ArrivalHead;
     t.strictSame(callers(false).authenticator.stranger(head), { workload: optional, apiKey: undefined });
     const strict = callers(true);
     if (required instanceof RegExp) t.throws(() => strict.authenticator.stranger(head), { code: 'unauthorized', message: required });
@@ -149,7 +149,7 @@ t.test('an API key lets in on the structured API where it is valid, and in no ot
     for (const [required, managed] of needs) {
       for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-gw-api-key': key, authorization: 'Bearer gwt_w' }]) {
         const { authenticator, failures } = callers(required, { apiKeys: KEYS, managed });
-        const head = { method: 'POST', rawTarget: '/x', headers } as unknown as ArrivalHead;
+        const head = { method: 'POST', rawTarget: '/x', headers, rawHeaders: [] } as unknown as ArrivalHead;
         const shown = await asked(() => authenticator.stranger(head));
         t.equal(shown instanceof Error ? shown.message : shown.apiKey?.id, outcome);
         t.strictSame(failures, told);
@@ -157,7 +157,7 @@ t.test('an API key lets in on the structured API where it is valid, and in no ot
     }
   }
   const { authenticator, failures } = callers(false, { managed: true });
-  const head = { method: 'POST', rawTarget: '/x', headers: { authorization: 'Bearer gwt_w' } } as unknown as ArrivalHead;
+  const head = { method: 'POST', rawTarget: '/x', headers: { authorization: 'Bearer gwt_w' }, rawHeaders: [] } as unknown as ArrivalHead;
   t.match(await asked(() => authenticator.stranger(head)), { message: /needs an API key/ }, 'a token is none');
   t.strictSame(failures, ['api invalid_key']);
 });

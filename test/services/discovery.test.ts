@@ -1,7 +1,8 @@
 import t from 'tap';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { Discovery } from '../../src/services/discovery.ts';
+import type { TrafficClass } from '../../src/base/model/connection.ts';
+import { Discovery, type DomainQuery } from '../../src/services/discovery.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
@@ -27,6 +28,15 @@ function committing(store: Store, commit: Store['commit']): Store {
   });
 }
 
+/** Somebody goes to a host. */
+const to = (host: string, trafficClass: TrafficClass = 'developer') => ({ host, trafficClass });
+const counts = (connections: number, requests: number, ambient = 0) => ({
+  hits: connections + requests,
+  connections,
+  requests,
+  traffic: { developer: connections + requests - ambient, ambient },
+});
+
 function open(store: Store, clock: FakeClock, maxDomains?: number): Promise<Discovery> {
   return Discovery.open({
     store,
@@ -41,28 +51,17 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
   const clock = fakeClock(Date.UTC(2026, 0, 2));
   const discovery = await open(await openStore(t), clock);
   const { events } = discovery;
-  events.connected?.('api.openai.com');
-  events.connected?.('chat.deepseek.com');
+  events.connected?.(to('api.openai.com'));
+  events.connected?.(to('chat.deepseek.com'));
   clock.advance(1000);
-  events.connected?.('chat.deepseek.com');
-  events.passed?.('chat.deepseek.com');
+  events.connected?.(to('chat.deepseek.com'));
+  events.passed?.(to('chat.deepseek.com', 'ambient'));
   events.handshakeRejected?.({ host: 'api.openai.com', signal: 'alert' });
   events.clientCertificateWanted?.('bank.example');
-  t.same(discovery.list(), [
-    {
-      domain: 'bank.example',
-      connections: 0,
-      requests: 0,
-      first_seen: '2026-01-02T00:00:01.000Z',
-      last_seen: '2026-01-02T00:00:01.000Z',
-      managed: false,
-      pinned: false,
-      wants_client_certificate: true,
-    },
+  t.same(discovery.list().domains, [
     {
       domain: 'api.openai.com',
-      connections: 1,
-      requests: 0,
+      ...counts(1, 0),
       first_seen: '2026-01-02T00:00:00.000Z',
       last_seen: '2026-01-02T00:00:01.000Z',
       vendor: catalogue.domain('api.openai.com')?.vendor,
@@ -73,9 +72,17 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       wants_client_certificate: false,
     },
     {
+      domain: 'bank.example',
+      ...counts(0, 0),
+      first_seen: '2026-01-02T00:00:01.000Z',
+      last_seen: '2026-01-02T00:00:01.000Z',
+      managed: false,
+      pinned: false,
+      wants_client_certificate: true,
+    },
+    {
       domain: 'chat.deepseek.com',
-      connections: 2,
-      requests: 1,
+      ...counts(2, 1, 1),
       first_seen: '2026-01-02T00:00:00.000Z',
       last_seen: '2026-01-02T00:00:01.000Z',
       vendor: catalogue.domain('chat.deepseek.com')?.vendor,
@@ -86,11 +93,11 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
     },
   ]);
   t.same(
-    discovery.list(true).map(({ domain }) => domain),
+    discovery.list({ managed: true }).domains.map(({ domain }) => domain),
     ['api.openai.com'],
   );
   t.same(
-    discovery.list(false).map(({ domain }) => domain),
+    discovery.list({ managed: false }).domains.map(({ domain }) => domain),
     ['bank.example', 'chat.deepseek.com'],
   );
 });
@@ -104,12 +111,12 @@ t.test('nothing is written while requests run; a minute later all of it is, in o
   });
   const clock = fakeClock();
   const discovery = await open(watched, clock);
-  for (let i = 0; i < 1000; i++) discovery.events.passed?.(`host-${i % 10}.example`);
+  for (let i = 0; i < 1000; i++) discovery.events.passed?.(to(`host-${i % 10}.example`));
   t.same(commits, []);
   clock.advance(MINUTE);
   await discovery.save();
   t.same(commits, [10]);
-  discovery.events.passed?.('host-3.example');
+  discovery.events.passed?.(to('host-3.example'));
   clock.advance(MINUTE);
   await discovery.save();
   t.same(commits, [10, 1]);
@@ -123,7 +130,7 @@ t.test('counts, order and marks survive a restart', async (t) => {
   const clock = fakeClock();
   const before = await open(store, clock);
   for (const host of ['z.example', 'a.example', 'm.example']) {
-    before.events.connected?.(host);
+    before.events.connected?.(to(host));
     clock.advance(10);
   }
   before.events.handshakeRejected?.({ host: 'z.example', signal: 'silent_close' });
@@ -132,22 +139,128 @@ t.test('counts, order and marks survive a restart', async (t) => {
   t.equal(clock.pending, 0, 'no timer is left');
   const after = await open(store, clock);
   t.same(after.list(), shown);
-  after.events.connected?.('a.example');
-  t.match(after.list()[0], { domain: 'a.example', connections: 2 });
+  after.events.connected?.(to('a.example'));
+  t.match(after.list().domains[0], { domain: 'a.example', connections: 2 });
 });
 
-t.test('the list is bounded, and the store with it', async (t) => {
-  const store = await openStore(t);
+t.test(
+  'the list is bounded, and the store with it; what was counted of domains that were let go is told, over a restart too',
+  async (t) => {
+    const store = await openStore(t);
+    const clock = fakeClock();
+    const discovery = await open(store, clock, 10);
+    for (let i = 0; i < 5; i++) discovery.events.connected?.(to(`${i}.example`));
+    await discovery.save();
+    for (let i = 5; i < 1_000; i++) discovery.events.connected?.(to(`${i}.example`, 'ambient'));
+    const { domains, total, other } = discovery.list();
+    t.ok(domains.length <= 10 && domains.length === total);
+    const left = 1_000 - domains.length;
+    t.match(other, { domains: left, hits: left, connections: left, requests: 0 });
+    t.equal(other.traffic.developer + other.traffic.ambient, left);
+    t.equal(
+      domains.reduce((sum, { hits }) => sum + hits, other.hits),
+      1_000,
+      'nothing that was counted is lost',
+    );
+    await discovery.close();
+    t.equal((await store.list('discovered_domain')).length, domains.length);
+    const after = await open(store, clock, 10);
+    t.same(after.list(), { domains, total, other });
+    await after.reset();
+    t.match(after.list(), { domains: [], total: 0, other: { domains: 0, hits: 0 } });
+    t.same(await store.list('discovered_other'), []);
+  },
+);
+
+t.test('names that somebody makes up push out no domain with traffic of its own, and do not keep a new one from the list', async (t) => {
   const clock = fakeClock();
-  const discovery = await open(store, clock, 3);
-  for (let i = 0; i < 3; i++) discovery.events.connected?.(`${i}.example`);
-  await discovery.save();
-  for (let i = 3; i < 10; i++) discovery.events.connected?.(`${i}.example`);
-  await discovery.save();
-  t.equal(discovery.size, 3);
+  const discovery = await open(await openStore(t), clock, 100);
+  const real = Array.from({ length: 40 }, (_, at) => `real-${at}.example`);
+  for (const host of real) for (let hit = 0; hit < 3; hit++) discovery.events.passed?.(to(host));
+  const shown = (host: string) => discovery.list().domains.find(({ domain }) => domain === host);
+  let newcomer = 0;
+  for (let i = 0; i < 10_000; i++) {
+    clock.advance(1);
+    discovery.events.connected?.(to(`made-up-${i}.example`));
+    if (i % 500 < 5) newcomer += Number(discovery.events.passed?.(to('newcomer.example')) === undefined);
+    if (i % 50 === 0) t.ok(discovery.size <= 100);
+  }
+  for (const host of real) t.match(shown(host), { hits: 3 }, host);
+  t.match(shown('newcomer.example'), { hits: newcomer }, 'five times in a row are more than the made-up ones have');
+  t.match(shown('made-up-9999.example'), { hits: 1 }, 'what is met just now is shown, whatever it is');
+});
+
+t.test(
+  'a name, and a mark, are saved within five seconds; counts once a minute; made-up names cause no more saves than that',
+  async (t) => {
+    const store = await openStore(t);
+    let commits = 0;
+    const counting = committing(store, (record, effects) => {
+      commits += 1;
+      return store.commit(record, effects);
+    });
+    const clock = fakeClock();
+    const discovery = await open(counting, clock);
+    const settled = () => discovery.save();
+    discovery.events.connected?.(to('a.example'));
+    clock.advance(5_000);
+    await settled();
+    t.match(await store.list('discovered_domain'), [{ key: 'a.example', value: { connections: 1, pinned: false } }]);
+    t.equal(commits, 1);
+    for (let i = 0; i < 100; i++) {
+      discovery.events.connected?.(to(`${i}.example`));
+      clock.advance(400);
+    }
+    t.equal(commits, 1, 'the rest waits for the minute');
+    clock.advance(15_000);
+    await settled();
+    t.equal(commits, 2);
+    discovery.events.handshakeRejected?.({ host: 'a.example', signal: 'alert' });
+    clock.advance(5_000);
+    await settled();
+    t.equal(commits, 3);
+    const [marked] = (await store.list('discovered_domain')).filter(({ key }) => key === 'a.example');
+    t.match(marked, { value: { pinned: true } });
+    await discovery.close();
+    t.equal(clock.pending, 0, 'no timer is left');
+  },
+);
+
+t.test('the list is ordered, filtered and cut as it is asked', async (t) => {
+  const clock = fakeClock();
+  const discovery = await open(await openStore(t), clock);
+  for (const [host, hits] of [
+    ['chat.deepseek.com', 1],
+    ['www.example.com', 3],
+    ['api.openai.com', 2],
+  ] as const) {
+    for (let i = 0; i < hits; i++) discovery.events.passed?.(to(host, host === 'www.example.com' ? 'ambient' : 'developer'));
+    clock.advance(1);
+  }
+  discovery.events.connected?.(to('chat.deepseek.com'));
+  const names = (query: DomainQuery) => discovery.list(query).domains.map(({ domain }) => domain);
+  t.same(names({}), ['chat.deepseek.com', 'api.openai.com', 'www.example.com']);
+  t.same(names({ sort: 'hits' }), ['www.example.com', 'api.openai.com', 'chat.deepseek.com']);
+  t.same(names({ sort: 'first_seen' }), ['api.openai.com', 'www.example.com', 'chat.deepseek.com']);
+  t.same(names({ sort: 'requests', limit: 1 }), ['www.example.com']);
+  t.equal(discovery.list({ limit: 1 }).total, 3);
+  t.same(names({ category: 'chat_app' }), ['chat.deepseek.com']);
+  t.same(names({ vendor: 'deepseek' }), ['chat.deepseek.com']);
+  t.same(names({ trafficClass: 'ambient' }), ['www.example.com']);
+  t.same(names({ managed: true, trafficClass: 'ambient' }), []);
+});
+
+t.test('the longest entry of the domain list gives vendor and category', async (t) => {
+  const discovery = await open(await openStore(t), fakeClock());
+  for (const host of ['api.openai.com', 'openai.com', 'cdn.openai.com', 'api.openai.com.example']) discovery.events.connected?.(to(host));
   t.same(
-    (await store.list('discovered_domain')).map(({ key }) => key),
-    ['7.example', '8.example', '9.example'],
+    discovery.list().domains.map(({ domain, category }) => [domain, category]),
+    [
+      ['api.openai.com', 'api'],
+      ['api.openai.com.example', undefined],
+      ['cdn.openai.com', 'chat_app'],
+      ['openai.com', 'chat_app'],
+    ],
   );
 });
 
@@ -158,29 +271,32 @@ t.test('names that come and go between two saves are nothing that the store has 
     deleted += effects.filter(({ op }) => op === 'delete').length;
     return store.commit(record, effects);
   });
-  const discovery = await open(counting, fakeClock(), 3);
-  for (let i = 0; i < 3; i++) discovery.events.connected?.(`${i}.example`);
+  const discovery = await open(counting, fakeClock(), 10);
+  for (let i = 0; i < 10; i++) discovery.events.connected?.(to(`${i}.example`));
   await discovery.save();
-  for (let i = 3; i < 1_000; i++) discovery.events.connected?.(`${i}.example`);
-  discovery.events.connected?.('0.example');
-  for (let i = 1_000; i < 2_000; i++) discovery.events.connected?.(`${i}.example`);
+  for (let i = 10; i < 2_000; i++) discovery.events.connected?.(to(`${i}.example`));
   await discovery.save();
-  t.equal(deleted, 3);
-  t.same(
-    (await store.list('discovered_domain')).map(({ key }) => key),
-    ['1997.example', '1998.example', '1999.example'],
-  );
+  t.ok(deleted <= 10);
+  t.equal((await store.list('discovered_domain')).length, discovery.size);
+});
+
+t.test('counts that an earlier version kept are read; they say nothing of the ports', async (t) => {
+  const store = await openStore(t);
+  const value = { connections: 2, requests: 5, firstSeen: 1, lastSeen: 2, pinned: true, wantsClientCertificate: false };
+  await store.commit(undefined, [{ op: 'put', space: 'discovered_domain', key: 'old.example', value }]);
+  const discovery = await open(store, fakeClock());
+  t.match(discovery.list().domains, [{ domain: 'old.example', hits: 7, pinned: true, traffic: { developer: 0, ambient: 0 } }]);
 });
 
 t.test('a reset forgets everything, and what comes back begins at zero', async (t) => {
   const store = await openStore(t);
   const discovery = await open(store, fakeClock());
-  discovery.events.connected?.('a.example');
+  discovery.events.connected?.(to('a.example'));
   await discovery.save();
-  discovery.events.connected?.('b.example');
+  discovery.events.connected?.(to('b.example'));
   await discovery.reset();
-  t.same([discovery.list(), await store.list('discovered_domain')], [[], []]);
-  discovery.events.connected?.('a.example');
+  t.same([discovery.list().domains, await store.list('discovered_domain')], [[], []]);
+  discovery.events.connected?.(to('a.example'));
   await discovery.save();
   t.match(await store.list('discovered_domain'), [{ key: 'a.example', value: { connections: 1 } }]);
 });
@@ -190,9 +306,9 @@ t.test('what could not be saved is saved the next time', async (t) => {
   let full = true;
   const flaky = committing(store, (...args) => (full ? Promise.reject(new Error('disk full')) : store.commit(...args)));
   const discovery = await open(flaky, fakeClock(), 1);
-  discovery.events.connected?.('a.example');
+  discovery.events.connected?.(to('a.example'));
   await t.rejects(discovery.save(), /disk full/);
-  discovery.events.connected?.('b.example');
+  discovery.events.connected?.(to('b.example'));
   full = false;
   await discovery.save();
   t.match(await store.list('discovered_domain'), [{ key: 'b.example' }]);

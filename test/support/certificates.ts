@@ -14,6 +14,8 @@ export interface LeafOptions {
   readonly notAfter?: Date;
   /** The first host stands in the common name alone. */
   readonly commonNameOnly?: true;
+  /** What it is for; default: servers. */
+  readonly purpose?: 'client';
   /** Names an extension that nobody knows, and that may not be passed over. */
   readonly oddExtension?: true;
 }
@@ -77,7 +79,7 @@ function mintLeaf(options: LeafOptions, issuer: Buffer, signer: KeyObject, issue
     extensions: [
       extension('2.5.29.19', true, seq()),
       extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x07, 0x80])),
-      extension('2.5.29.37', false, seq(oid('1.3.6.1.5.5.7.3.1'))),
+      extension('2.5.29.37', false, seq(oid(options.purpose === 'client' ? '1.3.6.1.5.5.7.3.2' : '1.3.6.1.5.5.7.3.1'))),
       extension('2.5.29.35', false, seq(tlv(0x80, issuerKeyId))),
       ...(options.commonNameOnly ? [] : [extension('2.5.29.17', false, seq(...options.hosts.map(generalName)))]),
       ...(options.oddExtension ? [extension('1.2.3.4', true, seq())] : []),

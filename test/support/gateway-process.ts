@@ -89,8 +89,8 @@ export async function launchGateway(
   });
   return eventually('the start of the gateway', () => {
     if (over) throw new Error(`the gateway ended: ${child.stdout}${child.stderr}`);
-    const port = /^ {2}proxy +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
-    const ambient = /^ {2}ambient +http:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
+    const port = /^ {2}proxy +https?:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
+    const ambient = /^ {2}ambient +https?:\/\/127\.0\.0\.1:(\d+)$/m.exec(child.stdout)?.[1];
     const caFile = /^ {2}ca +(\/.*)$/m.exec(child.stdout)?.[1];
     if (port === undefined || ambient === undefined || caFile === undefined) return undefined;
     return { child, port: Number(port), ambientPort: Number(ambient), caFile };

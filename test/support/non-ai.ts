@@ -14,6 +14,8 @@ export interface Scene {
   readonly gw: TestGateway;
   /** Record ids of the log, in order. */
   readonly recorded: () => readonly string[];
+  /** The whole log so far. */
+  readonly said: () => string;
 }
 
 export async function gatewayFor(
@@ -29,7 +31,7 @@ export async function gatewayFor(
     env: { ...towards(t, upstream, HOSTS), ...env },
     ...(bundle === undefined ? {} : { bundle }),
   });
-  return { gw, recorded: () => lines.flatMap((line) => /"record_id":"([^"]+)"/.exec(line)?.[1] ?? []) };
+  return { gw, recorded: () => lines.flatMap((line) => /"record_id":"([^"]+)"/.exec(line)?.[1] ?? []), said: () => lines.join('') };
 }
 
 export async function scene(t: HasTeardown, env: Env, { bundle, ...options }: TlsUpstreamOptions & { bundle?: string } = {}) {

@@ -16,27 +16,45 @@ interface Row {
   /** A Python environment; `extract` is its Python. */
   readonly pip?: readonly string[];
   readonly probe?: readonly string[];
+  /** A program of npm with a folder of its own; `extract` is where it is in there. */
+  readonly tool?: string;
 }
 
 /** The rows of scripts/peers.json. */
 export type PeerName =
   | 'chromium'
   | 'certutil'
+  | 'update-ca-certificates'
+  | 'java'
+  | 'keytool'
   | 'python3'
   | 'python3-requests'
   | 'python3-httpx'
   | 'python3-aiosmtpd'
   | 'rsyslog'
+  | 'syslog-ng'
+  | 'coreutils'
   | 'openssl'
   | 'curl'
   | 'git'
   | 'npm'
   | 'pip'
   | 'systemd-analyze'
+  | 'shellcheck'
+  | 'kubectl'
+  | 'prometheus'
   | 'promtool'
   | 'node24'
   | 'python-sdks'
-  | 'boto3';
+  | 'boto3'
+  | 'go'
+  | 'fish'
+  | 'zsh'
+  | 'claude'
+  | 'codex'
+  | 'gemini'
+  | 'opencode'
+  | 'copilot';
 
 const rows: ReadonlyMap<string, Row> = new Map(
   Object.entries(JSON.parse(readFileSync(join(packageRoot(), 'scripts', 'peers.json'), 'utf8')) as Record<string, Row>),
@@ -73,7 +91,7 @@ function look(name: PeerName): string | undefined {
   const cached =
     row.extract === undefined
       ? []
-      : [join(peersFolder(), name, row.pip ? row.extract : row.extract.slice(row.extract.lastIndexOf('/') + 1))];
+      : [join(peersFolder(), name, row.pip || row.tool ? row.extract : row.extract.slice(row.extract.lastIndexOf('/') + 1))];
   const path = [...cached, ...(row.commands ?? []).flatMap(candidates)].find(executable);
   if (path === undefined || row.probe === undefined) return path;
   return spawnSync(path, row.probe, { stdio: 'ignore' }).status === 0 ? path : undefined;

@@ -71,7 +71,7 @@ function ask(sink: Sink, routes: readonly Route[], target: string): Promise<void
   const events = new EventBus(silentLogger);
   const authenticator = { principal: () => ({ kind: 'admin', id: 'admin', scopes: ['admin'] }) as const };
   const router = new Router({ routes, authenticator, log: silentLogger, events, callerIp: () => '' });
-  const head = { method: 'GET', rawTarget: target, headers: { 'gw-admin-token': 'a' }, trafficClass: 'developer' };
+  const head = { method: 'GET', rawTarget: target, rawHeaders: [], headers: { 'gw-admin-token': 'a' }, trafficClass: 'developer' };
   return router.handle({ head, reply: sink, body: {} } as unknown as Arrival);
 }
 

@@ -8,6 +8,7 @@ export interface CommandVariable {
 
 export const MANAGEMENT_KEY_VARIABLE = 'GW_MGMT_KEY';
 export const MCP_TOKEN_VARIABLE = 'GW_MCP_TOKEN';
+export const WORKLOAD_TOKEN_VARIABLE = 'GW_WORKLOAD_TOKEN';
 
 /** All of them are secrets. */
 export const COMMAND_VARIABLES: readonly CommandVariable[] = [
@@ -16,6 +17,11 @@ export const COMMAND_VARIABLES: readonly CommandVariable[] = [
     variable: MCP_TOKEN_VARIABLE,
     readBy: 'gw-mcp',
     help: 'What clients of `gw-mcp --listen` show as bearer token, 16 characters or more; needed where others than this machine can reach it.',
+  },
+  {
+    variable: WORKLOAD_TOKEN_VARIABLE,
+    readBy: 'gw env, gw run',
+    help: 'Token of the workload that `--workload` names (`gwt_…`, or an API key), where no `--token-file` is given.',
   },
   { variable: 'GW_MCP_KEY', readBy: 'clients of MCP', help: 'MCP key (`mcpk_…`) in the configurations that the guide shows.' },
 ];

@@ -7,10 +7,17 @@ import { sha256Hex } from '../lib/sha256.ts';
 import { shorten } from '../lib/shorten.ts';
 import { COMMAND_VARIABLES } from './command-variables.ts';
 import { LATER_SETTINGS, type LaterSetting } from './later-settings.ts';
-import { SETTINGS, type Setting, type SettingValues } from './settings.ts';
+import type { Setting } from './setting.ts';
+import { SETTINGS, type SettingValues } from './settings.ts';
+import { readTraces, type TraceConfig } from './trace-settings.ts';
 
-/** All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy. */
-export type Config = Readonly<Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean }>;
+/**
+ * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
+ * are sent.
+ */
+export type Config = Readonly<
+  Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean; traces: TraceConfig | undefined }
+>;
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -51,14 +58,17 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   const reader = new SettingsReader(env);
   const values = readValues(reader, isTerminal);
   checkTogether(values, reader);
+  const { traces, problems, warnings } = readTraces(values);
+  for (const [variable, message] of problems) reader.problem(variable, message);
   for (const setting of LATER_SETTINGS) reader.refuseLater(setting);
   if (!isSound(values, reader)) throw new ConfigError(reader.problems, unknownVariables(env));
   const nodeId = values.nodeId ?? derivedNodeId(values.dataDir);
   const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
+  const policiesDirIsSet = reader.isSet(SETTINGS.policiesDir.variable);
   const publicNames = publicNamesOf(values);
   return {
-    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, publicNames }),
-    warnings: [...unknownVariables(env), ...unwise(values)],
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames, traces }),
+    warnings: [...unknownVariables(env), ...unwise(values), ...warnings],
   };
 }
 
@@ -78,6 +88,7 @@ function readValues(reader: SettingsReader, isTerminal: boolean): Readonly<Recor
   const values: Record<string, unknown> = {};
   for (const [member, setting] of Object.entries(SETTINGS)) values[member] = reader.read(setting);
   if (isTerminal && !reader.isSet(SETTINGS.logFormat.variable)) values['logFormat'] = 'pretty';
+  if (!reader.isSet(SETTINGS.managedMode.variable)) values['managedMode'] = values['gatewayMode'] === 'managed';
   return values;
 }
 
@@ -89,7 +100,12 @@ function isSound(values: object, reader: SettingsReader): values is SettingValue
 /** Settings that mean nothing without another. */
 const NEEDS = [
   ['GW_SMTP_URL', 'GW_SMTP_FROM'],
+  ['GW_TLS_CERT_FILE', 'GW_TLS_KEY_FILE'],
+  ['GW_TLS_KEY_FILE', 'GW_TLS_CERT_FILE'],
   ['GW_EXPORT_WEBHOOK_TOKEN', 'GW_EXPORT_WEBHOOK_URL'],
+  ['GW_CP_ADDR', 'GW_ORG_ID'],
+  ['GW_CP_CA_FILE', 'GW_CP_ADDR'],
+  ['GW_BOOTSTRAP_TOKEN', 'GW_CP_ADDR'],
 ] as const;
 
 /** Rules that need more than one setting; a member that is itself bad has been reported already. */
@@ -109,12 +125,24 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
     const other = mgmtPort === port ? 'GW_PORT' : 'GW_AMBIENT_PORT';
     reader.problem('GW_MGMT_PORT', `GW_MGMT_PORT: "${mgmtPort}" is ${other} too; it takes a port of its own`);
   }
+  if (values['gatewayMode'] === 'managed' && !reader.isSet('GW_CP_ADDR')) {
+    reader.problem('GW_CP_ADDR', 'GW_CP_ADDR is not set, and GW_GATEWAY_MODE "managed" needs it');
+  }
+  checkTelemetryUrl(values, reader);
   if (typeof maxBodyBytes === 'number' && typeof maxBufferedBytes === 'number' && maxBufferedBytes < maxBodyBytes) {
     reader.problem(
       'GW_MAX_BUFFERED_BYTES',
       `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`,
     );
   }
+}
+
+/** What is counted leaves in clear only where the operator's own network ends. */
+function checkTelemetryUrl({ telemetryUrl: url, egressAllow }: Readonly<Partial<SettingValues>>, reader: SettingsReader): void {
+  if (url === undefined || url.tls || egressAllow === undefined) return;
+  const { host } = url.authority;
+  if (isLoopbackHost(host) || egressAllow.hosts.has(host) || egressAllow.ranges.has(host)) return;
+  reader.problem('GW_TELEMETRY_URL', 'GW_TELEMETRY_URL must be an https URL; http is for loopback and hosts of GW_EGRESS_ALLOW');
 }
 
 function unwise(values: SettingValues): string[] {

@@ -53,6 +53,13 @@ export const webhookUrl: SettingType<WebAddress> = {
   },
 };
 
+/** Whether `http` is allowed there depends on GW_EGRESS_ALLOW too, and is checked with it. */
+export const telemetryUrl: SettingType<WebAddress> = {
+  name: 'URL',
+  allowed: 'an `https` URL without user and password; `http` to loopback and to hosts of `GW_EGRESS_ALLOW`',
+  parse: (text) => webhookUrl.parse(text),
+};
+
 export const syslogAddress: SettingType<SyslogAddress> = {
   name: 'syslog server',
   allowed: '`udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`',

@@ -14,3 +14,8 @@ export function shellVariable(name: string, env: Environment = process.env): str
   const value = env[name];
   return value === '' ? undefined : value;
 }
+
+/** All variables, for programs that a command starts. */
+export function wholeEnvironment(env: Environment = process.env): Environment {
+  return env;
+}

@@ -15,15 +15,8 @@ export interface LaterSetting {
  * in the change that makes something obey it.
  */
 export const LATER_SETTINGS: readonly LaterSetting[] = [
-  { variable: 'GW_GATEWAY_MODE', fallback: 'self-hosted', help: '`managed`: streaming updates from a control plane.' },
-  { variable: 'GW_CP_ADDR', fallback: undefined, help: 'Address of the control plane.' },
-  { variable: 'GW_BOOTSTRAP_TOKEN', fallback: undefined, help: 'Single-use token of the first enrolment.', secret: true },
-  { variable: 'GW_KEY_DIR', fallback: './keys', help: 'Folder of the client certificate for the control plane.' },
-  { variable: 'GW_CHECKIN_IDLE_THRESHOLD', fallback: '60s', help: 'Inactivity after which the gateway checks in with the control plane.' },
   { variable: 'GW_CONSOLE_ENABLED', fallback: 'true', help: 'The web console.', harmless: ['false'] },
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
-  { variable: 'GW_TELEMETRY_URL', fallback: undefined, help: 'Where usage reports go; nothing is sent while it is unset.' },
-  { variable: 'GW_TELEMETRY_ENABLED', fallback: 'true', help: 'Usage reports.', harmless: ['false'] },
 ];

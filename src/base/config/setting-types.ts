@@ -76,6 +76,11 @@ export function decimal(min: number, max: number): SettingType<number> {
   };
 }
 
+/** Any text; whoever uses it says what is wrong with it. */
+export function freeText(name: string, allowed: string): SettingType<string> {
+  return { name, allowed, parse: (text) => text };
+}
+
 /** Milliseconds. */
 export function duration(min: string, max?: string): SettingType<number> {
   const least = parseDuration(min) ?? 0;
@@ -274,6 +279,12 @@ export const egressAllow: SettingType<EgressAllow> = {
   parse(text) {
     return parseEgressAllow(items(text));
   },
+};
+
+export const hostAndPort: SettingType<Authority> = {
+  name: 'host and port',
+  allowed: '`HOST:PORT`',
+  parse: (text) => parseAuthority(text) ?? refuse(),
 };
 
 export const connectTo: SettingType<readonly ConnectTo[]> = {

@@ -1,33 +1,8 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
 import * as delivery from './delivery-types.ts';
-import type { SettingType } from './setting-types.ts';
+import { OTEL_SETTINGS } from './otel-settings.ts';
+import { optional, required, type Setting, secret } from './setting.ts';
 import * as type from './setting-types.ts';
-
-/** One environment variable that this version honours. */
-export interface Setting<T> {
-  readonly variable: string;
-  readonly type: SettingType<T>;
-  /** Text that is read when the variable is not set; undefined: the member is undefined then. */
-  readonly fallback: string | undefined;
-  /** What the reference page prints as default where there is no fixed text. */
-  readonly fallbackNote?: string;
-  /** One line. */
-  readonly help: string;
-  /** Its value is never printed, and `<variable>_FILE` may name a file that holds it. */
-  readonly secret: boolean;
-}
-
-function required<T>(variable: string, of: SettingType<T>, fallback: string, help: string, fallbackNote?: string): Setting<T> {
-  return { variable, type: of, fallback, help, secret: false, ...(fallbackNote === undefined ? {} : { fallbackNote }) };
-}
-
-function optional<T>(variable: string, of: SettingType<T>, help: string, fallbackNote = 'unset'): Setting<T | undefined> {
-  return { variable, type: of, fallback: undefined, help, secret: false, fallbackNote };
-}
-
-function secret<T>(variable: string, of: SettingType<T>, help: string, fallbackNote?: string): Setting<T | undefined> {
-  return { ...optional(variable, of, help, fallbackNote), secret: true };
-}
 
 const DEVIATIONS = 'standard deviations above the mean, of logarithms';
 
@@ -62,6 +37,13 @@ export const SETTINGS = {
     'Port of the management API and of MCP, which are then no longer on `GW_PORT`; `0` picks a free one.',
     'unset: they are on `GW_PORT`',
   ),
+  tlsCertFile: optional(
+    'GW_TLS_CERT_FILE',
+    type.file,
+    'PEM certificate of the gateway itself, with those that issued it behind it: all of its ports then speak TLS. Taken anew when the file changes.',
+    'unset: the ports speak plain HTTP',
+  ),
+  tlsKeyFile: optional('GW_TLS_KEY_FILE', type.file, 'PEM key of that certificate, without a passphrase.'),
   publicNames: required(
     'GW_PUBLIC_NAMES',
     type.hostNames,
@@ -189,7 +171,47 @@ export const SETTINGS = {
     '`required`: 407 without a valid workload token or API key; on the structured API 401, before its body is read.',
     '`optional`; no default when `GW_HOST` is not loopback',
   ),
-  managedMode: required('GW_MANAGED_MODE', type.boolean, 'false', 'Every caller must show an API key, on every door.'),
+  managedMode: required(
+    'GW_MANAGED_MODE',
+    type.boolean,
+    'false',
+    'Every caller must show an API key, on every door.',
+    '`true` when `GW_GATEWAY_MODE=managed`, else `false`',
+  ),
+  gatewayMode: required(
+    'GW_GATEWAY_MODE',
+    type.choice(['self-hosted', 'managed']),
+    'self-hosted',
+    'With a control plane: `self-hosted` checks in with it, `managed` holds a stream of its updates open.',
+  ),
+  cpAddr: optional(
+    'GW_CP_ADDR',
+    type.hostAndPort,
+    'Control plane, `host:port` of its gRPC port. Policy, workloads, credentials and API keys are then its own, and hashes of records go to its ledger.',
+    'unset: free mode, on local files alone',
+  ),
+  cpCaFile: optional(
+    'GW_CP_CA_FILE',
+    type.certificateFile,
+    'CA of the control plane, PEM. Not needed to enrol: the bootstrap token says which CA it is.',
+  ),
+  bootstrapToken: secret(
+    'GW_BOOTSTRAP_TOKEN',
+    type.token,
+    'Single-use token of the first enrolment with the control plane; read only while there is no valid certificate.',
+  ),
+  keyDir: required(
+    'GW_KEY_DIR',
+    type.folder,
+    './keys',
+    'Folder of the key (mode 0600) and the certificate that the control plane knows this node by.',
+  ),
+  checkinIdleThreshold: required(
+    'GW_CHECKIN_IDLE_THRESHOLD',
+    type.duration('1ms'),
+    '60s',
+    'A check-in is due when nothing went to the control plane for so long; less than 30 s counts as 30 s.',
+  ),
   proxyBypass: required('GW_PROXY_BYPASS', type.hostPatterns, '', 'Hosts that are tunnelled and never intercepted.'),
   connectPorts: required('GW_CONNECT_PORTS', type.ports, '443,80', 'Ports that CONNECT may name.'),
   maxTunnels: required(
@@ -340,6 +362,14 @@ export const SETTINGS = {
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),
+  telemetryUrl: optional(
+    'GW_TELEMETRY_URL',
+    delivery.telemetryUrl,
+    'Where usage reports go; nothing is collected or sent while it is unset.',
+  ),
+  telemetryEnabled: required('GW_TELEMETRY_ENABLED', type.boolean, 'true', 'Usage reports; `false` switches them off whatever the URL is.'),
+
+  ...OTEL_SETTINGS,
 
   discoveryEnabled: required('GW_DISCOVERY_ENABLED', type.boolean, 'true', 'Counting of the domains that traffic goes to.'),
 

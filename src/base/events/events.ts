@@ -5,10 +5,12 @@
 import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { TrafficClass } from '../model/connection.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
 import type { RiskAlert } from '../model/risk-alert.ts';
+import type { TracedCall } from './traced-call.ts';
 import type { UnrecordedEvent } from './unrecorded.ts';
 
 /** One request has been answered and, when it had one, its record is stored. */
@@ -16,6 +18,8 @@ export interface ExecutionEvent {
   readonly record: ExecutionRecord;
   /** From the complete head to the last byte, milliseconds. */
   readonly durationMs: number;
+  /** From the sent request to the first byte of the body of its answer, milliseconds. */
+  readonly firstByteMs?: number | undefined;
 }
 
 /** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */
@@ -30,6 +34,8 @@ export interface UsageSettledEvent {
 
 /** Authentication failed before policy (specification, "Authentication" 3). */
 export interface AuthFailureEvent {
+  /** `X-GW-Request-ID` of its answer. */
+  readonly requestId: string;
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
   /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
@@ -67,9 +73,16 @@ export interface PolicyLoadEvent {
   readonly result: 'loaded' | 'refused';
 }
 
+/** Somebody went to a host, by one of the ports. */
+export interface HostMet {
+  readonly host: string;
+  readonly trafficClass: TrafficClass;
+}
+
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
+  traced: TracedCall;
   usageSettled: UsageSettledEvent;
   /** The org. */
   replayed: string;
@@ -84,10 +97,8 @@ export interface EventPayloads {
   /** The id of the entry. */
   callerHeld: string;
   unrecorded: UnrecordedEvent;
-  /** The host. */
-  connected: string;
-  /** The host. */
-  passed: string;
+  connected: HostMet;
+  passed: HostMet;
   tunnelClosed: { readonly bytesUp: number; readonly bytesDown: number };
   handshakeRejected: HandshakeRejectedEvent;
   policyLoad: PolicyLoadEvent;
@@ -115,6 +126,10 @@ interface EventRow {
 /** The events, for people; the reference page is made of it. */
 export const EVENTS: { readonly [N in EventName]: EventRow } = {
   execution: { meaning: 'A request has been answered and its record is stored.', says: 'the record; how long it took' },
+  traced: {
+    meaning: 'A call whose spans are sent has ended; nobody tells of it where no traces are sent.',
+    says: 'the record, when there is one; its spans; the moments at which the provider was asked and has answered',
+  },
   usageSettled: {
     meaning: 'What a response cost is recorded that was made after the answer to its call.',
     says: 'the record, of tier `usage`; whether its usage was reported',
@@ -146,8 +161,11 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   audit: { meaning: 'Somebody has changed something of the gateway, and that is stored.', says: 'the entry of the audit trail' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },
-  connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host' },
-  passed: { meaning: 'A request to a host that is no AI host was passed on, seen and not kept.', says: 'the host' },
+  connected: { meaning: 'A CONNECT whose caller was let in named a host.', says: 'the host; by which port' },
+  passed: {
+    meaning: 'A request to a host that is no AI host was passed on, seen and not kept.',
+    says: 'the host; by which port',
+  },
   tunnelClosed: { meaning: 'A tunnel that was passed through unopened has ended.', says: 'the bytes each way' },
   handshakeRejected: {
     meaning: 'A client did not take the certificate that was made for an intercepted host.',

@@ -1,9 +1,14 @@
+import { requestIdOf } from '../lib/request-id.ts';
 import type { Arrival, ArrivalHead } from '../model/arrival.ts';
 import type { TrafficClass } from '../model/connection.ts';
 
 /** A request that ended without a record: why, and what an operator needs to find out whose it was. Never a header, a body or a query. */
 export interface UnrecordedEvent {
   readonly code: string;
+  /** `X-GW-Request-ID` of its answer. */
+  readonly requestId: string;
+  /** Trace that its caller named, when that was read. */
+  readonly traceId?: string | undefined;
   /** For people. */
   readonly message: string;
   /** Address of the caller, without port. */
@@ -42,7 +47,19 @@ export function shown(text: string): string {
 export function unrecordedEvent(
   error: { code: string; message: string },
   { head }: Pick<Arrival, 'head'>,
-  callerIp = head.remoteAddress,
+  {
+    callerIp = head.remoteAddress,
+    requestId = requestIdOf(head.rawHeaders),
+    traceId,
+  }: Partial<Pick<UnrecordedEvent, 'callerIp' | 'requestId' | 'traceId'>> = {},
 ): UnrecordedEvent {
-  return { code: error.code, message: error.message, callerIp, trafficClass: head.trafficClass, request: requestLine(head) };
+  return {
+    requestId,
+    traceId,
+    code: error.code,
+    message: error.message,
+    callerIp,
+    trafficClass: head.trafficClass,
+    request: requestLine(head),
+  };
 }

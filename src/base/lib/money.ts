@@ -102,3 +102,8 @@ export function roughMicros(pico: bigint): number {
 export function picoFromMicros(micros: number): bigint {
   return BigInt(Math.round(micros)) * PICO_PER_MICRO;
 }
+
+/** The number that is nearest to an amount, in dollars: to be shown where only a number can stand, never for reckoning. */
+export function shownDollars(pico: bigint): number {
+  return Number(usdFromPico(pico));
+}

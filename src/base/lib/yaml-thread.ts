@@ -45,8 +45,9 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
   const { clock = systemClock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB } = options;
   let cancel = (): void => undefined;
   let thread: Worker | undefined;
+  let over = false;
   try {
-    return await new Promise<string>((resolve, reject) => {
+    return await new Promise<string>((resolve) => {
       const wait = (): void => {
         cancel();
         cancel = clock.after(READ_LIMIT_MS, () => resolve(`reading it took more than ${READ_LIMIT_MS / 1000} seconds`));
@@ -54,18 +55,24 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
       // Nothing of the process is needed there, least of all its environment.
       thread = new Worker(worker, { env: {}, resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } });
       thread.on('message', (parsed: ParsedYaml) => {
+        if (over) return;
         read.push(parsed);
         if (read.length === texts.length) resolve('');
         else wait();
       });
-      thread.on('error', reject);
-      thread.on('exit', (code) => resolve(`the thread that read it ended (${code})`));
+      // What it had sent may arrive behind the word that it fails, and never behind its end.
+      let failure: string | undefined;
+      thread.on('error', (error) => {
+        failure = inFewWords(messageOf(error));
+      });
+      thread.on('exit', (code) => resolve(failure ?? `the thread that read it ended (${code})`));
       thread.postMessage(texts.map(({ text, file }) => ({ text, file })));
       wait();
     });
   } catch (error) {
     return inFewWords(messageOf(error));
   } finally {
+    over = true;
     cancel();
     void thread?.terminate();
   }

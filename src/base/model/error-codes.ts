@@ -16,6 +16,7 @@ export const ERROR_CODES = {
     status: 400,
     meaning: 'The message framing is ambiguous: duplicate Host, unknown or several Transfer-Encoding, or both framings.',
   },
+  https_required: { status: 400, meaning: 'The port speaks TLS (`GW_TLS_CERT_FILE`), and this came as plain HTTP.' },
   body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
   unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
   insufficient_scope: { status: 403, meaning: 'The key may read, and this needs the scope `write`.' },

@@ -91,6 +91,8 @@ export interface ExecutionRecord {
   readonly record_id: string;
   readonly record_hash: string;
   readonly request_id: string;
+  /** Of the trace that the call belongs to: its caller's, or one that began here (decision 12.7). */
+  readonly trace_id?: string;
   readonly created_at: string;
   readonly completed_at: string;
   readonly org_id: string;

@@ -9,6 +9,10 @@ export type ExportEventName = (typeof EXPORT_EVENTS)[number];
 
 export const SYSLOG_FORMATS = ['rfc5424', 'cef'] as const;
 
+/** `json`: the envelope; `ocsf`: the Open Cybersecurity Schema Framework (decision 12.5). */
+export const WEBHOOK_FORMATS = ['json', 'ocsf'] as const;
+export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
+
 /** `token` and `secret` are secrets: shown as a run of bullets. */
 export interface WebhookConfig {
   readonly url: string;
@@ -16,6 +20,8 @@ export interface WebhookConfig {
   readonly token?: string;
   /** What signatures are made with. */
   readonly secret?: string;
+  /** Absent: `json`. */
+  readonly format?: WebhookFormat;
 }
 
 export interface SyslogConfig {

@@ -1,12 +1,13 @@
 import { APPROVAL_OPERATIONS } from '../../operations/approval-operations.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { UsageError } from '../command.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
 import { ManagementClient } from '../management/management-client.ts';
 import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 
 /** Approvals of the org of a management key. */
-export function approvalsByKey(gateway: URL, key: string): ApprovalsAccess {
+export function approvalsByKey(gateway: GatewayAddress, key: string): ApprovalsAccess {
   const client = new ManagementClient(gateway, key);
   const entry = (verb: string) => entryOf(APPROVAL_OPERATIONS, `mgmt.approvals.${verb}`);
   const each = async function* ({ org, workload, status }: ApprovalFilters, most: number): AsyncGenerator<unknown> {

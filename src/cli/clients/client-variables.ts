@@ -3,17 +3,17 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Config, Environment } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
-import { bracketHost } from '../../base/lib/host.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
-import { mergeCertificates } from './merged-certificates.ts';
+import { ownOriginHere } from '../gateway-address.ts';
+import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';
 
-type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle';
+export type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle' | 'java';
 
 /**
  * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the system's roots and ours; what they name
  * already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both spellings are set. On Windows names have no case, and setting one twice is harmless.
  */
-const VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = [
+export const CLIENT_VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = [
   ['HTTPS_PROXY', 'proxy'],
   ['HTTP_PROXY', 'proxy'],
   ['https_proxy', 'proxy'],
@@ -29,10 +29,27 @@ const VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = 
   ['CURL_CA_BUNDLE', 'bundle'],
   ['PIP_CERT', 'bundle'],
   ['GIT_SSL_CAINFO', 'bundle'],
+  ['GIT_PROXY_SSL_CAINFO', 'bundle'],
   ['CARGO_HTTP_CAINFO', 'bundle'],
   ['AWS_CA_BUNDLE', 'bundle'],
   ['CODEX_CA_CERTIFICATE', 'bundle'],
+  ['JAVA_TOOL_OPTIONS', 'java'],
 ];
+
+/** In whose name programs call. */
+export interface ClientCaller {
+  readonly workload: string;
+  /** Of the workload, or an API key; absent: the workload has none. */
+  readonly token?: string | undefined;
+}
+
+export interface ClientOptions {
+  /** Of the gateway that is running. */
+  readonly port: number;
+  readonly caller?: ClientCaller | undefined;
+  /** Java is told, too: each JVM then says so on its standard error, which is why a whole shell is not told unasked. */
+  readonly java?: boolean;
+}
 
 /** With what programs use a gateway. */
 export interface ClientVariables {
@@ -44,15 +61,14 @@ export interface ClientVariables {
 
 /**
  * Proxy and CA variables for programs that use the gateway of these settings. What they are set to already is kept where both fit.
- * @param port of the gateway that is running
  * @param env what is set already
  * @throws Error when certificates cannot be kept beside ours: of half of the variables a program would be worse off than of none
  */
-export async function clientVariables(config: Config, port: number, env?: Environment): Promise<ClientVariables> {
-  const values = variableValues(config, port);
-  const problems = new Set<string>();
+export async function clientVariables(config: Config, options: ClientOptions, env?: Environment): Promise<ClientVariables> {
+  const values = await variableValues(config, options, env);
+  const problems = new Set<string>(config.tlsCertFile === undefined ? [] : [PROXY_BY_TLS]);
   const variables: [string, string][] = [];
-  for (const [name, source] of VARIABLES) {
+  for (const [name, source] of CLIENT_VARIABLES) {
     const { value, problem } = await keeping(name, source, values, config, env);
     if (problem !== undefined) problems.add(problem);
     if (value !== undefined) variables.push([name, value]);
@@ -68,6 +84,10 @@ export function missingCertificates(config: Config): readonly string[] {
 
 const ANOTHER_PROXY =
   'this shell named another proxy; where the internet is reached through that one only, start the gateway with it as GW_UPSTREAM_PROXY';
+
+/** Of none of these does a variable say what it trusts as a proxy, or can it. */
+const PROXY_BY_TLS =
+  "the ports speak TLS: curl takes the proxy's certificate by --proxy-cacert alone, or from the system's store; Java, Python's urllib and extensions of editors cannot use such a proxy (docs/guides/tls.md)";
 
 type Values = Readonly<Record<VariableSource, string | undefined>>;
 
@@ -88,6 +108,8 @@ async function keeping(name: string, source: VariableSource, values: Values, con
       return keepProxy(value, existing, config);
     case 'noProxy':
       return { value: mergeNoProxy(existing, value) };
+    case 'java':
+      return keepJava(value, existing);
     case 'preload':
       return { value: existing.includes(value) ? existing : `${existing} ${value}` };
     default:
@@ -98,9 +120,18 @@ async function keeping(name: string, source: VariableSource, values: Values, con
 /** The same proxy may be named with a workload and its token; another one has to be told to the gateway. */
 function keepProxy(value: string, existing: string, { upstreamProxy }: Config): Kept {
   const given = URL.canParse(existing) ? new URL(existing) : undefined;
-  if (given?.host === new URL(value).host) return { value: existing };
+  const own = new URL(value);
+  if (given?.host === own.host) return { value: own.username === '' ? existing : value };
   if (upstreamProxy !== undefined) return { value };
   return { value, problem: ANOTHER_PROXY };
+}
+
+/** The last of two options of one name counts, so that those of the shell win. */
+function keepJava(own: string, existing: string): Kept {
+  if (existing.includes(own)) return { value: existing };
+  const kept = `${own} ${existing}`;
+  if (!/-Djavax\.net\.ssl\.trustStore=|-Dhttps\.proxyHost=/.test(existing)) return { value: kept };
+  return { value: kept, problem: 'JAVA_TOOL_OPTIONS: it names a trust store or a proxy already, which Java keeps to' };
 }
 
 /** `*` would take everything past the gateway. */
@@ -110,19 +141,67 @@ function mergeNoProxy(existing: string, own: string): string {
 }
 
 async function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Promise<Kept> {
-  const cache = shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache');
-  const { file, problem } = await mergeCertificates(existing, own, rootFile, join(cache, 'ai-request-gateway'));
+  const { file, problem } = await mergeCertificates(existing, own, rootFile, trustFolder(env));
   return problem === undefined ? { value: file } : { value: file, problem: `${name}: ${problem}, so that it is not kept` };
 }
 
-function variableValues(config: Config, port: number): Values {
+/** Where files are kept that are made for variables. */
+export function trustFolder(env?: Environment): string {
+  return join(shellVariable('XDG_CACHE_HOME', env) ?? join(homedir(), '.cache'), 'ai-request-gateway');
+}
+
+async function variableValues(config: Config, { port, caller, java = false }: ClientOptions, env?: Environment): Promise<Values> {
+  const files = await withOwnCertificate(certificateFiles(config), config, env);
   return {
-    proxy: `http://${bracketHost(reachable(config.host))}:${port}`,
-    noProxy: 'localhost,127.0.0.1,::1',
+    proxy: proxyUrl(config, port, caller),
+    noProxy: NO_PROXY,
     one: '1',
-    preload: `--require=${quotedOption(join(packageRoot(), 'preload', 'node20-proxy.cjs'))}`,
-    ...certificateFiles(config),
+    preload: nodePreload(),
+    ...files,
+    // It cannot speak TLS to a proxy.
+    java: java && config.tlsCertFile === undefined ? await javaOptions(config, port, files.bundle, env) : undefined,
   };
+}
+
+export const NO_PROXY = 'localhost,127.0.0.1,::1';
+
+/** What `NODE_OPTIONS` gets. */
+export function nodePreload(): string {
+  return `--require=${quotedOption(join(packageRoot(), 'preload', 'node20-proxy.cjs'))}`;
+}
+
+/** The gateway's address as programs of this machine name it, with who calls. */
+export function proxyUrl(config: Config, port: number, caller?: ClientCaller): string {
+  const { workload, token = '' } = caller ?? {};
+  const who = workload === undefined ? '' : `${encodeURIComponent(workload)}:${encodeURIComponent(token)}@`;
+  return ownOriginHere(config, port).replace('://', `://${who}`);
+}
+
+/** Java reads neither the variables nor the files of others, and cannot be told a user for its proxy. */
+async function javaOptions(config: Config, port: number, bundle: string | undefined, env?: Environment): Promise<string> {
+  const host = new URL(ownOriginHere(config, port)).hostname;
+  const options = ['http', 'https'].flatMap((scheme) => [`-D${scheme}.proxyHost=${host}`, `-D${scheme}.proxyPort=${port}`]);
+  if (bundle === undefined) return options.join(' ');
+  const store = await javaStoreOf(bundle, trustFolder(env));
+  return [...options, quotedOption(`-Djavax.net.ssl.trustStore=${store}`), '-Djavax.net.ssl.trustStoreType=PKCS12'].join(' ');
+}
+
+/** Where the ports speak TLS (decision 12.1), programs must trust that certificate too: it stands in files of its own with what they are to trust anyway. */
+async function withOwnCertificate(
+  files: Pick<Values, 'root' | 'bundle'>,
+  { tlsCertFile }: Config,
+  env?: Environment,
+): Promise<Pick<Values, 'root' | 'bundle'>> {
+  if (tlsCertFile === undefined) return files;
+  const { root, bundle } = files;
+  // Nothing is intercepted: what replaces a trust store is left alone.
+  if (root === undefined || bundle === undefined) return { root: tlsCertFile, bundle };
+  const withOwn = async (file: string): Promise<string> => {
+    const { file: merged, problem } = await mergeCertificates(file, '', tlsCertFile, trustFolder(env));
+    if (problem !== undefined) throw new Error(problem);
+    return merged;
+  };
+  return { root: await withOwn(root), bundle: await withOwn(bundle) };
 }
 
 /** None where nothing is intercepted. */
@@ -134,10 +213,4 @@ function certificateFiles({ proxyEnabled, proxyMitmEnabled, caDir }: Config): Pi
 /** As NODE_OPTIONS takes a path. */
 function quotedOption(path: string): string {
   return /[\s"\\]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path;
-}
-
-/** An address that means "all of mine" to bind is no address to connect to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  return host === '::' ? '::1' : host;
 }

@@ -1,74 +1,61 @@
-import { type Config, ConfigError, loadConfig } from '../../base/config/config.ts';
-import { parsePort } from '../../base/lib/host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
-import { type ClientVariables, clientVariables, missingCertificates } from './client-variables.ts';
+import { settingsOf } from '../settings-of.ts';
+import { type ClientVariables, clientVariables } from './client-variables.ts';
+import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort, requireCertificates } from './given-gateway.ts';
+import { undoneVariables } from './undone-variables.ts';
+import { VARIABLE_FORMATS } from './variable-formats.ts';
 
-/** How each shell sets a variable for the programs that it starts. */
-const SHELLS: Readonly<Record<string, (name: string, value: string) => string>> = {
-  sh: (name, value) => `export ${name}='${value.replaceAll("'", `'\\''`)}'`,
-  fish: (name, value) => `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}'`,
-  powershell: (name, value) => `$env:${name} = '${value.replaceAll("'", "''")}'`,
-};
+const SHELLS = Object.keys(VARIABLE_FORMATS);
+
+const OPTIONS = {
+  ...GATEWAY_OPTIONS,
+  shell: { type: 'string' },
+  java: { type: 'boolean' },
+  unset: { type: 'boolean' },
+  json: { type: 'boolean' },
+} as const;
 
 /** Prints the variables with which programs use a gateway that runs with the same settings. */
 export const env: Command = {
   name: 'env',
-  usage: '[--shell sh|fish|powershell] [--ambient] [--port PORT]',
-  summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)".',
+  usage: `[--shell ${SHELLS.join('|')}] ${GATEWAY_USAGE} [--java] [--unset] [--json]`,
+  summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)"; --unset: what takes them back.',
+  help: `
+  --shell      sh (default), fish and powershell for a shell; github-actions for "$GITHUB_ENV", gitlab for a dotenv report,
+               dotenv for docker run --env-file; json, as --json
+  --workload   who calls; the token comes from --token-file or from GW_WORKLOAD_TOKEN, never from the command line
+  --ambient    the port for unattended programs
+  --java       JAVA_TOOL_OPTIONS, too, of which each JVM prints a line
+  --unset      what takes the variables of this shell back: eval "$(gw env --unset)"
+`,
   run: printVariables,
 };
 
-const OPTIONS = { shell: { type: 'string' }, port: { type: 'string' }, ambient: { type: 'boolean' } } as const;
-
-interface EnvOptions {
-  readonly assign: (name: string, value: string) => string;
-  readonly port: number | undefined;
-  readonly ambient: boolean;
-}
-
 async function printVariables(args: readonly string[], io: CliIo): Promise<number> {
-  const options = readOptions(args);
-  let config: Config;
-  try {
-    config = loadConfig(io.env).config;
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    io.stderr(`${error.message}\n`);
-    return EXIT_USAGE;
+  const options = parseOptions(args, OPTIONS);
+  const { shell = options.json === true ? 'json' : 'sh' } = options;
+  const format = Object.hasOwn(VARIABLE_FORMATS, shell) ? VARIABLE_FORMATS[shell] : undefined;
+  if (format === undefined) throw badValue('--shell', SHELLS.join(', '), shell);
+  const config = settingsOf(io);
+  if (options.unset === true) {
+    io.stdout(format.text(undoneVariables(config, io.env)));
+    return EXIT_OK;
   }
-  const port = options.port ?? (options.ambient ? config.ambientPort : config.port);
-  if (port === 0) {
-    io.stderr('gw env: the port is 0, so the gateway picked one itself; give it with --port\n');
-    return EXIT_USAGE;
-  }
-  const missing = missingCertificates(config);
-  if (missing.length > 0) {
-    io.stderr(
-      `gw env: there is no ${missing.join(' and no ')}: start the gateway first, and run this in its folder or with its GW_CA_DIR\n`,
-    );
-    return EXIT_NO;
-  }
+  const port = givenPort(options, config);
+  const caller = await givenCaller(options, io);
   let made: ClientVariables;
   try {
-    made = await clientVariables(config, port, io.env);
+    requireCertificates(config);
+    made = await clientVariables(config, { port, caller, java: options.java === true }, io.env);
   } catch (error) {
+    // The gateway, and not the command line, is not as it would have to be.
     io.stderr(`gw env: ${messageOf(error)}\n`);
     return EXIT_NO;
   }
   for (const problem of made.problems) io.stderr(`gw env: ${problem}\n`);
-  for (const [name, value] of made.variables) io.stdout(`${options.assign(name, value)}\n`);
+  io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));
   return EXIT_OK;
-}
-
-/** @throws UsageError */
-function readOptions(args: readonly string[]): EnvOptions {
-  const { shell = 'sh', port: given, ambient = false } = parseOptions(args, OPTIONS);
-  const assign = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-  if (assign === undefined) throw badValue('--shell', Object.keys(SHELLS).join(', '), shell);
-  const port = given === undefined ? undefined : parsePort(given);
-  if (given !== undefined && port === undefined) throw badValue('--port', 'a port from 1 to 65535', given);
-  return { assign, port, ambient };
 }

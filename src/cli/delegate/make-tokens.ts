@@ -5,25 +5,27 @@ import { objectOfToken } from '../../decide/delegation/token-text.ts';
 import { DELEGATION_SCHEMA, readChain } from '../../decide/delegation/verify-chain.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
 import { SigningKey } from './signing-key.ts';
 import { expiryOf, givenFields, TOKEN_USAGE, type TokenOptions, tokenOptions } from './token-options.ts';
 import { readToken, sound } from './token-source.ts';
 
-const KEY_OPTIONS = { out: { type: 'string' }, kid: { type: 'string' } } as const;
+const KEY_OPTIONS = { out: { type: 'string' }, kid: { type: 'string' }, ...JSON_OPTION } as const;
 const USUAL_LIFE = '1h';
 
 /** Makes a key pair for the issuer of delegation tokens. */
 export const makeKey: Command = {
   name: 'delegate keygen',
-  usage: '--out FILE [--kid NAME]',
+  usage: '--out FILE [--kid NAME] [--json]',
   summary: 'Makes a private Ed25519 key in a new file (mode 0600), and prints the public one as GW_DELEGATION_VERIFY_KEY takes it.',
   async run(args, io) {
-    const { out, kid } = parseOptions(args, KEY_OPTIONS);
+    const { out, kid, json = false } = parseOptions(args, KEY_OPTIONS);
     if (out === undefined) throw new UsageError('--out names the file of the private key');
     const key = SigningKey.make();
     const name = kidOf(kid, key);
     await key.write(out);
-    io.stdout(`GW_DELEGATION_VERIFY_KEY=${name}=${key.publicKey}\n`);
+    if (json) printJson({ file: out, kid: name, public_key: key.publicKey, verify_key: `${name}=${key.publicKey}` }, io);
+    else io.stdout(`GW_DELEGATION_VERIFY_KEY=${name}=${key.publicKey}\n`);
     return EXIT_OK;
   },
 };
@@ -47,7 +49,7 @@ export const issueToken: Command = {
       issued_at: timestamp(now),
       ...(expires === undefined ? {} : { expires_at: expiryOf(expires, now) }),
     };
-    return print(key.token(token, kid), now, io);
+    return print(key.token(token, kid), now, options, io);
   },
 };
 
@@ -76,15 +78,17 @@ export const attenuateToken: Command = {
       ...(options.expires === undefined ? {} : { expires_at: expiryOf(options.expires, now) }),
       parent,
     };
-    return print(key.token(token, kid), now, io);
+    return print(key.token(token, kid), now, options, io);
   },
 };
 
 /** As a gateway would read it, signatures aside. @throws Unusable */
-function print(text: string, now: number, io: CliIo): number {
-  const { leaf } = sound(() => readChain(text));
+function print(text: string, now: number, { json = false }: TokenOptions, io: CliIo): number {
+  const { leaf, depth } = sound(() => readChain(text));
   if (leaf.expiresAt <= now) throw new Unusable(`the token would end at ${timestamp(leaf.expiresAt)}, which has passed`);
-  io.stdout(`${text}\n`);
+  const { delegationId: delegation_id, orgId: org_id, workloadId: workload_id, expiresAt } = leaf;
+  if (json) printJson({ token: text, delegation_id, org_id, workload_id, depth, expires_at: timestamp(expiresAt) }, io);
+  else io.stdout(`${text}\n`);
   return EXIT_OK;
 }
 

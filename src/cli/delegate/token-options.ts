@@ -5,6 +5,7 @@ import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { parseMap, readDocument } from '../policy/input.ts';
+import { JSON_OPTION } from '../print-json.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -50,14 +51,19 @@ const OPTIONS = {
   path: { type: 'string', multiple: true },
   model: { type: 'string', multiple: true },
   override: { type: 'string', multiple: true },
+  ...JSON_OPTION,
 } as const;
 
 export const TOKEN_USAGE =
-  '[--from FIELDS.yaml] [--id ID] [--expires 1h|TIME] [--usd-max USD] [--model M]... [--action TYPE]... [--target HOST]... [--method M]... [--path PATTERN]... [--default NAME=VALUE]... [--override NAME]... [--principal ID] [--issued-by ID] [--audience ID] [--bundle ID]';
+  '[--from FIELDS.yaml] [--id ID] [--expires 1h|TIME] [--usd-max USD] [--model M]... [--action TYPE]... [--target HOST]... [--method M]... [--path PATTERN]... [--default NAME=VALUE]... [--override NAME]... [--principal ID] [--issued-by ID] [--audience ID] [--bundle ID] [--json]';
 
 /** What was given. */
 export type TokenOptions = {
-  readonly [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K] extends { readonly multiple: true } ? readonly string[] : string;
+  readonly [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K] extends { readonly multiple: true }
+    ? readonly string[]
+    : (typeof OPTIONS)[K]['type'] extends 'boolean'
+      ? boolean
+      : string;
 };
 
 /** @throws UsageError */

@@ -1,17 +1,19 @@
 import type { JournalFinding } from '../../app/journal.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { parseOptions } from '../parse-options.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
 import { onDataFolder } from './data-command.ts';
 
 /** Says which segments of the journal are whole. */
 export const check: Command = {
   name: 'journal check',
-  usage: '',
+  usage: '[--json]',
   summary:
     'Reads the whole journal of GW_DATA_DIR, also while the gateway runs: which segments are whole, and what is lost; exit code 0 whole, 1 damaged or unreadable.',
   run(args, io) {
-    if (args.length > 0) throw new UsageError('it takes no arguments: GW_DATA_DIR names the folder');
-    return onDataFolder('journal check', io, (dataDir) => checkAll(dataDir, io));
+    const { json = false } = parseOptions(args, JSON_OPTION);
+    return onDataFolder('journal check', io, (dataDir) => (json ? checkAsJson(dataDir, io) : checkAll(dataDir, io)));
   },
 };
 
@@ -35,6 +37,20 @@ async function checkAll(dataDir: string, io: CliIo): Promise<number> {
   io.stdout(`; ${total.damaged} place(s) are damaged, ${total.lost} bytes cannot be read\n`);
   io.stdout('"gw journal repair --dry-run" says what a repair would do; stop the gateway for it\n');
   return EXIT_NO;
+}
+
+async function checkAsJson(dataDir: string, io: CliIo): Promise<number> {
+  const { findingsOf, segmentName } = await import('../../app/journal.ts');
+  const segments: object[] = [];
+  const total = { records: 0, damaged: 0, bytes_lost: 0 };
+  for await (const { segment, records, notes, damaged, lost } of bySegment(findingsOf(dataDir))) {
+    segments.push({ segment: segmentName(segment), records, damaged, bytes_lost: lost, notes });
+    total.records += records;
+    total.damaged += damaged;
+    total.bytes_lost += lost;
+  }
+  printJson({ whole: total.damaged === 0, ...total, segments }, io);
+  return total.damaged === 0 ? EXIT_OK : EXIT_NO;
 }
 
 interface CheckedSegment {

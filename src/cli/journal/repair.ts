@@ -1,26 +1,50 @@
 import type { RepairReport } from '../../app/journal.ts';
-import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { type CliIo, type Command, EXIT_OK } from '../command.ts';
+import { parseOptions } from '../parse-options.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
 import { onDataFolder } from './data-command.ts';
 
-const OPTIONS: ReadonlySet<string> = new Set(['--dry-run', '--rebuild-index']);
+const OPTIONS = { 'dry-run': { type: 'boolean' }, 'rebuild-index': { type: 'boolean' }, ...JSON_OPTION } as const;
 
 /** Repairs the journal of a stopped gateway. */
 export const repair: Command = {
   name: 'journal repair',
-  usage: '[--dry-run] [--rebuild-index]',
+  usage: '[--dry-run] [--rebuild-index] [--json]',
   summary:
     'Repairs the journal of a stopped gateway: damaged files are copied aside, every whole record is kept, and it says what was lost. --rebuild-index also makes the index anew from the journal.',
   run(args, io) {
-    const unknown = args.find((arg) => !OPTIONS.has(arg));
-    if (unknown !== undefined) throw new UsageError(`it does not know ${JSON.stringify(unknown)}`);
-    const options = { dryRun: args.includes('--dry-run'), rebuildIndex: args.includes('--rebuild-index') };
+    const { 'dry-run': dryRun = false, 'rebuild-index': rebuildIndex = false, json = false } = parseOptions(args, OPTIONS);
     return onDataFolder('journal repair', io, async (dataDir) => {
       const { repair: run, segmentName } = await import('../../app/journal.ts');
-      tell(await run(dataDir, options), options.dryRun, segmentName, io);
+      const report = await run(dataDir, { dryRun, rebuildIndex });
+      if (json) printJson(plain(report, dryRun, segmentName), io);
+      else tell(report, dryRun, segmentName, io);
       return EXIT_OK;
     });
   },
 };
+
+/** As JSON; null where nobody knows, or nothing was. */
+function plain(report: RepairReport, dryRun: boolean, segmentName: (segment: number) => string): object {
+  const { recordsKept, recordsLost, bytesLost, index, forgottenBefore, formatDamaged, setAside } = report;
+  return {
+    dry_run: dryRun,
+    records_kept: recordsKept,
+    records_lost: recordsLost ?? null,
+    bytes_lost: bytesLost,
+    index,
+    forgotten_before: forgottenBefore === undefined ? null : segmentName(forgottenBefore),
+    format_damaged: formatDamaged,
+    set_aside: setAside ?? null,
+    segments: report.segments.map(({ segment, header, fills, records, dropped }) => ({
+      segment: segmentName(segment),
+      header,
+      records_kept: records,
+      gaps_covered: fills.length,
+      records_dropped: dropped,
+    })),
+  };
+}
 
 function tell(report: RepairReport, dryRun: boolean, segmentName: (segment: number) => string, io: CliIo): void {
   const { segments, recordsKept, setAside } = report;

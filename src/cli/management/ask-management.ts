@@ -1,6 +1,7 @@
 import type { KeyScope } from '../../base/model/management-key.ts';
 import type { CliIo } from '../command.ts';
-import { GatewayClient, parseGatewayUrl } from '../gateway-client.ts';
+import { parseGatewayUrl } from '../gateway-address.ts';
+import { GatewayClient } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import { givenKey } from './given-key.ts';
 import { ManagementClient } from './management-client.ts';
@@ -26,7 +27,7 @@ export async function askManagement<T>(
 ): Promise<T> {
   const own = givenKey(key, io);
   if (own !== undefined)
-    return ask(new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url), own));
+    return ask(new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io), io), own));
   const admin = await GatewayClient.open(url, io);
   const orgId = org ?? settingsOf(io).orgId ?? 'default';
   return withShortLivedKey(admin, { orgId, scopes, holder: 'gw' }, (made) =>

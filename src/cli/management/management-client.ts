@@ -3,16 +3,17 @@ import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import type { AnswerOf, AnswerSchema, GatewayOperation, TypedOperation } from '../../operations/operation.ts';
 import { planOf, requestOf, takenNames } from '../../operations/operation-request.ts';
 import { Unusable } from '../command.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
 /** Asks operations of the management API of a gateway by what they are called, with one key. */
 export class ManagementClient {
-  readonly #gateway: URL;
+  readonly #gateway: GatewayAddress;
   readonly #key: string;
 
-  constructor(gateway: URL, key: string) {
+  constructor(gateway: GatewayAddress, key: string) {
     this.#gateway = gateway;
     this.#key = key;
   }
@@ -21,7 +22,7 @@ export class ManagementClient {
   async text(operation: GatewayOperation, args: Arguments = {}, headers: Readonly<Record<string, string>> = {}): Promise<string> {
     const { method, path, body, headers: more } = requestOf(planOf(operation, takenNames(operation), args, { headers }));
     const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body };
-    const { status, text } = await sendToGateway(new URL(path, this.#gateway), sent);
+    const { status, text } = await sendToGateway(this.#gateway, path, sent);
     if (status >= 200 && status < 300) return text;
     if (status === 401) throw new Unusable(`${this.#gateway.origin} does not accept the management key`);
     const { code, message } = errorOf(text);

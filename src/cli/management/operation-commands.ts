@@ -5,6 +5,7 @@ import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
 import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { printJson } from '../print-json.ts';
 import { answerText, listText, mapText } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
 import { COLUMNS, REPORT_VIEWS } from './command-tables.ts';
@@ -76,7 +77,7 @@ async function answer(
 async function answerAll(operation: GatewayOperation, { args, json }: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
   const items: unknown[] = [];
   for await (const page of client.pages(operation, { limit: 500, ...args })) {
-    if (json) for (const item of page) io.stdout(`${JSON.stringify(item)}\n`);
+    if (json) for (const item of page) printJson(item, io);
     else items.push(...page);
   }
   if (!json) io.stdout(listText(items, answerFacts(operation, io)));

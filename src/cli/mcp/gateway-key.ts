@@ -2,6 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import { KEYS_PATH, keyAsked, keyIn, keyPath } from '../management/issued-key.ts';
 import { askGateway } from './gateway-link.ts';
 
@@ -21,7 +22,7 @@ export function givenKey(key: string): GatewayKey {
 }
 
 export interface BorrowedKeyOptions {
-  readonly gateway: URL;
+  readonly gateway: GatewayAddress;
   readonly adminToken: string;
   readonly orgId: string;
   /** Of the key: who has it. */

@@ -3,6 +3,7 @@ import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { ERROR_CODES, type ErrorCode } from '../../base/model/error-codes.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import { type SentToGateway, sendToGateway } from '../gateway-client.ts';
 
 /** Some operations ask others themselves, as the test of an alert channel does. */
@@ -19,8 +20,8 @@ export interface LinkRequest extends SentToGateway {
  * answer of a gateway's own is `gateway_error` (specification, "Errors").
  * @throws GatewayError
  */
-export async function askGateway(gateway: URL, { path, ...sent }: LinkRequest): Promise<unknown> {
-  const { status, text } = await sendToGateway(new URL(path, gateway), { ...sent, timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
+export async function askGateway(gateway: GatewayAddress, { path, ...sent }: LinkRequest): Promise<unknown> {
+  const { status, text } = await sendToGateway(gateway, path, { ...sent, timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
     throw new GatewayError('gateway_error', messageOf(error), { cause: error });
   });
   const value = jsonOf(text);

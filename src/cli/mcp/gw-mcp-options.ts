@@ -8,7 +8,7 @@ import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { type CliIo, UsageError } from '../command.ts';
-import { parseGatewayUrl } from '../gateway-client.ts';
+import { type GatewayAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 
@@ -29,9 +29,9 @@ export interface ListenOptions {
 }
 
 export interface GwMcpOptions {
-  readonly gateway: URL;
+  readonly gateway: GatewayAddress;
   /** Where its management API is: on `GW_MGMT_PORT` of the same host, where that is set. */
-  readonly management: URL;
+  readonly management: GatewayAddress;
   /** By which the gateway is asked. */
   readonly secret: { readonly kind: 'admin' | 'management'; readonly text: string };
   readonly orgId: string;
@@ -61,12 +61,10 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
   const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
   const listen = listenOf(given, io);
-  const gateway = parseGatewayUrl(given['gateway-url'], '--gateway-url');
-  const management = new URL(gateway);
-  if (settings.mgmtPort !== undefined && settings.mgmtPort !== 0) management.port = String(settings.mgmtPort);
+  const gateway = parseGatewayUrl(given['gateway-url'], settings, io, '--gateway-url');
   return {
     gateway,
-    management,
+    management: settings.mgmtPort ? gateway.withPort(settings.mgmtPort) : gateway,
     secret: secretOf(given, settings.adminToken, shellVariable(MANAGEMENT_KEY_VARIABLE, io.env)),
     orgId: settings.orgId ?? 'default',
     ...(listen === undefined ? {} : { listen }),

@@ -1,11 +1,12 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Tool, ToolRequest, ToolSet, ToolTable } from '../../operations/tools.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import type { GatewayKey } from './gateway-key.ts';
 import { askGateway } from './gateway-link.ts';
 
 export interface RemoteToolsOptions {
   readonly table: ToolTable;
-  readonly gateway: URL;
+  readonly gateway: GatewayAddress;
   readonly key: GatewayKey;
   /** Put before each title, which is what a person sees when he is asked whether a tool may be used; undefined: nothing. */
   readonly mark?: string;

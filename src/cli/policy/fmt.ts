@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
+import { printJson } from '../print-json.ts';
 import { counted } from './check-command.ts';
 import { type Document, readDocument } from './input.ts';
 import { readOptions } from './options.ts';
@@ -11,24 +12,32 @@ import { UnreadablePath, unreadable } from './policy-target.ts';
 /** Lays policy files out in the one canonical way. */
 export const format: Command = {
   name: 'policy fmt',
-  usage: '[--check] <PATH… | ->',
+  usage: '[--check] [--json] <PATH… | ->',
   summary:
-    'Lays out bundles, rule files and suites in one way; comments and meaning stay. --check writes nothing; exit code 1 when a file is not formatted.',
+    'Lays out bundles, rule files and suites in one way; comments and meaning stay. --check writes nothing; exit code 1 when a file is not formatted. --json: which files, with -: the text.',
   run: runFormat,
 };
 
 async function runFormat(args: readonly string[], io: CliIo): Promise<number> {
-  const { values, paths } = readOptions(args, { check: 'boolean' });
+  const { values, paths } = readOptions(args, { check: 'boolean', json: 'boolean' });
   if (paths.length === 0) throw new UsageError('give files or folders, or - for standard input');
-  if (paths.includes('-')) return formatInput(paths, values.check === true, io);
+  if (paths.includes('-')) return formatInput(paths, values, io);
   const check = values.check === true;
+  const { json = false } = values;
+  const said = json ? { ...io, stdout: () => undefined } : io;
   const results: FileResult[] = [];
+  const changedFiles: string[] = [];
   for (const path of paths) {
-    for (const file of await policyFiles(path)) results.push(await formatFile(file, file === path, check, io));
+    for (const file of await policyFiles(path)) {
+      const result = await formatFile(file, file === path, check, said);
+      results.push(result);
+      if (result === 'changed') changedFiles.push(file);
+    }
   }
-  const changed = results.filter((result) => result === 'changed').length;
+  const changed = changedFiles.length;
   const files = results.filter((result) => result !== 'other').length;
-  io.stdout(`${counted(files, 'file')}, ${changed} ${check ? 'not formatted' : 'changed'}\n`);
+  if (json) printJson({ files, changed: changedFiles, written: !check }, io);
+  else io.stdout(`${counted(files, 'file')}, ${changed} ${check ? 'not formatted' : 'changed'}\n`);
   return check && changed > 0 ? EXIT_NO : EXIT_OK;
 }
 
@@ -48,12 +57,18 @@ async function formatFile(file: string, named: boolean, check: boolean, io: CliI
   return 'changed';
 }
 
-async function formatInput(paths: readonly string[], check: boolean, io: CliIo): Promise<number> {
+async function formatInput(
+  paths: readonly string[],
+  { check = false, json = false }: { readonly check?: boolean; readonly json?: boolean },
+  io: CliIo,
+): Promise<number> {
   if (paths.length > 1) throw new UsageError('- stands alone');
   const document = await readDocument('-', io);
   const formatted = formattedText(document);
-  if (!check) io.stdout(formatted);
-  return check && formatted !== document.text ? EXIT_NO : EXIT_OK;
+  const same = formatted === document.text;
+  if (json) printJson({ files: 1, changed: same ? [] : ['-'], written: false, ...(check ? {} : { text: formatted }) }, io);
+  else if (!check) io.stdout(formatted);
+  return check && !same ? EXIT_NO : EXIT_OK;
 }
 
 function formattedText({ name, text }: Document): string {

@@ -2,19 +2,17 @@ import { readKeyFile, rotateSecrets } from '../../app/rotate-secrets.ts';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { StoreError } from '../../storage/contract/store.ts';
 import { type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
+import { parseOptions } from '../parse-options.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
 
 /** Gives the stored secrets of a stopped gateway a new key. */
 export const rotate: Command = {
   name: 'secrets rotate',
-  usage: '[--new-key-file FILE]',
+  usage: '[--new-key-file FILE] [--json]',
   summary:
     'Encrypts the stored secrets of a stopped gateway with a new key; with GW_SECRETS_KEY set, FILE holds the new key (32 bytes in base64).',
   async run(args, io) {
-    const file = args[0] === '--new-key-file' && args.length === 2 ? args[1] : undefined;
-    if (args.length > 0 && file === undefined) {
-      io.stderr('usage: gw secrets rotate [--new-key-file FILE]\n');
-      return EXIT_USAGE;
-    }
+    const { 'new-key-file': file, json = false } = parseOptions(args, { 'new-key-file': { type: 'string' }, ...JSON_OPTION });
     try {
       const { config } = loadConfig(io.env);
       if (config.secretsKey !== undefined && file === undefined) {
@@ -22,8 +20,10 @@ export const rotate: Command = {
         return EXIT_USAGE;
       }
       const count = await rotateSecrets(config, file === undefined ? undefined : await readKeyFile(file));
-      const then = config.secretsKey === undefined ? '' : ' Set GW_SECRETS_KEY to the new key before the next start.';
-      io.stdout(`${count} secret(s) have a new key.${then}\n`);
+      const configured = config.secretsKey !== undefined;
+      const then = configured ? ' Set GW_SECRETS_KEY to the new key before the next start.' : '';
+      if (json) printJson({ secrets: count, set_secrets_key: configured }, io);
+      else io.stdout(`${count} secret(s) have a new key.${then}\n`);
       return EXIT_OK;
     } catch (error) {
       if (!(error instanceof Error)) throw error;

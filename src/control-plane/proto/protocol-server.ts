@@ -1,6 +1,7 @@
+import type { SecureContextOptions } from 'node:tls';
 import {
-  experimental,
   Server,
+  ServerCredentials,
   type ServerDuplexStream,
   type ServerUnaryCall,
   type ServerWritableStream,
@@ -72,13 +73,11 @@ export class ProtocolServer {
     'grpc.max_concurrent_streams': 64,
   });
   readonly #options: ProtocolServerOptions;
-  readonly #identityListeners = new Set<(update: experimental.IdentityCertificateUpdate | null) => void>();
-  readonly #caListeners = new Set<(update: experimental.CaCertificateUpdate | null) => void>();
-  #identity: ServerIdentity;
+  readonly #credentials: OptionalClientCertificates;
 
   constructor(options: ProtocolServerOptions) {
     this.#options = options;
-    this.#identity = options.identity;
+    this.#credentials = new OptionalClientCertificates(options.identity);
   }
 
   add<Calls, Streams extends keyof Calls = never>(service: ProtocolService<Calls>, handlers: Handlers<Calls, Streams>): void {
@@ -95,18 +94,9 @@ export class ProtocolServer {
 
   /** @returns the port @throws Error when the address cannot be bound */
   open(): Promise<number> {
-    const provider: experimental.CertificateProvider = {
-      addCaCertificateListener: (listener) =>
-        listen(this.#caListeners, listener, () => ({ caCertificate: Buffer.from(this.#identity.ca) })),
-      removeCaCertificateListener: (listener) => this.#caListeners.delete(listener),
-      addIdentityCertificateListener: (listener) => listen(this.#identityListeners, listener, () => this.#certificate()),
-      removeIdentityCertificateListener: (listener) => this.#identityListeners.delete(listener),
-    };
-    // The only credentials of the library with which a certificate may be shown and need not; what is shown is verified, else it counts as not shown.
-    const credentials = experimental.createCertificateProviderServerCredentials(provider, provider, false);
     const { host, port } = this.#options;
     return new Promise((resolve, reject) => {
-      this.#server.bindAsync(`${host.includes(':') ? `[${host}]` : host}:${port}`, credentials, (error, bound) =>
+      this.#server.bindAsync(`${host.includes(':') ? `[${host}]` : host}:${port}`, this.#credentials, (error, bound) =>
         error === null ? resolve(bound) : reject(error),
       );
     });
@@ -114,8 +104,7 @@ export class ProtocolServer {
 
   /** New connections see this certificate from now on. */
   renew(identity: ServerIdentity): void {
-    this.#identity = identity;
-    for (const listener of this.#identityListeners) listener(this.#certificate());
+    this.#credentials.renew(identity);
   }
 
   /** Takes no new call; those under way have until the signal is aborted. */
@@ -129,10 +118,6 @@ export class ProtocolServer {
       });
       if (signal.aborted) cut();
     });
-  }
-
-  #certificate(): experimental.IdentityCertificateUpdate {
-    return { certificate: Buffer.from(this.#identity.certificate), privateKey: Buffer.from(this.#identity.key) };
   }
 
   #unary(name: string, call: UnaryHandler) {
@@ -169,12 +154,23 @@ export class ProtocolServer {
   }
 }
 
-/** A turn later: while the credentials are being made they take an update for nothing. */
-function listen<T>(listeners: Set<(update: T) => void>, listener: (update: T) => void, first: () => T): void {
-  listeners.add(listener);
-  setImmediate(() => {
-    if (listeners.has(listener)) listener(first());
-  });
+/** TLS 1.3 on which a client may show a certificate and need not: one that the CA has not signed, or that has expired, counts as not shown. */
+class OptionalClientCertificates extends ServerCredentials {
+  constructor(identity: ServerIdentity) {
+    super({ requestCert: true, rejectUnauthorized: false }, contextOptions(identity));
+  }
+
+  renew(identity: ServerIdentity): void {
+    this.updateSecureContextOptions(contextOptions(identity));
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+function contextOptions({ ca, certificate, key }: ServerIdentity): SecureContextOptions {
+  return { ca, cert: certificate, key, minVersion: 'TLSv1.3' };
 }
 
 function peerOf(call: Pick<ServerDuplexStream<unknown, unknown>, 'getPeer' | 'getAuthContext'>): Peer {

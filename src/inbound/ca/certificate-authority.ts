@@ -1,31 +1,29 @@
 // The local root, the leaves it signs and the TLS contexts made of them. Here and nowhere else a private key of ours is held. What may not be here:
 // sockets, and any decision whether a host is intercepted. node-forge writes the ASN.1; every key and signature comes from node:crypto (a key made by
 // node-forge stalls the event loop for a third of a second).
-import { generateKeyPair, type KeyObject } from 'node:crypto';
-import { createSecureContext, type SecureContext } from 'node:tls';
-import { promisify } from 'node:util';
+import type { KeyObject } from 'node:crypto';
+import type { SecureContext } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { canonicalHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { Lru } from '../../base/lib/lru.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
-import { certificatePem, issueLeaf, issueRoot, type LeafProfile, leafProfile, subjectOf, type Validity } from './certificate.ts';
+import { leafProfile, type Subject, subjectOf } from './certificate.ts';
+import { ContextCache } from './context-cache.ts';
 import { loadRoot, type Root } from './root-chain.ts';
-import { CertificateAuthorityError, createRootFiles, readRootFiles, writeTrustBundle } from './root-files.ts';
+import { replacePublicFile, TRUST_BUNDLE } from './root-files.ts';
+import { type RootStatus, statusOf } from './root-status.ts';
+import { generateKeys, RootsOnDisk } from './roots-on-disk.ts';
 import { trustBundle } from './trust-bundle.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const ROOT_LIFE_MS = 3650 * DAY_MS;
 const ROOT_WARNING_MS = 30 * DAY_MS;
-/** 45 days in all, below the 47 that clients will enforce (CA/Browser Forum SC-081v3); one of them lies in the past for clocks that are behind. */
-const LEAF_LIFE_MS = 45 * DAY_MS;
-const BACKDATED_MS = DAY_MS;
-/** A context is made anew this long before its leaf expires, for clocks that are ahead. */
-const RENEW_EARLY_MS = 7 * DAY_MS;
+/** A switch that could not be written is tried again after this long; until then the former root goes on. */
+const RETRY_MS = 60_000;
 const DEFAULT_MAX_CONTEXTS = 1_000;
+/** Of one gateway that are trusted at once, the one that signs included. */
+const MAX_ROOTS = 5;
 
 export interface CertificateAuthorityOptions {
   /** `GW_CA_DIR`; made when it is not there. */
@@ -36,13 +34,17 @@ export interface CertificateAuthorityOptions {
   readonly maxContexts?: number;
 }
 
+/** Asked when all is ready and before it counts; what it throws leaves all as it was. `object` is the fingerprint of what is changed. */
+export type Agreed = (object: string, after: RootStatus) => Promise<void>;
+
 export interface CertificateAuthority {
-  /** What clients are to trust: the root alone, that of a company's chain when the file goes up to it. PEM; never holds a key. */
+  /** What clients are to trust: the root, that of a company's chain when the file goes up to it; the one that signs first, then a next one and former ones. PEM; never holds a key. */
   readonly rootPem: string;
+  /** Of the one that signs. */
   readonly rootDer: Buffer;
   /** Lower-case hex SHA-256 of the DER of the certificate that signs. */
   readonly fingerprint: string;
-  /** Milliseconds since the epoch at which the root, or the first of its chain, expires. */
+  /** Milliseconds since the epoch at which the root that signs, or the first of its chain, expires. */
   readonly expiresAt: number;
   /** True when this start made the root. */
   readonly created: boolean;
@@ -57,6 +59,19 @@ export interface CertificateAuthority {
    * @throws CertificateAuthorityError when the root's name constraints leave the host out, and when by the clock of now the root has expired, or is not valid yet
    */
   contextFor(host: string): Promise<SecureContext>;
+  status(): RootStatus;
+  /**
+   * Makes a root that is trusted from now on and signs from `switchAt` on (decision 12.10).
+   * @param switchAt milliseconds since the epoch; what has passed means at once
+   * @throws GatewayError `conflict` when a next one is there, or the root is not ours to replace; `invalid_request` for a time at which the present one has ended
+   * @throws CertificateAuthorityError when the folder cannot be written; all is as before then
+   */
+  rotate(switchAt: number, agreed: Agreed): Promise<RootStatus>;
+  /** Gives the next root up. @throws GatewayError `conflict` when there is none */
+  cancelRotation(agreed: Agreed): Promise<RootStatus>;
+  /** Stops trusting former roots. @throws GatewayError `conflict` when there is none */
+  finishRotation(agreed: Agreed): Promise<RootStatus>;
+  close(): Promise<void>;
 }
 
 /**
@@ -65,142 +80,229 @@ export interface CertificateAuthority {
  */
 export async function openCertificateAuthority(options: CertificateAuthorityOptions): Promise<CertificateAuthority> {
   const { dir, clock, log } = options;
-  const found = await readRootFiles(dir);
-  const root = found === undefined ? await createRoot(dir, clock) : loadRoot(dir, found, clock.now());
+  const { roots, created } = await RootsOnDisk.open(dir, clock);
+  const root = loadRoot(dir, roots.signing, clock.now());
   for (const warning of root.warnings) log.warn({ dir }, warning);
   const left = root.issuer.validity.notAfter - clock.now();
   if (left < ROOT_WARNING_MS) {
-    log.warn({ dir, expires_at: timestamp(root.issuer.validity.notAfter) }, 'the root certificate expires soon: plan a new one');
+    log.warn(
+      { dir, expires_at: timestamp(root.issuer.validity.notAfter) },
+      'the root certificate expires soon: plan a new one (gw ca rotate)',
+    );
   }
-  const bundle = await trustBundle(root.anchorPem);
-  const bundlePath = await writeTrustBundle(dir, bundle, uuidv7(clock.now()));
   const leafKeys = await generateKeys();
-  const contexts = new ContextCache({
-    profile: leafProfile(root.issuer, subjectOf(leafKeys.publicKey)),
+  const authority = new LocalAuthority(options, roots, {
+    root,
+    created,
     leafKey: leafKeys.privateKey,
-    chainPem: root.chainPem,
-    fingerprint: root.fingerprint,
-    clock,
-    max: options.maxContexts ?? DEFAULT_MAX_CONTEXTS,
+    leafSubject: subjectOf(leafKeys.publicKey),
   });
-  // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot sign shows now.
-  await contexts.warmUp();
-  return {
-    rootPem: root.anchorPem,
-    rootDer: root.anchorDer,
-    fingerprint: root.fingerprint,
-    expiresAt: root.issuer.validity.notAfter,
-    created: found === undefined,
-    bundlePath,
-    bundlePem: () => bundle,
-    contextFor: (host) => contexts.get(host),
-  };
+  await authority.ready();
+  return authority;
 }
 
-const generateKeyPairAsync = promisify(generateKeyPair);
-
-async function generateKeys(): Promise<{ publicKey: KeyObject; privateKey: KeyObject }> {
-  return await generateKeyPairAsync('ec', { namedCurve: 'P-256' });
-}
-
-async function createRoot(dir: string, clock: Clock): Promise<Root> {
-  const { publicKey, privateKey } = await generateKeys();
-  const notBefore = wholeSeconds(clock.now() - BACKDATED_MS);
-  const der = await issueRoot(subjectOf(publicKey), privateKey, { notBefore, notAfter: notBefore + ROOT_LIFE_MS });
-  const files = { certificate: certificatePem(der), key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
-  await createRootFiles(dir, files);
-  return loadRoot(dir, files, clock.now());
-}
-
-interface ContextCacheOptions {
-  readonly profile: LeafProfile;
+interface Opened {
+  readonly root: Root;
+  readonly created: boolean;
   readonly leafKey: KeyObject;
-  /** Sent behind each leaf. */
-  readonly chainPem: string;
-  readonly fingerprint: string;
-  readonly clock: Clock;
-  readonly max: number;
+  readonly leafSubject: Subject;
 }
 
-interface CachedContext {
-  /** Settled; kept as a promise so that a hit allocates nothing. */
-  readonly context: Promise<SecureContext>;
-  /** Of its leaf: while the clock is before that it was made by a clock that was ahead, and clients would refuse it. */
-  readonly notBefore: number;
-  readonly renewAt: number;
-}
-
-/** Contexts by root and host: bounded, single-flight, renewed early. */
-class ContextCache {
-  readonly #options: ContextCacheOptions;
-  readonly #contexts: Lru<string, CachedContext>;
-  readonly #pending = new Map<string, Promise<SecureContext>>();
-  readonly #leafKeyPem: string;
-  /** Leaves are made one after the other, so that many new hosts at once cannot hold the event loop. */
+class LocalAuthority implements CertificateAuthority {
+  readonly created: boolean;
+  readonly #options: CertificateAuthorityOptions;
+  readonly #roots: RootsOnDisk;
+  readonly #opened: Opened;
+  #root: Root;
+  #contexts: ContextCache;
+  #bundle = '';
+  #bundlePath = '';
+  /** When the next root is to sign; looked at for each handshake. */
+  #switchAt = Number.POSITIVE_INFINITY;
+  /** Changes come one after the other. */
   #queue: Promise<unknown> = Promise.resolve();
+  #cancelTimer: () => void = () => undefined;
+  #closed = false;
 
-  constructor(options: ContextCacheOptions) {
+  constructor(options: CertificateAuthorityOptions, roots: RootsOnDisk, opened: Opened) {
+    this.created = opened.created;
     this.#options = options;
-    this.#contexts = new Lru({ max: options.max });
-    this.#leafKeyPem = options.leafKey.export({ type: 'sec1', format: 'pem' }).toString();
+    this.#roots = roots;
+    this.#opened = opened;
+    this.#root = opened.root;
+    this.#contexts = this.#contextsOf(opened.root);
   }
 
-  get(host: string): Promise<SecureContext> {
-    const folded = canonicalHost(host);
-    if (folded === undefined) return Promise.reject(new GatewayError('invalid_target', 'No certificate can be made for this host.'));
-    const key = `${this.#options.fingerprint}/${folded}`;
-    const cached = this.#contexts.get(key);
-    const now = this.#options.clock.now();
-    if (cached !== undefined && cached.notBefore <= now && now < cached.renewAt) return cached.context;
-    const pending = this.#pending.get(key);
-    if (pending !== undefined) return pending;
-    const made = this.#enqueue(key, folded);
-    this.#pending.set(key, made);
-    return made;
+  get rootPem(): string {
+    const { next, former } = this.#roots;
+    return [this.#root.anchorPem, ...(next ? [next.certificate] : []), ...former].map((pem) => `${pem.trim()}\n`).join('');
+  }
+  get rootDer(): Buffer {
+    return this.#root.anchorDer;
+  }
+  get fingerprint(): string {
+    return this.#root.fingerprint;
+  }
+  get expiresAt(): number {
+    return this.#root.issuer.validity.notAfter;
+  }
+  get bundlePath(): string {
+    return this.#bundlePath;
+  }
+  bundlePem(): string {
+    return this.#bundle;
   }
 
-  #enqueue(key: string, host: string): Promise<SecureContext> {
-    const made = this.#queue.then(() => this.#make(key, host)).finally(() => this.#pending.delete(key));
-    this.#queue = made.catch(() => undefined);
-    return made;
+  contextFor(host: string): Promise<SecureContext> {
+    if (this.#options.clock.now() < this.#switchAt) return this.#contexts.get(host);
+    return this.#inTurn(() => this.#switchWhenDue()).then(() => this.#contexts.get(host));
   }
 
-  /** Makes a context that nobody is given. */
-  async warmUp(): Promise<void> {
-    await this.#issue('localhost', this.#options.clock.now());
+  status(): RootStatus {
+    return statusOf(this.#root.anchorPem, this.#roots);
   }
 
-  async #make(key: string, host: string): Promise<SecureContext> {
-    const { profile, clock } = this.#options;
-    if (!profile.issuer.permits(host))
-      throw new CertificateAuthorityError(`the name constraints of the root do not let it sign for ${host}`);
-    const now = clock.now();
-    const { context, notBefore, notAfter } = await this.#issue(host, now);
-    this.#contexts.set(key, { context: Promise.resolve(context), notBefore, renewAt: renewalOf(notAfter, now) });
-    return context;
+  /** Before anybody is served. */
+  async ready(): Promise<void> {
+    await this.#publish();
+    // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot sign shows now.
+    await this.#contexts.warmUp();
+    this.#follow();
   }
 
-  async #issue(host: string, now: number): Promise<Validity & { readonly context: SecureContext }> {
-    const { profile, chainPem } = this.#options;
-    const root = profile.issuer.validity;
-    if (root.notAfter <= now) throw new CertificateAuthorityError(`the root certificate expired at ${timestamp(root.notAfter)}`);
-    if (root.notBefore > now)
-      throw new CertificateAuthorityError(`the root certificate is not valid before ${timestamp(root.notBefore)}; is the clock right?`);
-    const notBefore = Math.max(wholeSeconds(now - BACKDATED_MS), root.notBefore);
-    const notAfter = Math.min(notBefore + LEAF_LIFE_MS, root.notAfter);
-    const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
-    // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
-    // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
-    const context = createSecureContext({ cert: certificatePem(leaf) + chainPem, key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
-    return { context, notBefore, notAfter };
+  rotate(switchAt: number, agreed: Agreed): Promise<RootStatus> {
+    return this.#inTurn(async () => {
+      const roots = this.#roots;
+      if (!roots.isOwn)
+        throw conflict(
+          'The root was not made by this gateway, so that its owner replaces it: put the new pair into GW_CA_DIR and start again.',
+        );
+      if (roots.next !== undefined) throw conflict(`A next root signs from ${timestamp(roots.next.switchAt)} on; cancel that first.`);
+      if (roots.former.length + 2 > MAX_ROOTS) throw conflict(`${MAX_ROOTS} roots are trusted already; finish the last rotation first.`);
+      if (switchAt >= this.expiresAt)
+        throw new GatewayError(
+          'invalid_request',
+          `The root that signs ends at ${timestamp(this.expiresAt)}: the next one is to sign before that.`,
+        );
+      const { clock } = this.#options;
+      const at = Math.max(switchAt, clock.now());
+      await roots.plan(at, (fingerprint) => agreed(fingerprint, { ...this.status(), switch_at: timestamp(at) }));
+      await this.#switchWhenDue(at);
+      return this.#changed('a next root was made: clients are to trust it before it signs');
+    });
+  }
+
+  cancelRotation(agreed: Agreed): Promise<RootStatus> {
+    return this.#inTurn(async () => {
+      const { next } = this.#roots;
+      if (next === undefined) throw conflict('There is no next root.');
+      await agreed(this.fingerprint, { ...this.status(), switch_at: null });
+      await this.#roots.cancel();
+      return this.#changed('the next root was given up');
+    });
+  }
+
+  finishRotation(agreed: Agreed): Promise<RootStatus> {
+    return this.#inTurn(async () => {
+      if (this.#roots.former.length === 0)
+        throw conflict('There is no former root; one that is to be replaced is former once the next one signs.');
+      const { roots, ...rest } = this.status();
+      await agreed(this.fingerprint, { ...rest, roots: roots.filter(({ role }) => role !== 'former') });
+      await this.#roots.finish();
+      return this.#changed('former roots are not trusted any more');
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelTimer();
+    await this.#queue;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(work);
+    this.#queue = done.catch(() => undefined);
+    return done;
+  }
+
+  async #changed(said: string): Promise<RootStatus> {
+    await this.#publish();
+    this.#follow();
+    const { next, former } = this.#roots;
+    this.#options.log.info(
+      { fingerprint: this.fingerprint, ...(next && { switch_at: timestamp(next.switchAt) }), former: former.length },
+      said,
+    );
+    return this.status();
+  }
+
+  /** Never rejects: what cannot be written leaves the former root, which all clients trust, to sign. */
+  async #switchWhenDue(at = this.#switchAt): Promise<void> {
+    const { clock, log, dir } = this.#options;
+    if (clock.now() < at || this.#roots.next === undefined) return;
+    try {
+      await this.#roots.switchOver();
+      this.#root = loadRoot(dir, this.#roots.signing, clock.now());
+      this.#contexts = this.#contextsOf(this.#root);
+      await this.#contexts.warmUp();
+      await this.#publish();
+      log.info({ fingerprint: this.fingerprint, expires_at: timestamp(this.expiresAt) }, 'the next root signs from now on');
+      this.#follow();
+    } catch (error) {
+      log.error({ err: error }, 'the next root cannot take over yet; it is tried again within a minute');
+      this.#switchAt = clock.now() + RETRY_MS;
+      this.#later(RETRY_MS);
+    }
+  }
+
+  async #publish(): Promise<void> {
+    const { dir, clock } = this.#options;
+    this.#bundle = await trustBundle(this.rootPem);
+    this.#bundlePath = await replacePublicFile(dir, TRUST_BUNDLE, this.#bundle, uuidv7(clock.now()));
+  }
+
+  /** Looks at the clock again while there is something to come: the switch, or the end of a former root. */
+  #follow(): void {
+    const { next, former } = this.#roots;
+    this.#switchAt = next?.switchAt ?? Number.POSITIVE_INFINITY;
+    if (next === undefined && former.length === 0) this.#cancelTimer();
+    else this.#later(Math.min(HOUR_MS, this.#switchAt - this.#options.clock.now()));
+  }
+
+  #later(ms: number): void {
+    this.#cancelTimer();
+    if (this.#closed) return;
+    this.#cancelTimer = this.#options.clock.after(ms, () => void this.#inTurn(() => this.#look()));
+  }
+
+  async #look(): Promise<void> {
+    const due = this.#options.clock.now() >= this.#switchAt;
+    if (due) {
+      await this.#switchWhenDue();
+      return;
+    }
+    const before = this.#roots.former.length;
+    await this.#roots
+      .dropExpired()
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, 'a root that has ended cannot be taken out'));
+    if (this.#roots.former.length < before) await this.#publish();
+    this.#follow();
+  }
+
+  #contextsOf(root: Root): ContextCache {
+    const { clock, maxContexts = DEFAULT_MAX_CONTEXTS } = this.#options;
+    const { leafKey, leafSubject } = this.#opened;
+    return new ContextCache({
+      profile: leafProfile(root.issuer, leafSubject),
+      leafKey,
+      chainPem: root.chainPem,
+      fingerprint: root.fingerprint,
+      clock,
+      max: maxContexts,
+    });
   }
 }
 
-/** Early enough for clocks that are ahead; near the root's own end, when there is no later leaf to be had, not in a loop. */
-function renewalOf(notAfter: number, now: number): number {
-  return Math.max(notAfter - RENEW_EARLY_MS, Math.min(now + HOUR_MS, notAfter));
-}
-
-function wholeSeconds(ms: number): number {
-  return Math.floor(ms / 1_000) * 1_000;
+function conflict(message: string): GatewayError {
+  return new GatewayError('conflict', message);
 }

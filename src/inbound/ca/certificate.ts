@@ -19,7 +19,8 @@ const OID = {
   serverAuth: '1.3.6.1.5.5.7.3.1',
 } as const;
 
-const ORGANIZATION = 'AI Request Gateway';
+/** In the subject of every root that a gateway makes. */
+export const ORGANIZATION = 'AI Request Gateway';
 /** X.520 `ub-common-name` is 64; names from there on stand in the SAN only. */
 const MAX_COMMON_NAME = 63;
 /** Of P-256: one byte of form, two coordinates. */
@@ -62,10 +63,15 @@ export function keyIdentifierOf(key: KeyObject): Buffer {
   return createHash('sha256').update(spki).digest().subarray(0, 20);
 }
 
+/** The common name of a root of ours; it says which key it is of. */
+export function rootName(keyIdentifier: Buffer): string {
+  return `${ORGANIZATION} Root ${keyIdentifier.toString('hex', 0, 4)}`;
+}
+
 /** A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints. */
 export async function issueRoot(subject: Subject, key: KeyObject, validity: Validity): Promise<Buffer> {
   // Each root has its own name: two roots of one name in a trust store make verifiers pick the wrong one.
-  const name = distinguishedName(`${ORGANIZATION} Root ${subject.keyIdentifier.toString('hex', 0, 4)}`);
+  const name = distinguishedName(rootName(subject.keyIdentifier));
   const extensions = [
     extension(OID.basicConstraints, true, sequence(boolean(true), integer(Uint8Array.of(0)))),
     extension(OID.keyUsage, true, bits(Uint8Array.of(0x06), 1)),

@@ -7,6 +7,10 @@ import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 export const ROOT_CERTIFICATE = 'root-ca.pem';
 export const ROOT_KEY = 'root-ca.key';
 export const TRUST_BUNDLE = 'ca-bundle.pem';
+/** Of the root that is to sign from a date on; it becomes {@link ROOT_KEY} by one rename. */
+export const NEXT_KEY = 'next-root-ca.key';
+/** What is known of the roots beside their files (decision 12.10). */
+export const ROOT_STATE = 'roots.json';
 
 /** Root files are small; whatever is larger is not one. */
 const MAX_BYTES = 65_536;
@@ -72,12 +76,49 @@ function folderUnusable(dir: string, error: unknown): CertificateAuthorityError 
   return new CertificateAuthorityError(messageOf(folderError('GW_CA_DIR', dir, error)), { cause: error });
 }
 
-/** Replaces `ca-bundle.pem` as a whole: readers see the old file or the new one. A symbolic link in its place is replaced, not followed. */
-export async function writeTrustBundle(dir: string, pem: string, unique: string): Promise<string> {
-  const path = join(dir, TRUST_BUNDLE);
-  const temporary = join(dir, `.${TRUST_BUNDLE}.${unique}`);
+/** Text of a file that is not there before the first rotation; undefined then. @throws CertificateAuthorityError as {@link readRootFiles} */
+export async function readRotationFile(dir: string, name: typeof NEXT_KEY | typeof ROOT_STATE): Promise<string | undefined> {
+  if (!(await exists(dir, name))) return undefined;
+  return name === NEXT_KEY
+    ? readGuarded(join(dir, name), GROUP_OR_OTHERS, 'chmod 600')
+    : readGuarded(join(dir, name), WRITABLE_BY_OTHERS, 'chmod 644');
+}
+
+/** @throws CertificateAuthorityError when there is one, or it cannot be written */
+export async function createNextKey(dir: string, key: string): Promise<void> {
+  await createExclusive(join(dir, NEXT_KEY), key, 0o600).catch((error: unknown) => {
+    throw folderUnusable(dir, error);
+  });
+}
+
+/** The switch: from here on the next key signs, and the former one is gone. One rename, so that there is no time between. */
+export async function promoteNextKey(dir: string): Promise<void> {
+  await rename(join(dir, NEXT_KEY), join(dir, ROOT_KEY)).catch((error: unknown) => {
+    throw folderUnusable(dir, error);
+  });
+}
+
+export async function removeNextKey(dir: string): Promise<void> {
+  await unlink(join(dir, NEXT_KEY)).catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw folderUnusable(dir, error);
+  });
+}
+
+/**
+ * Replaces a file that anybody may read as a whole: readers see the old one or the new one. A symbolic link in its place is replaced, not followed.
+ * @param unique part of the name that it has until then
+ * @returns its path
+ */
+export async function replacePublicFile(
+  dir: string,
+  name: typeof ROOT_CERTIFICATE | typeof TRUST_BUNDLE | typeof ROOT_STATE,
+  text: string,
+  unique: string,
+): Promise<string> {
+  const path = join(dir, name);
+  const temporary = join(dir, `.${name}.${unique}`);
   try {
-    await createExclusive(temporary, pem, 0o644);
+    await createExclusive(temporary, text, 0o644);
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);

@@ -6,6 +6,7 @@ import { requestLine, type UnrecordedEvent } from '../../base/events/unrecorded.
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
@@ -24,8 +25,8 @@ import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 export type ConnectVerdict =
   /** `dialFirst`: the origin's connection comes before the client's handshake (decision 3.11). */
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
-  /** `judge` is asked about each host that a ClientHello names, before its bytes go on. */
-  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName }
+  /** `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. */
+  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName; readonly headers?: readonly string[] }
   /** `headers` is a flat name, value list. */
   | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
 
@@ -48,7 +49,7 @@ export interface ConnectDoorOptions {
   onHandshakeRejected(event: HandshakeRejectedEvent): void;
 }
 
-const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n';
+const ESTABLISHED = established();
 /** Decision 3.7; every other refusal is given inside the tunnel, and a fault of ours says 503. */
 const CONNECT_STATUSES = new Set([400, 403, 407, 429, 502, 503, 504, 508]);
 
@@ -73,6 +74,8 @@ export class ConnectDoor {
     const { socket } = link;
     socket.setTimeout(0);
     socket.setNoDelay(true);
+    // A client that has said all waits for the answer; TLS sockets would be ended before there is a tunnel.
+    socket.allowHalfOpen = true;
     // Until it is settled what the bytes mean they wait, also those that came with the CONNECT.
     if (head.length > 0) socket.unshift(head);
     const left = new AbortController();
@@ -104,7 +107,7 @@ export class ConnectDoor {
     if (left.aborted) return;
     if (this.#options.links.draining) throw stopping();
     if (verdict.kind === 'refuse') this.#refuse(request, link, verdict.error, verdict.headers);
-    else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict.judge, link, left);
+    else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict, link, left);
     else await this.#intercept(connect, verdict, link, left);
   }
 
@@ -125,7 +128,12 @@ export class ConnectDoor {
     link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, watch });
   }
 
-  async #tunnel(connect: ConnectRequest, judge: JudgeServerName | undefined, link: Link, left: AbortSignal): Promise<void> {
+  async #tunnel(
+    connect: ConnectRequest,
+    { judge, headers }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
+    link: Link,
+    left: AbortSignal,
+  ): Promise<void> {
     const { dial, own, links, clock, limits, onTunnelClosed } = this.#options;
     const { authority } = connect;
     const upstream = await dial(authority, left, connect);
@@ -139,7 +147,7 @@ export class ConnectDoor {
       upstream.destroy();
       throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
     }
-    link.socket.write(ESTABLISHED);
+    link.socket.write(established(headers));
     const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed: onTunnelClosed });
     link.activity = tunnel;
     if (links.draining) tunnel.drain();
@@ -158,14 +166,27 @@ export class ConnectDoor {
         if (now > deadline) socket.destroy();
       },
     };
-    socket.end(rawErrorReply(error, [...headers, ...error.headers], CONNECT_STATUSES.has(error.status) ? error.status : 503));
+    const sent = [...headers, ...error.headers];
+    if (!sent.includes(REQUEST_ID_HEADER)) sent.push(REQUEST_ID_HEADER, requestIdOf(request.rawHeaders));
+    socket.end(rawErrorReply(error, sent, CONNECT_STATUSES.has(error.status) ? error.status : 503));
     // Unread bytes would turn the close into a reset, which can overtake the answer.
     socket.once('end', () => socket.destroySoon());
     socket.resume();
   }
 
-  #report({ url = '' }: IncomingMessage, { remoteAddress: callerIp, trafficClass }: Link, { code, message }: GatewayError): void {
-    this.#options.onRefused({ code, message, callerIp, trafficClass, request: requestLine({ method: 'CONNECT', rawTarget: url }) });
+  #report(
+    { url = '', rawHeaders }: IncomingMessage,
+    { remoteAddress: callerIp, trafficClass }: Link,
+    { code, message }: GatewayError,
+  ): void {
+    this.#options.onRefused({
+      requestId: requestIdOf(rawHeaders),
+      code,
+      message,
+      callerIp,
+      trafficClass,
+      request: requestLine({ method: 'CONNECT', rawTarget: url }),
+    });
   }
 
   #asRefusal(error: unknown): GatewayError {
@@ -173,4 +194,10 @@ export class ConnectDoor {
     this.#options.log.error({ err: error }, 'a CONNECT failed');
     return new GatewayError('internal', 'The gateway could not open the tunnel.');
   }
+}
+
+function established(headers: readonly string[] = []): string {
+  let head = 'HTTP/1.1 200 Connection Established\r\n';
+  for (let at = 0; at + 1 < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return `${head}\r\n`;
 }

@@ -15,7 +15,7 @@ import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
 import { closeIdle } from './close-idle.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
-import { WaitingRoom } from './waiting-room.ts';
+import { type Anteroom, WaitingRoom } from './waiting-room.ts';
 
 export interface FrontOptions {
   readonly host: string;
@@ -26,6 +26,8 @@ export interface FrontOptions {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly limits: ListenerLimits;
+  /** Given where the port speaks TLS: HTTP, and `onConnection`, get what comes out of it. */
+  readonly anteroom?: Anteroom | undefined;
   onConnection(socket: Socket): void;
   onConnect(request: IncomingMessage, socket: Socket, head: Buffer): void;
   /** `expectsContinue`: the client waits for a 100 before it sends the body. */
@@ -92,7 +94,7 @@ async function listen(options: FrontOptions, folder: string): Promise<{ server: 
     proxy.listen({ host: options.host, port: options.port, sslCaDir: folder, keepAlive: true }, (error) => {
       if (error) reject(error);
       else if (proxy.httpServer === undefined) reject(new Error('the proxy library started no server'));
-      else resolve({ server: prepare(proxy.httpServer, options), waiting: new WaitingRoom(proxy.httpServer) });
+      else resolve({ server: prepare(proxy.httpServer, options), waiting: new WaitingRoom(proxy.httpServer, options.anteroom) });
     });
   });
   const { server } = opened;

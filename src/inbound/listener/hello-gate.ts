@@ -39,6 +39,8 @@ export class HelloGate {
     this.#options = options;
     client.on('data', this.#look);
     client.once('end', this.#pass);
+    // It ended before it was let in, and will not say so again.
+    if (client.readableEnded) this.#pass();
   }
 
   sweep(now: number): void {

@@ -4,6 +4,7 @@ import { type UnrecordedEvent, unrecordedEvent } from '../../base/events/unrecor
 import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
@@ -30,7 +31,7 @@ export interface Arrivals {
 
 /** Answers a request that goes no further than this room. */
 export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError, { onRefused }: Arrivals): void {
-  sendError({ reply }, error);
+  sendError({ head, reply }, error);
   onRefused?.(unrecordedEvent(error, { head }));
 }
 
@@ -199,10 +200,11 @@ export class Http1Connection implements Activity, Http1Owner {
       only?.connectionClosed();
       this.#lingers = true;
       this.#lost = true;
-      transport.write(rawErrorReply(error));
+      const requestId = requestIdOf([]);
+      transport.write(rawErrorReply(error, [REQUEST_ID_HEADER, requestId]));
       this.#hangUp();
       const { code, message } = error;
-      arrivals.onRefused?.({ code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
+      arrivals.onRefused?.({ requestId, code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
     }
   }
 
@@ -248,7 +250,7 @@ export class Http1Connection implements Activity, Http1Owner {
   sweep(now: number): void {
     const { link, transport, arrivals } = this.#options;
     const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
-    if (over || (isUnread(transport) && isBroken(link.socket))) transport.destroy();
+    if (over || (isUnread(transport) && isBroken(link.wire))) transport.destroy();
   }
 
   #endIdle(): void {

@@ -12,15 +12,19 @@ import { watchWaitingPieces } from './waiting-pieces.ts';
 
 const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
 
+export const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+const CONNECT_BY_HTTP1 = new GatewayError('invalid_target', 'CONNECT is taken by HTTP/1.1 here: offer http/1.1 (ALPN) to the proxy.');
+
 export interface Http2ConnectionOptions {
   readonly link: Link;
   readonly session: ServerHttp2Session;
-  readonly tunnel: Tunnel;
+  /** Undefined: it is spoken on a port of ours that has TLS (decision 12.1). */
+  readonly tunnel?: Tunnel | undefined;
   readonly arrivals: Arrivals;
 }
 
 /**
- * One h2 connection inside a tunnel. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
+ * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
  * node:http2 has no deadlines at all, so that all of them are kept here.
  */
 export class Http2Connection implements Activity {
@@ -70,7 +74,7 @@ export class Http2Connection implements Activity {
     const settled = idleMs > limits.lingerMs && this.#settledSince !== this.#idleSince;
     if (!this.#isHeard(now)) {
       if (this.#isGone(now, this.#open > 0 || settled || expired)) {
-        link.socket.destroy();
+        link.wire.destroy();
         return;
       }
       if (settled || (this.#open > 0 && now - this.#silentSince > limits.lingerMs)) this.#ask(now);
@@ -78,7 +82,7 @@ export class Http2Connection implements Activity {
     if (settled) this.#settledSince = this.#idleSince;
     if (expired) session.close();
     // A client that reads nothing does not even take the GOAWAY.
-    if (idleMs > limits.keepAliveMs + limits.lingerMs) link.socket.destroy();
+    if (idleMs > limits.keepAliveMs + limits.lingerMs) link.wire.destroy();
     this.#closeOverdue(now);
   }
 
@@ -90,7 +94,7 @@ export class Http2Connection implements Activity {
   }
 
   #isHeard(now: number): boolean {
-    const { bytesRead } = this.#options.link.socket;
+    const { bytesRead } = this.#options.link.wire;
     if (bytesRead === this.#bytesRead) return false;
     this.#bytesRead = bytesRead;
     this.#silentSince = now;
@@ -118,8 +122,8 @@ export class Http2Connection implements Activity {
    */
   #isGone(now: number, isSuspect: boolean): boolean {
     const { link, session, arrivals } = this.#options;
-    if (isSuspect && isBroken(link.socket)) return true;
-    const isStuck = this.#asked && !session.destroyed && (session.state.outboundQueueSize ?? 0) > 0 && hasWrittenAll(link.socket);
+    if (isSuspect && isBroken(link.wire)) return true;
+    const isStuck = this.#asked && !session.destroyed && (session.state.outboundQueueSize ?? 0) > 0 && hasWrittenAll(link.wire);
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined;
     return this.#stuckSince !== undefined && now - this.#stuckSince > arrivals.limits.lingerMs;
   }
@@ -156,7 +160,7 @@ export class Http2Connection implements Activity {
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
-      if (this.#options.tunnel.dialled === undefined) this.#arriving.set(stream, body);
+      if (this.#options.tunnel?.dialled === undefined) this.#arriving.set(stream, body);
       stream.once('end', () => this.#arriving.delete(stream));
       stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
         const bytes = fieldListBytes(more[0]);
@@ -165,7 +169,7 @@ export class Http2Connection implements Activity {
       });
     }
     const reply = new Http2Reply(stream, method, body);
-    const refusal = refusalOf(method, headers);
+    const refusal = refusalOf(method, headers, this.#options.tunnel);
     const head = this.#head(method, headers, rawHeaders, startedAt);
     if (refusal === undefined) arrivals.onArrival({ head, body, reply });
     else refuseArrival({ head, reply }, refusal, arrivals);
@@ -188,18 +192,21 @@ export class Http2Connection implements Activity {
 
   #head(method: string, headers: IncomingHttpHeaders, rawHeaders: unknown, startedAt: number): ArrivalHead {
     const { link, tunnel } = this.#options;
+    const path = headers[':path'] ?? '';
+    // Whoever asks for plain HTTP on a connection of TLS asks a proxy: what HTTP/1.1 says by the absolute form.
+    const isProxied = tunnel === undefined && headers[':scheme'] === 'http';
     return {
-      door: 'connect',
+      door: tunnel !== undefined ? 'connect' : isProxied ? 'absolute' : 'origin',
       trafficClass: link.trafficClass,
       method,
-      rawTarget: headers[':path'] ?? '',
+      rawTarget: isProxied ? `http://${headers[':authority'] ?? headers.host ?? ''}${path}` : path,
       rawHeaders: withoutPseudo(rawHeaders),
       headers: flat(headers),
       httpVersion: '2',
       secure: true,
       remoteAddress: link.remoteAddress,
       startedAt,
-      tunnel,
+      ...(tunnel === undefined ? {} : { tunnel }),
     };
   }
 }
@@ -210,9 +217,12 @@ function letGo(stream: ServerHttp2Stream): void {
   if (stream.rstCode === constants.NGHTTP2_NO_ERROR) setImmediate(() => stream.destroy());
 }
 
-/** A host that is said twice must be the same twice (decision 3.16); CONNECT, extended or not, opens no tunnel inside a tunnel. */
-function refusalOf(method: string, headers: IncomingHttpHeaders): GatewayError | undefined {
-  if (method === 'CONNECT') return new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+/**
+ * A host that is said twice must be the same twice (decision 3.16). CONNECT, extended or not, opens no tunnel inside a tunnel, and on a port of ours it is HTTP/1.1's
+ * (decision 12.1).
+ */
+function refusalOf(method: string, headers: IncomingHttpHeaders, tunnel: Tunnel | undefined): GatewayError | undefined {
+  if (method === 'CONNECT') return tunnel === undefined ? CONNECT_BY_HTTP1 : NESTED_CONNECT;
   const authority = headers[':authority'];
   const host = headers.host;
   if (authority === undefined && host === undefined) return new GatewayError('bad_framing', 'The request has neither :authority nor Host.');

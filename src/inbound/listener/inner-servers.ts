@@ -3,13 +3,13 @@ import { createSecureServer, type Http2SecureServer, type ServerHttp2Session, ty
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import { closeIdle } from './close-idle.ts';
 import { errorOfClient } from './error-reply.ts';
 import { type Arrivals, Http1Connection, tooManyFields } from './http1.ts';
-import { Http2Connection } from './http2.ts';
+import { Http2Connection, NESTED_CONNECT } from './http2.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
@@ -18,7 +18,6 @@ const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
 /** The head of an answer, as large as any upstream may send it, with ours and what each field may cost beside its own bytes; the default of nghttp2 is less. */
 const MAX_SENT_HEAD = 131_072;
-const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
 
 /** What a session of a client is made with. Only the number of streams and of fields is kept to before the client has acknowledged it. */
 export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: ListenerLimits): ServerOptions {
@@ -30,7 +29,7 @@ export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: Li
   };
 }
 
-/** The servers that speak HTTP inside tunnels. Neither ever listens: connections are put into them. */
+/** The servers that speak HTTP inside tunnels, and h2 on ports that have TLS. Neither ever listens: connections are put into them. */
 export class InnerServers {
   readonly h2: Http2SecureServer;
   readonly #http1: Server;
@@ -87,10 +86,10 @@ export class InnerServers {
     transport.resume();
   }
 
-  /** Speaks h2 inside TLS. */
-  acceptHttp2(link: Link, transport: TLSSocket, tunnel: Tunnel): void {
+  /** Speaks h2 inside TLS. @param arrivals takes the requests; default: those of the ports that carry traffic */
+  acceptHttp2(link: Link, transport: TLSSocket, tunnel: Tunnel | undefined, arrivals = this.#arrivals): void {
     const onSession = (session: ServerHttp2Session): void => {
-      link.activity = new Http2Connection({ link, session, tunnel, arrivals: this.#arrivals });
+      link.activity = new Http2Connection({ link, session, tunnel, arrivals });
       if (!session.destroyed) session.setLocalWindowSize(MAX_LOCAL_WINDOW);
     };
     // The session is made, and announced, before `emit` returns.

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type SecureContext, TLSSocket } from 'node:tls';
+import type { SecureContext, TLSSocket } from 'node:tls';
 import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -7,14 +7,13 @@ import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import { ClientHelloReader } from './client-hello.ts';
 import type { InnerServers } from './inner-servers.ts';
 import type { ListenerLimits } from './limits.ts';
-import { type Activity, ignore, type Link } from './links.ts';
+import type { Activity, Link } from './links.ts';
+import { endTls, isTls } from './server-tls.ts';
 
 /** What a dialled origin is asked for, when the client offers it too. */
 type Protocol = Dialled['protocol'];
 
 const PROTOCOLS: readonly Protocol[] = ['h2', 'http/1.1'];
-/** Content type of a TLS handshake record; a ClientHello begins with it. */
-const TLS_HANDSHAKE = 0x16;
 
 export interface InterceptionOptions {
   readonly link: Link;
@@ -49,7 +48,7 @@ export class Interception implements Activity {
     socket.once('data', (first: Buffer) => {
       socket.pause();
       socket.unshift(first);
-      if (first[0] !== TLS_HANDSHAKE) options.inner.acceptHttp1(options.link, socket, options.tunnel, false);
+      if (!isTls(first)) options.inner.acceptHttp1(options.link, socket, options.tunnel, false);
       else if (options.dial === undefined) this.#terminate(socket, options.tunnel, PROTOCOLS);
       else this.#readHello(socket, options.dial);
     });
@@ -101,24 +100,17 @@ export class Interception implements Activity {
 
   #terminate(socket: Socket, tunnel: Tunnel, protocols: readonly Protocol[]): void {
     const { link, context, inner, log, watch } = this.#options;
-    const secure = new TLSSocket(socket, { isServer: true, server: inner.h2, secureContext: context, ALPNProtocols: [...protocols] });
-    // No SNICallback: it would fail every handshake without SNI. A client that does not trust our root shows as an error here.
-    const onFailure = (error: Error): void => {
-      log.debug({ host: tunnel.authority.host, reason: error.message }, 'TLS handshake with a client failed');
-      socket.destroy();
-    };
-    secure.once('error', onFailure);
-    watch(secure);
-    secure.once('close', () => socket.destroy());
-    secure.once('secure', () => {
-      secure.off('error', onFailure);
-      secure.on('error', ignore);
-      // What breaks TLS from now on, one renegotiation too many included: node:tls ends the connection only for its own servers, here it would stay.
-      secure.on('_tlsError', (error: Error) => secure.destroy(error));
-      // node:tls clears it for sockets of its own servers only; node:http2 waits for it.
-      Object.assign(secure, { secureConnecting: false });
-      if (secure.alpnProtocol === 'h2') inner.acceptHttp2(link, secure, tunnel);
-      else inner.acceptHttp1(link, secure, tunnel, true);
+    // What the client says in SNI never chooses the leaf. A client that does not trust our root shows as an error here.
+    const secure = endTls(socket, {
+      context,
+      protocols,
+      server: inner.h2,
+      onFailure: (error) => log.debug({ host: tunnel.authority.host, reason: error.message }, 'TLS handshake with a client failed'),
+      onSecure: () => {
+        if (secure.alpnProtocol === 'h2') inner.acceptHttp2(link, secure, tunnel);
+        else inner.acceptHttp1(link, secure, tunnel, true);
+      },
     });
+    watch(secure);
   }
 }

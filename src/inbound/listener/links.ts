@@ -19,7 +19,10 @@ const NOTHING: Activity = { drain: () => undefined, sweep: () => undefined };
 
 /** One TCP connection of a client, from accept to close. */
 export class Link {
-  readonly socket: Socket;
+  /** The TCP connection itself. */
+  readonly wire: Socket;
+  /** What the client speaks HTTP on: the wire, or our own TLS around it (decision 12.1). */
+  socket: Socket;
   readonly trafficClass: TrafficClass;
   /** TCP peer without port; an IPv4 peer of a dual-stack socket in its IPv4 form. */
   readonly remoteAddress: string;
@@ -27,6 +30,7 @@ export class Link {
 
   constructor(socket: Socket, trafficClass: TrafficClass) {
     const address = socket.remoteAddress ?? '';
+    this.wire = socket;
     this.socket = socket;
     this.trafficClass = trafficClass;
     this.remoteAddress = address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
@@ -34,13 +38,13 @@ export class Link {
 
   /** Closes with RST, so that nobody takes what was sent for complete. */
   reset(): void {
-    resetSocket(this.socket);
+    resetSocket(this.wire);
   }
 }
 
 /** Every connection that is open. */
 export class Links {
-  readonly #bySocket = new Map<Socket, Link>();
+  readonly #open = new Set<Link>();
   #draining = false;
   #sweeping = false;
   #empty: Promise<void> | undefined;
@@ -51,30 +55,26 @@ export class Links {
   }
 
   get size(): number {
-    return this.#bySocket.size;
+    return this.#open.size;
   }
 
   open(socket: Socket, trafficClass: TrafficClass): Link {
     const link = new Link(socket, trafficClass);
-    this.#bySocket.set(socket, link);
+    this.#open.add(link);
     // Errors of a client's connection end in `close`; there is nothing else to do about them.
     socket.on('error', ignore);
     socket.once('close', () => {
-      this.#bySocket.delete(socket);
-      if (this.#bySocket.size === 0) this.#onEmpty?.();
+      this.#open.delete(link);
+      if (this.#open.size === 0) this.#onEmpty?.();
     });
     return link;
-  }
-
-  of(socket: Socket): Link | undefined {
-    return this.#bySocket.get(socket);
   }
 
   /** Looks at every connection, some in each turn of the event loop; an earlier sweep that is under way goes first. */
   sweep(now: number): void {
     if (this.#sweeping) return;
     this.#sweeping = true;
-    this.#sweepSome(this.#bySocket.values(), now);
+    this.#sweepSome(this.#open.values(), now);
   }
 
   #sweepSome(rest: Iterator<Link>, now: number): void {
@@ -96,19 +96,19 @@ export class Links {
       this.#empty = new Promise<void>((resolve) => {
         this.#onEmpty = resolve;
       });
-      for (const link of [...this.#bySocket.values()]) link.activity.drain();
-      if (this.#bySocket.size === 0) this.#onEmpty?.();
+      for (const link of [...this.#open]) link.activity.drain();
+      if (this.#open.size === 0) this.#onEmpty?.();
     }
     return this.#empty;
   }
 
   /** Tells every connection that is left that its time is over. */
   cut(): void {
-    for (const link of [...this.#bySocket.values()]) link.activity.cut?.();
+    for (const link of [...this.#open]) link.activity.cut?.();
   }
 
   destroyAll(): void {
-    for (const link of [...this.#bySocket.values()]) link.socket.destroy();
+    for (const link of [...this.#open]) link.wire.destroy();
   }
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SecureContext } from 'node:tls';
+import type { SecureContext, TLSSocket } from 'node:tls';
 import type { HandshakeRejectedEvent } from '../../base/events/events.ts';
 import type { UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
@@ -16,9 +16,10 @@ import { type Front, openFront } from './front.ts';
 import { type Arrivals, Http1Connection, refuseArrival } from './http1.ts';
 import { InnerServers } from './inner-servers.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
-import { Links } from './links.ts';
+import { type Link, Links } from './links.ts';
 import { OpenTunnels } from './open-tunnels.ts';
 import { OwnAddresses } from './own-addresses.ts';
+import { HTTPS_NEEDED, PortHandshake, type PortTls } from './port-handshake.ts';
 import type { TunnelSummary } from './tunnel.ts';
 
 export interface ListenerOptions {
@@ -37,6 +38,8 @@ export interface ListenerOptions {
   readonly connectPorts: readonly number[];
   /** Further host names of this gateway (`GW_PUBLIC_NAMES`); CONNECT to them on one of the two ports is refused. */
   readonly ownNames?: readonly string[];
+  /** Absent: the ports speak plain HTTP (decision 12.1). */
+  readonly tls?: PortTls | undefined;
   /** Absent when interception is off: an `intercept` verdict is then answered 503. */
   readonly ca?: { contextFor(host: string): Promise<SecureContext> };
   readonly limits?: Partial<ListenerLimits>;
@@ -95,6 +98,15 @@ const CUT_MS = 1_000;
 /** In the order in which they are opened. */
 const PORTS = ['developer', 'ambient', 'management'] as const;
 type PortName = (typeof PORTS)[number];
+/**
+ * What ports that speak TLS offer by ALPN. A browser takes h2 where it can, and then opens its tunnels in it, which HTTP/1.1 alone can do here: a port that is a proxy
+ * takes it only from who speaks nothing else.
+ */
+const PROTOCOLS: Readonly<Record<PortName, readonly string[]>> = {
+  developer: ['http/1.1', 'h2'],
+  ambient: ['http/1.1', 'h2'],
+  management: ['h2', 'http/1.1'],
+};
 /** A CONNECT there asks the wrong port, whatever it asks for. */
 const NO_PROXY_HERE = new GatewayError('connect_refused', 'This port serves the management API and MCP; the proxy is on GW_PORT.');
 
@@ -176,6 +188,15 @@ async function within(promise: Promise<void>, ms: number, clock: Clock): Promise
   return inTime;
 }
 
+/** A connection to a port that speaks TLS. */
+interface SecuredPort {
+  readonly tls: PortTls;
+  readonly link: Link;
+  readonly protocols: readonly string[];
+  readonly arrivals: Arrivals;
+  serve(secured: Socket): void;
+}
+
 /** The state that all ports share. */
 class PortServers {
   readonly links = new Links();
@@ -187,6 +208,8 @@ class PortServers {
   readonly #managed: Arrivals;
   readonly #inner: InnerServers;
   readonly #http1 = new WeakMap<object, Http1Connection>();
+  /** Of connections whose TLS was ended here, by what came out of it. */
+  readonly #secured = new WeakMap<Socket, Link>();
   #cancelSweep: (() => void) | undefined;
 
   constructor(options: ListenerOptions) {
@@ -220,15 +243,21 @@ class PortServers {
   }
 
   frontOptions(name: PortName): Parameters<typeof openFront>[0] {
-    const { host, port, ambientPort, managementPort = 0, inherited, clock } = this.#options;
+    const { host, port, ambientPort, managementPort = 0, inherited, clock, tls } = this.#options;
     const isManagement = name === 'management';
+    const arrivals = isManagement ? this.#managed : this.#arrivals;
+    const trafficClass = isManagement ? 'developer' : name;
     return {
       descriptor: isManagement ? undefined : inherited?.[name],
       host,
       port: { developer: port, ambient: ambientPort, management: managementPort }[name],
       now: clock.now(),
       limits: this.#arrivals.limits,
-      onConnection: (socket) => this.#connected(socket, isManagement ? 'developer' : name, isManagement ? this.#managed : this.#arrivals),
+      anteroom:
+        tls &&
+        ((socket, serve) =>
+          this.#secure({ tls, link: this.links.open(socket, trafficClass), protocols: PROTOCOLS[name], arrivals, serve })),
+      onConnection: (socket) => this.#connected(socket, trafficClass, arrivals),
       onConnect: (request, socket, head) => (isManagement ? this.#misplaced(socket) : this.#tunnelled(request, socket, head)),
       onRequest: (request, response, expectsContinue) => this.#requested(request, response, expectsContinue),
       onUpgrade: (request, socket, head) => this.#upgraded(request, socket, head),
@@ -243,11 +272,35 @@ class PortServers {
   }
 
   #connected(socket: Socket, trafficClass: TrafficClass, arrivals: Arrivals): void {
-    const link = this.links.open(socket, trafficClass);
-    const connection = new Http1Connection({ link, transport: socket, secure: false, arrivals });
+    const secured = this.#secured.get(socket);
+    const link = secured ?? this.links.open(socket, trafficClass);
+    const connection = new Http1Connection({ link, transport: socket, secure: secured !== undefined, arrivals });
     link.activity = connection;
     this.#http1.set(socket, connection);
     if (this.links.draining) connection.drain();
+  }
+
+  /** Ends the TLS of a connection; what comes out of it goes the way of every other one. */
+  #secure({ tls, link, protocols, arrivals, serve }: SecuredPort): void {
+    const { clock, limits } = arrivals;
+    const onPlain = (): void => {
+      const connection = new Http1Connection({ link, transport: link.wire, secure: false, arrivals });
+      link.activity = connection;
+      connection.refuse(HTTPS_NEEDED);
+      link.wire.resume();
+    };
+    const onSecure = (secure: TLSSocket): void => {
+      link.socket = secure;
+      this.#secured.set(secure, link);
+      if (secure.alpnProtocol === 'h2') {
+        this.#inner.acceptHttp2(link, secure, undefined, arrivals);
+        if (this.links.draining) link.activity.drain();
+      } else {
+        serve(secure);
+        secure.resume();
+      }
+    };
+    link.activity = new PortHandshake({ link, tls, protocols, server: this.#inner.h2, clock, limits, onSecure, onPlain });
   }
 
   #requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
@@ -257,12 +310,11 @@ class PortServers {
   }
 
   #tunnelled(request: IncomingMessage, socket: Socket, head: Buffer): void {
-    const link = this.links.of(socket);
     const before = this.#http1.get(socket);
     // An answer that is still on its way would end up inside the tunnel.
     if (before?.lingers === true) socket.resume();
-    else if (link === undefined || before === undefined || before.unanswered > 0) socket.destroy();
-    else this.connect.accept(request, link, head);
+    else if (before === undefined || before.unanswered > 0) socket.destroy();
+    else this.connect.accept(request, before.options.link, head);
   }
 
   #misplaced(socket: Socket): void {

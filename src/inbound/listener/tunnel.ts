@@ -56,8 +56,9 @@ export class BlindTunnel implements Activity {
     this.#options = options;
     this.#startedAt = clock.monotonic();
     this.#activeAt = this.#startedAt;
-    client.allowHalfOpen = true;
     upstream.allowHalfOpen = true;
+    // Its end may have come before there was an upstream; what looks at it below sees that by itself.
+    if (client.readableEnded) this.#halves--;
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true);
       socket.setKeepAlive(true, 60_000);
@@ -104,9 +105,8 @@ export class BlindTunnel implements Activity {
 
   sweep(now: number): void {
     const { link, upstream, limits } = this.#options;
-    for (const socket of [link.socket, upstream]) {
-      if (isUnread(socket) && isBroken(socket)) socket.destroy();
-    }
+    if (isUnread(link.socket) && isBroken(link.wire)) link.socket.destroy();
+    if (isUnread(upstream) && isBroken(upstream)) upstream.destroy();
     const silentMs = now - this.#activeAt;
     this.#gate?.sweep(now);
     if (now > this.#lingersUntil) link.socket.destroy();

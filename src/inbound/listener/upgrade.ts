@@ -74,6 +74,6 @@ export class ClientChannel extends SocketChannel implements Activity {
 
   sweep(): void {
     // An error, so that a client that had said all it had to say does not look like one that stayed for the answer.
-    if (isUnread(this.#transport) && isBroken(this.#link.socket)) this.#transport.destroy(new Error('The client broke the connection.'));
+    if (isUnread(this.#transport) && isBroken(this.#link.wire)) this.#transport.destroy(new Error('The client broke the connection.'));
   }
 }

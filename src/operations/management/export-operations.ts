@@ -6,6 +6,7 @@ import {
   type ExportDestination,
   type ExportEventName,
   SYSLOG_FORMATS,
+  WEBHOOK_FORMATS,
 } from '../../base/model/export-destination.ts';
 import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
 import { withEtag } from '../etag.ts';
@@ -18,7 +19,7 @@ import { orgOf } from './org-of.ts';
 const config = z.unknown().meta({
   type: 'object',
   description:
-    '`{url, token?, secret?}` of a webhook, `{address, format?}` of syslog. `token` and `secret` are shown as bullets, and those are never taken back',
+    '`{url, token?, secret?, format?}` of a webhook (`json`, the envelope, or `ocsf`), `{address, format?}` of syslog. `token` and `secret` are shown as bullets, and those are never taken back',
 });
 const enabled = z.boolean('must be true or false');
 const eventTypes = ruled<readonly ExportEventName[]>(
@@ -42,7 +43,7 @@ const DESTINATION = z.object({
   name: z.string(),
   kind: z.enum(EXPORT_KINDS),
   config: z.union([
-    z.object({ url: z.string(), token: z.string().optional(), secret: z.string().optional() }),
+    z.object({ url: z.string(), token: z.string().optional(), secret: z.string().optional(), format: z.enum(WEBHOOK_FORMATS).optional() }),
     z.object({ address: z.string(), format: z.enum(SYSLOG_FORMATS) }),
   ]),
   enabled: z.boolean(),

@@ -1,4 +1,4 @@
-import type { EventEnvelope } from './event-envelope.ts';
+import type { EventEnvelope, ExportedEvent } from './event-envelope.ts';
 
 /** CEF's severities go from 0 to 10, those of syslog from 7 to 0. */
 const SEVERITIES: readonly number[] = [10, 10, 9, 8, 6, 4, 2, 0];
@@ -11,9 +11,8 @@ const KEYS: readonly (readonly [key: string, member: string])[] = [
   ['suser', 'caller_id'],
   ['dhost', 'target_host'],
   ['request', 'target_path'],
-  ['requestMethod', 'method'],
+  ['requestMethod', 'action_method'],
   ['reason', 'reason'],
-  ['externalId', 'record_id'],
   ['fileHash', 'record_hash'],
 ];
 /** Custom strings with their labels. */
@@ -24,12 +23,16 @@ const LABELLED: readonly (readonly [label: string, member: string])[] = [
   ['quarantineId', 'quarantine_id'],
 ];
 
-/** An event as a line of the Common Event Format. @param severity of syslog */
-export function cefLine(envelope: EventEnvelope, severity: number): string {
+/** An event as a line of the Common Event Format; `externalId` is the same whenever it comes again. @param severity of syslog */
+export function cefLine({ id, envelope }: ExportedEvent, severity: number): string {
   const { event_type: type, event_time: time, org_id: org, workload_id: workload, payload } = envelope;
   const head = ['CEF:0', 'AI Request Gateway', 'ai-request-gateway', '1', type, nameOf(envelope)].map((text) => inHead(text));
-  const fields: string[] = [`rt=${Date.parse(time)}`];
+  const fields: string[] = [`rt=${Date.parse(time)}`, `externalId=${id}`];
   for (const [key, member] of KEYS) add(key, payload[member]);
+  if (typeof payload['record_id'] === 'string') {
+    fields.push('flexString1Label=recordId');
+    add('flexString1', payload['record_id']);
+  }
   let n = 0;
   const custom: readonly (readonly [string, unknown])[] = [
     ['org', org],

@@ -42,10 +42,16 @@ export function whatCameBack({ status, body }: PostAnswer, { path }: WebAddress)
   return line === '' ? `HTTP ${status}` : `HTTP ${status}: ${shorten(line, SHOWN)}`;
 }
 
-/** Seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as Discord says it. */
-function retryAfter({ headers, body }: PostAnswer, now: number): number | undefined {
+/** Milliseconds; seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as Discord says it. */
+export function retryAfter({ headers, body }: PostAnswer, now: number): number | undefined {
   const header = headers.get('retry-after');
   const seconds = header === undefined ? Number(/"retry_after":\s*([\d.]{1,12})/.exec(body)?.[1]) : Number(header);
   const ms = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header ?? '') - now;
   return Number.isFinite(ms) && ms > 0 ? Math.ceil(ms) : undefined;
+}
+
+/** How long whoever was told something wants to hear nothing, milliseconds: `Retry-After`, else `next_interval_seconds` of a JSON body. */
+export function askedPause(answer: PostAnswer, now: number): number | undefined {
+  const seconds = Number(/"next_interval_seconds":\s*(\d{1,9})\b/.exec(answer.body)?.[1]);
+  return answer.headers.has('retry-after') || !(seconds > 0) ? retryAfter(answer, now) : seconds * 1_000;
 }

@@ -1,8 +1,10 @@
 import { createHmac } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
+import type { WebhookFormat } from '../../base/model/export-destination.ts';
 import { type DeliveryError, deliveryError } from './delivery-error.ts';
 import type { ExportedEvent } from './event-envelope.ts';
+import { ocsfEvent } from './ocsf/ocsf-event.ts';
 import { refusedPost } from './post-answer.ts';
 import type { PostAnswer, WayOut } from './way-out.ts';
 
@@ -12,6 +14,8 @@ export interface WebhookTarget {
   readonly token?: string | undefined;
   /** What signatures are made with: `whsec_` and base64, or any other text as it is. */
   readonly secret?: string | undefined;
+  /** Default `json`. */
+  readonly format?: WebhookFormat | undefined;
 }
 
 const SECRET_PREFIX = 'whsec_';
@@ -25,11 +29,12 @@ export function webhookSignature(secret: string, id: string, seconds: number, bo
 /** Posts one event. @returns what came back @throws DeliveryError */
 export async function postEvent(
   { door, clock }: { readonly door: WayOut; readonly clock: Clock },
-  { to, token, secret }: WebhookTarget,
-  { id, envelope }: ExportedEvent,
+  { to, token, secret, format }: WebhookTarget,
+  event: ExportedEvent,
   signal: AbortSignal,
 ): Promise<string> {
-  const body = JSON.stringify(envelope);
+  const { id, envelope } = event;
+  const body = JSON.stringify(format === 'ocsf' ? ocsfEvent(event) : envelope);
   const seconds = Math.floor(clock.now() / 1_000);
   const headers = [
     ...['content-type', 'application/json', 'accept', '*/*', 'webhook-id', id, 'webhook-timestamp', String(seconds)],

@@ -31,7 +31,7 @@ export function syslogMessage(event: ExportedEvent, host: string, format: Syslog
   const head = `<${priority}>1 ${envelope.event_time} ${printable(host, 255)} ${APP} - ${printable(envelope.event_type, 32)}`;
   const render = (payload: EventEnvelope['payload']): Buffer => {
     const shown = { ...envelope, payload };
-    const message = format === 'cef' ? cefLine(shown, severityOf(envelope)) : JSON.stringify(shown);
+    const message = format === 'cef' ? cefLine({ id: event.id, envelope: shown }, severityOf(envelope)) : JSON.stringify(shown);
     return Buffer.from(`${head} ${format === 'cef' ? '-' : structured(event)} ${message}`);
   };
   let payload = envelope.payload;

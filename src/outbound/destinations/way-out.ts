@@ -15,7 +15,9 @@ export interface PostRequest {
   readonly to: WebAddress;
   /** Flat name, value list; Host and framing are added. */
   readonly headers: readonly string[];
-  readonly body: string;
+  readonly body: string | Uint8Array;
+  /** How long an answer may take, milliseconds; 15 seconds where nothing is said. */
+  readonly timeoutMs?: number;
   readonly signal: AbortSignal;
 }
 

@@ -14,7 +14,9 @@ const POST_MS = 15_000;
 interface Posted {
   readonly to: { readonly authority: Authority; readonly tls: boolean; readonly path: string; readonly operatorOwn: boolean };
   readonly headers: readonly string[];
-  readonly body: string;
+  readonly body: string | Uint8Array;
+  /** How long an answer may take, milliseconds; 15 seconds where nothing is said. */
+  readonly timeoutMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -34,8 +36,8 @@ export class SideDoor {
     this.#clock = clock;
   }
 
-  /** @throws GatewayError as a call ends, `upstream_timeout` after 15 seconds, `shutting_down` when the signal is aborted */
-  post({ to, headers, body, signal }: Posted): Promise<Answer> {
+  /** @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is aborted */
+  post({ to, headers, body, signal, timeoutMs = POST_MS }: Posted): Promise<Answer> {
     if (signal.aborted) return Promise.reject(stopping());
     return new Promise((resolve, reject) => {
       let status = 0;
@@ -52,11 +54,11 @@ export class SideDoor {
         end(() => reject(error));
       };
       const onAbort = (): void => giveUp(stopping());
-      const cancel = this.#clock.after(POST_MS, () =>
-        giveUp(timeoutError(to.authority, `did not answer within ${POST_MS / 1_000} seconds`)),
+      const cancel = this.#clock.after(timeoutMs, () =>
+        giveUp(timeoutError(to.authority, `did not answer within ${timeoutMs / 1_000} seconds`)),
       );
       const handle = this.#ways.call(
-        { ...to, method: 'POST', headers, body: Buffer.from(body) },
+        { ...to, method: 'POST', headers, body: typeof body === 'string' ? Buffer.from(body) : body },
         {
           onHead: (code, rawHeaders) => {
             status = code;

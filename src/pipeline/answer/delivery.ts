@@ -7,6 +7,7 @@ import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
 import { UsageHider } from '../../outbound/connectors/usage-hider.ts';
 import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
+import { AnswerTimes } from '../parts/answer-times.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
 import type { Delivered } from '../parts/delivered.ts';
@@ -33,7 +34,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   readonly #call: ForwardedCall;
   readonly #pipeline: Pipeline;
   readonly #reply: ReplySink;
-  readonly #sentAt: number;
+  readonly times: AnswerTimes;
   /** Only a stream is hashed piece by piece; what is held is hashed at once, which costs a third. */
   #hash: Sha256 | undefined;
   #handle: UpstreamHandle | undefined;
@@ -72,7 +73,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#pipeline = pipeline;
     this.#reply = reply;
     this.#held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(call.client));
-    this.#sentAt = pipeline.clock.monotonic();
+    this.times = new AnswerTimes(pipeline.clock, call.arrival.trace?.own?.sampled === true);
     this.over = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -111,7 +112,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty = false): void {
     if (this.#finished) return;
     this.#resume = resume;
-    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.#sentAt;
+    this.headLatencyMs = this.#pipeline.clock.monotonic() - this.times.sentAt;
     const { method, stream, operation } = this.#call.route;
     const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
     this.#head = head;
@@ -123,6 +124,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
+    this.times.came();
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     const more = this.#take(chunk);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
@@ -169,9 +171,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.clientGone) return;
     if (this.failure) {
       this.#reply.reset(this.#h2Code);
-      return;
-    }
-    if (this.stopped && this.#head) {
+    } else if (this.stopped && this.#head) {
       this.#sayStopped(record, this.#head, this.stopped);
     } else if (this.#streaming) {
       this.#writeHeld();
@@ -218,13 +218,12 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   #sendBegun(): boolean {
     if (this.#finished || !this.#startStreaming()) return true;
-    const held = this.#held.take();
-    this.#hash?.update(held);
-    return held.length === 0 || this.#reply.write(held);
+    return this.#writeHeld(this.#hash);
   }
 
-  #writeHeld(): boolean {
+  #writeHeld(hash?: Sha256): boolean {
     const held = this.#held.take();
+    hash?.update(held);
     return held.length === 0 || this.#reply.write(held);
   }
 
@@ -384,6 +383,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   #finish(): void {
     if (this.#finished) return;
     this.#finished = true;
+    this.times.end();
     this.#end?.cancel();
     try {
       this.#close();

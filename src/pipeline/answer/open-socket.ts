@@ -67,7 +67,7 @@ export async function acceptedSocket(
     accepted.channel.reset();
     throw new GatewayError('upstream_protocol', 'The upstream chose an extension of WebSockets that it was not offered.');
   }
-  return new Acceptance(call, accepted, clock.monotonic() - sentAt);
+  return new Acceptance(call, accepted, sentAt, clock.monotonic());
 }
 
 function hasExtensions(rawHeaders: readonly string[]): boolean {
@@ -85,15 +85,17 @@ export class Acceptance implements Delivered {
   readonly meter = undefined;
   readonly stopped = undefined;
   readonly answer = undefined;
+  readonly times: NonNullable<Delivered['times']>;
   readonly headLatencyMs: number;
   readonly #call: ForwardedCall;
   readonly #opened: OpenedUpstream;
   #accepted: AcceptedSocket | undefined;
 
-  constructor(call: ForwardedCall, opened: OpenedUpstream, headLatencyMs: number) {
+  constructor(call: ForwardedCall, opened: OpenedUpstream, sentAt: number, endedAt: number) {
     this.#call = call;
     this.#opened = opened;
-    this.headLatencyMs = headLatencyMs;
+    this.times = { sentAt, firstAt: undefined, endedAt };
+    this.headLatencyMs = endedAt - sentAt;
   }
 
   get clientGone(): boolean {

@@ -38,6 +38,7 @@ export function recordOf(
     record_id: arrival.recordId,
     record_hash: '',
     request_id: claims?.requestId ?? arrival.recordId,
+    trace_id: arrival.trace?.traceId,
     created_at: timestamp(arrival.createdAt),
     completed_at: timestamp(completedAt),
     org_id: claims?.orgId ?? '',

@@ -1,6 +1,7 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import { REQUEST_ID_HEADER } from '../../base/lib/request-id.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
@@ -100,13 +101,13 @@ function keptRefusal(
 }
 
 /** An end without a record: the plain error body of every gateway surface (decision 8.1). */
-export function sendFailure({ arrival, claims }: Known, error: GatewayError): void {
+export function sendFailure({ arrival }: Known, error: GatewayError, requestId: string): void {
   const { reply } = arrival;
   if (!reply || reply.gone) return;
   if (reply.headSent) {
     reply.reset();
     return;
   }
-  const headers = ['X-GW-Request-ID', claims?.requestId ?? arrival.recordId, ...JSON_TYPE, ...error.headers];
+  const headers = [REQUEST_ID_HEADER, requestId, ...JSON_TYPE, ...error.headers];
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

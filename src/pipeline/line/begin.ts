@@ -6,6 +6,7 @@ import type { LineGround } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import type { SocketCall } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
+import { traceOf } from './trace-of.ts';
 import { WalkingCall } from './walking-call.ts';
 
 /** What is known of a request beside its arrival. */
@@ -22,7 +23,7 @@ export function begin(
   { line, connectionType, socketCall, imposed }: Beginning,
   pipeline: LineGround,
 ): WalkingCall {
-  const { clock, settings, catalogues } = pipeline;
+  const { clock, settings, catalogues, tracing } = pipeline;
   const createdAt = clock.now();
   return new WalkingCall(
     {
@@ -37,6 +38,7 @@ export function begin(
       trafficClass: connectionType === 'connect_proxy' ? from.head.trafficClass : 'developer',
       callerIp: callerIp(from.head, settings.trustedProxies),
       catalogue: catalogues.current(),
+      trace: traceOf(from.head, socketCall, tracing),
       socketCall,
       imposed,
     },

@@ -1,11 +1,13 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { requestIdOf } from '../../base/lib/request-id.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
 import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
 import type { LineGround } from '../parts/call-services.ts';
+import type { Delivered } from '../parts/delivered.ts';
 import { deliveredOf } from '../parts/known.ts';
 import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
@@ -13,6 +15,7 @@ import { Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Ending } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
+import { tellTrace } from './traced-call-of.ts';
 import type { WalkingCall } from './walking-call.ts';
 
 /** How a run ended, for callers that act on it (a CONNECT waits for its verdict). */
@@ -20,14 +23,17 @@ export type RunResult =
   | { readonly kind: 'recorded'; readonly record: ExecutionRecord; readonly refusal: Refusal | undefined }
   /** An earlier answer was given again. */
   | { readonly kind: 'replayed' }
-  | { readonly kind: 'failed'; readonly error: GatewayError };
+  | { readonly kind: 'failed'; readonly error: GatewayError; readonly requestId: string };
 
 /**
  * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
  */
 export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
-  return end instanceof LineEnd ? { kind: 'replayed' } : await closeCall(call, pipeline, end);
+  if (!(end instanceof LineEnd)) return await closeCall(call, pipeline, end);
+  const { trace } = call.parts.arrival;
+  if (trace) tellTrace(call.parts, trace, pipeline, { replayed: true });
+  return { kind: 'replayed' };
 }
 
 /**
@@ -107,6 +113,12 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   return { record, commit, effects };
 }
 
+/** From the sent request to the first byte of the body of its answer, milliseconds. */
+function firstByteOf(delivery: Delivered | undefined): number | undefined {
+  const { sentAt, firstAt } = delivery?.times ?? {};
+  return sentAt === undefined || firstAt === undefined ? undefined : firstAt - sentAt;
+}
+
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
 function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: ExecutionRecord): RunResult {
   const { parts, refusal } = call;
@@ -117,7 +129,12 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
   } else {
     delivery?.release(record);
   }
-  if (events.hears('execution')) events.emit('execution', { record, durationMs: clock.monotonic() - parts.arrival.head.startedAt });
+  if (events.hears('execution')) {
+    const durationMs = clock.monotonic() - parts.arrival.head.startedAt;
+    events.emit('execution', { record, durationMs, firstByteMs: firstByteOf(delivery) });
+  }
+  const { trace } = parts.arrival;
+  if (trace) tellTrace(parts, trace, { events, clock }, { record });
   return { kind: 'recorded', record, refusal };
 }
 
@@ -125,7 +142,7 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: WalkingCall, { events }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+function fail(call: WalkingCall, { events, clock }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();
@@ -134,9 +151,13 @@ function fail(call: WalkingCall, { events }: LineGround, error: GatewayError, un
     if (unstored) settlement.failed?.(unstored, ending);
     else settlement.abandoned?.(ending);
   }
-  sendFailure(parts, error);
-  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, parts.arrival, parts.arrival.callerIp));
-  return { kind: 'failed', error };
+  const { head, callerIp, trace } = parts.arrival;
+  const requestId = parts.claims?.requestId ?? requestIdOf(head.rawHeaders);
+  sendFailure(parts, error, requestId);
+  if (events.hears('unrecorded'))
+    events.emit('unrecorded', unrecordedEvent(error, parts.arrival, { callerIp, requestId, traceId: trace?.traceId }));
+  if (trace) tellTrace(parts, trace, { events, clock }, { failure: error, unstored: unstored !== undefined });
+  return { kind: 'failed', error, requestId };
 }
 
 function asGatewayError(error: unknown, pipeline: LineGround): GatewayError {

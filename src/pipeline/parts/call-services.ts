@@ -11,9 +11,11 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
+import type { TraceParent } from '../../base/lib/trace-context.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
+import type { CallTrace } from '../../base/model/call-trace.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
 import type { Workload } from '../../base/model/workload.ts';
@@ -229,6 +231,14 @@ export interface CallsUnderWay {
   watch(caller: QuarantineCaller, end: () => void): () => void;
 }
 
+/** Gives calls their place in a trace. */
+export interface Tracing {
+  /** @param state valid, like `parent` */
+  begin(parent: TraceParent | undefined, state: string | undefined): CallTrace;
+  /** Of a call on a WebSocket. */
+  inside(handshake: CallTrace): CallTrace;
+}
+
 /** The services that a call asks. */
 export interface CallServices {
   readonly authenticator: Authentication;
@@ -267,6 +277,8 @@ export interface Pipeline extends CallServices {
   readonly upstream: Upstream;
   readonly buffers: BufferBudget;
   readonly events: Events;
+  /** Undefined where no traces are sent. */
+  readonly tracing: Tracing | undefined;
 }
 
 /** What a line stands on, with the store that its runner alone commits to. */

@@ -4,6 +4,7 @@ import type { Usage } from '../../base/model/usage.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
 import type { ResponseState } from '../../outbound/connectors/response-state.ts';
 import type { SeenUsage } from '../../outbound/connectors/seen-usage.ts';
+import type { AnswerTimes } from './answer-times.ts';
 import type { CapReached } from './cap-reached.ts';
 import type { AcceptedSocket } from './handshake.ts';
 
@@ -13,6 +14,8 @@ export interface Delivered {
   readonly status: number | undefined;
   /** From the sent request to the head of the answer, milliseconds. */
   readonly headLatencyMs: number | undefined;
+  /** Undefined of a call on a WebSocket of which nothing was sent. */
+  readonly times?: Readonly<Pick<AnswerTimes, 'sentAt' | 'firstAt' | 'endedAt'>> | undefined;
   readonly answer: AnswerHead | undefined;
   readonly responseBytes: number;
   readonly responseSha256: string | undefined;

@@ -9,6 +9,7 @@ import type { ApiKey } from '../../base/model/api-key.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
+import type { CallTrace } from '../../base/model/call-trace.ts';
 import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { Decision } from '../../base/model/decision.ts';
@@ -76,6 +77,8 @@ export interface Arrived {
   readonly callerIp: string;
   /** Providers, operations and prices as they were then, with the connectors of all orgs: only for what is asked before the org is known. */
   readonly catalogue: Catalogue;
+  /** Undefined: nobody traces it. */
+  readonly trace: CallTrace | undefined;
   /** LineName `socket` only. */
   readonly socketCall: SocketCall | undefined;
   /** Why it is refused whatever its stages would say: settled before the line began. */

@@ -15,6 +15,7 @@ export class SocketAnswer implements Delivered {
   stopped: CapReached | undefined;
   readonly answer = undefined;
   headLatencyMs: number | undefined;
+  times: Delivered['times'];
   responseBytes = 0;
   streamOutcome: ExecutionRecord['stream_outcome'] = 'aborted';
   failure: GatewayError | undefined;

@@ -24,7 +24,7 @@ import { relay } from '../socket/relay.ts';
 export function passOn(arrival: Arrival, pipeline: LineGround): void {
   try {
     const call = callOf(arrival, pipeline);
-    pipeline.events.emit('passed', call.authority.host);
+    pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
     new Passage(arrival, pipeline).start(call);
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
@@ -136,7 +136,8 @@ function refuse(arrival: Arrival, pipeline: LineGround, error: unknown, h2Code?:
     void denyEgress(arrival, known, pipeline);
     return;
   }
-  if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(known, arrival, callerIp(head, settings.trustedProxies)));
+  if (events.hears('unrecorded'))
+    events.emit('unrecorded', unrecordedEvent(known, arrival, { callerIp: callerIp(head, settings.trustedProxies) }));
   if (reply.gone) return;
   if (reply.headSent || h2Code !== undefined) reply.reset(h2Code);
   else sendError(arrival, known);

@@ -1,6 +1,7 @@
 import { filterRequestHeaders, via } from '../../outbound/net/header-filter.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute } from '../parts/parts.ts';
+import { withTrace } from './trace-headers.ts';
 
 /** A call of which the head is written. */
 export interface OutboundCall {
@@ -17,11 +18,12 @@ export function outboundHeaders(
   settings: PipelineSettings,
   drop?: ReadonlySet<string>,
 ): string[] {
-  return filterRequestHeaders(headers, {
+  const sent = filterRequestHeaders(headers, {
     adminToken: settings.adminToken,
     via: via(settings.nodeId),
     trailers: arrival.head.tunnel?.dialled?.protocol === 'h2',
     ...(drop ? { drop } : {}),
     identity: route.provider !== undefined && route.actionType !== 'http.request' && signed?.includes('accept-encoding') !== true,
   });
+  return arrival.trace === undefined ? sent : withTrace(sent, arrival.trace, signed);
 }

@@ -323,6 +323,7 @@ export class SocketCalls {
     const failure = end instanceof LineEnd ? undefined : end;
     const allowed = failure === undefined && call.refusal === undefined;
     const answer = new SocketAnswer();
+    answer.times = { sentAt: startedAt, firstAt: undefined, endedAt: undefined };
     if (allowed) call.take({ onSocket: { answer } }, ['onSocket']);
     const judged = allowed ? judgedCall(call) : undefined;
     return {

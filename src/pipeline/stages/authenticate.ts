@@ -84,10 +84,14 @@ function judgeKey(arrival: Arrived, claims: Claims, authenticator: Authenticatio
   return fixedOrg === undefined || fixedOrg === orgId ? undefined : otherOrg(fixedOrg, claims);
 }
 
-function notLetIn({ line, head }: Arrived, { orgId, workloadId, apiKey: verdict }: Claims, authenticator: Authentication): GatewayError {
+function notLetIn(
+  { line, head }: Arrived,
+  { requestId, orgId, workloadId, apiKey: verdict }: Claims,
+  authenticator: Authentication,
+): GatewayError {
   const reason = verdict === undefined || verdict.result === 'valid' ? 'missing_header' : verdict.result;
   const keyOrg = verdict && orgOfKey(verdict);
-  authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId });
+  authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId, requestId });
   const message = verdict === undefined ? 'This gateway needs an API key (X-GW-API-Key, gwk_…).' : keyRefusal(verdict);
   const isProxy = line === 'tunnel' || head.door === 'absolute';
   return isProxy
@@ -106,9 +110,9 @@ interface Asked {
 }
 
 function challenge({ arrival, claims, presented }: Asked, authenticator: Authentication): Refusal {
-  const { orgId, workloadId } = claims;
+  const { requestId, orgId, workloadId } = claims;
   const { line, head } = arrival;
-  authenticator.failed({ surface: line === 'direct' ? 'api' : 'proxy', head, presented, orgId, workloadId });
+  authenticator.failed({ surface: line === 'direct' ? 'api' : 'proxy', head, presented, orgId, workloadId, requestId });
   const message = `Workload ${workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
   if (line === 'tunnel' || head.door === 'absolute') throw ProxyAuthenticationRequired.forWorkload(message, workloadId);
   if (head.door === 'connect') return deny('workload_token_required', message);

@@ -3,9 +3,18 @@ import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts'
 import { holdsMask, MASK } from '../../base/lib/mask.ts';
 import { readSyslogAddress } from '../../base/lib/syslog-address.ts';
 import { readWebAddress } from '../../base/lib/web-address.ts';
-import { type ExportKind, SYSLOG_FORMATS, type SyslogConfig, type WebhookConfig } from '../../base/model/export-destination.ts';
+import {
+  type ExportKind,
+  SYSLOG_FORMATS,
+  type SyslogConfig,
+  WEBHOOK_FORMATS,
+  type WebhookConfig,
+} from '../../base/model/export-destination.ts';
 
-const MEMBERS: Readonly<Record<ExportKind, readonly string[]>> = { webhook: ['url', 'token', 'secret'], syslog: ['address', 'format'] };
+const MEMBERS: Readonly<Record<ExportKind, readonly string[]>> = {
+  webhook: ['url', 'token', 'secret', 'format'],
+  syslog: ['address', 'format'],
+};
 const MASKED = 'is the mask of a secret; leave config out to keep what is stored';
 const TOKEN = /^[\x21-\x7e]{1,1024}$/;
 const STANDARD_SECRET = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
@@ -31,12 +40,19 @@ export function maskedExport(config: WebhookConfig | SyslogConfig): WebhookConfi
     url: config.url,
     ...(config.token === undefined ? {} : { token: MASK }),
     ...(config.secret === undefined ? {} : { secret: MASK }),
+    ...(config.format === undefined ? {} : { format: config.format }),
   };
 }
 
-function webhookIn({ url, token, secret }: JsonObject, mayBePlain: (host: string) => boolean, details: ErrorDetail[]): WebhookConfig {
+function webhookIn(
+  { url, token, secret, format = 'json' }: JsonObject,
+  mayBePlain: (host: string) => boolean,
+  details: ErrorDetail[],
+): WebhookConfig {
   const address = typeof url === 'string' ? readWebAddress(url, mayBePlain) : 'is required: the https URL of the webhook';
   if (typeof address === 'string') details.push({ path: 'config.url', message: address });
+  const known = WEBHOOK_FORMATS.find((one) => one === format);
+  if (known === undefined) details.push({ path: 'config.format', message: `must be one of ${WEBHOOK_FORMATS.join(', ')}` });
   const isSecret = (text: string): boolean =>
     STANDARD_SECRET.test(text) || (!text.startsWith('whsec_') && text.length >= 16 && TOKEN.test(text));
   return {
@@ -49,6 +65,7 @@ function webhookIn({ url, token, secret }: JsonObject, mayBePlain: (host: string
       'must be `whsec_` and base64 of 24 to 64 bytes, or 16 or more visible ASCII characters',
       details,
     ),
+    ...(known === undefined || known === 'json' ? {} : { format: known }),
   };
 }
 

@@ -68,7 +68,8 @@ export class ExportRunner implements Destination {
     this.#dead ??= await deadLetters.countOf(id);
     const kept = dead.slice(0, Math.max(0, MAX_DEAD - this.#dead));
     this.#dead += kept.length;
-    counts.add(id, { dead: kept.length, dropped: dead.length - kept.length });
+    counts.add(id, { dead: kept.length });
+    counts.drop(id, 'dead_letters_full', dead.length - kept.length);
     return deadLetters.effectsOf(id, kept);
   }
 

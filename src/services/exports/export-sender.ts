@@ -47,7 +47,7 @@ export function targetOf({ config }: Pick<OpenDestination, 'config'>, mayBePlain
   if ('url' in config) {
     const to = readWebAddress(config.url, mayBePlain);
     if (typeof to === 'string') throw lacking(`The URL ${to}.`);
-    return { kind: 'webhook', to, token: config.token, secret: config.secret };
+    return { kind: 'webhook', to, token: config.token, secret: config.secret, format: config.format };
   }
   const address: SyslogAddress | undefined = readSyslogAddress(config.address);
   if (address === undefined) throw lacking('The address is none.');

@@ -27,7 +27,7 @@ export interface StaticDestination {
 export interface ExportServiceOptions extends DestinationStoreOptions, ExportSenderOptions {
   readonly log: Logger;
   readonly events: Pick<EventBus, 'subscribe'>;
-  readonly outbox: Pick<Outbox, 'add' | 'remove' | 'reconsider'>;
+  readonly outbox: Pick<Outbox, 'add' | 'remove' | 'reconsider' | 'oldestFor'>;
   readonly configured: readonly StaticDestination[];
   /** `inherit_org_defaults` of this node. */
   readonly inherits: boolean;
@@ -124,6 +124,27 @@ export class ExportService {
     return { delivered: events.length - dead.length, left: await this.deadLetters.countOf(id) };
   }
 
+  /** How far behind each destination is: the age of the oldest event that it has not got, seconds. */
+  lags(): readonly (readonly [destination: string, seconds: number])[] {
+    const now = this.#options.clock.now();
+    return [...this.#running].map(([id, { records }]) => {
+      const oldest = Math.min(records?.oldest ?? now, this.#options.outbox.oldestFor(outboxIdOf(id)) ?? now);
+      return [id, Math.max(0, now - oldest) / 1_000] as const;
+    });
+  }
+
+  /** Removes records by `remove`, and counts as dropped those that a destination was not sent yet. @param epochMs what was committed before it goes */
+  async countingUnsent(epochMs: number, remove: () => Promise<number>): Promise<number> {
+    const late = [...this.#running].flatMap(([id, { records }]) =>
+      records !== undefined && (records.oldest ?? epochMs) < epochMs ? [{ id, records }] : [],
+    );
+    const before = await Promise.all(late.map(({ records }) => records.unsentBefore(epochMs)));
+    const removed = await remove();
+    const after = await Promise.all(late.map(({ records }) => records.unsentBefore(epochMs)));
+    for (const [at, { id }] of late.entries()) this.counts.drop(id, 'retention', (before[at] ?? 0) - (after[at] ?? 0));
+    return removed;
+  }
+
   async close(): Promise<void> {
     this.#ending.abort();
     this.#endListening?.();
@@ -201,7 +222,7 @@ export class ExportService {
     const running = this.#running.get(id);
     if (running === undefined) return;
     this.#running.delete(id);
-    this.counts.drop(id);
+    this.counts.forget(id);
     this.#stopRecords(running);
     this.#options.outbox
       .remove(outboxIdOf(id))

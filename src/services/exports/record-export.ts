@@ -8,6 +8,8 @@ import { exportedRecord } from './exported-events.ts';
 /** How far each destination is with the records of each node. */
 const CURSORS = 'export_cursor';
 const BATCH = 100;
+/** Records that are counted at once. */
+const COUNTED = 500;
 /** Records that come in that time go out together, so that the store is not asked for each. */
 const GATHER_MS = 200;
 
@@ -74,6 +76,7 @@ export class RecordExport {
   #again = false;
   #failures = 0;
   #running: Promise<void> | undefined;
+  #oldest: number | undefined;
 
   constructor(options: RecordExportOptions) {
     this.#options = options;
@@ -85,6 +88,22 @@ export class RecordExport {
     this.#again = true;
     if (this.#running !== undefined || this.#cancelTimer !== undefined || this.#ending.signal.aborted) return;
     this.#runIn(GATHER_MS);
+  }
+
+  /** Of the records that are known to be unsent, when the first was completed, milliseconds since the epoch; undefined when there is none. */
+  get oldest(): number | undefined {
+    return this.#oldest;
+  }
+
+  /** How many records that were committed before are unsent. */
+  async unsentBefore(epochMs: number): Promise<number> {
+    let count = 0;
+    for (let after = this.#cursor?.after ?? null; ; ) {
+      const page = await this.#page(after, COUNTED, epochMs);
+      count += page.length;
+      after = page.at(-1)?.position ?? null;
+      if (page.length < COUNTED) return count;
+    }
   }
 
   async close(): Promise<void> {
@@ -117,7 +136,7 @@ export class RecordExport {
   }
 
   async #run(): Promise<void> {
-    const { store, nodeId, destinationId, orgId, since: from, anew, send } = this.#options;
+    const { store, nodeId, destinationId, since: from, anew, send } = this.#options;
     const { signal } = this.#ending;
     const key = cursorKey(destinationId, nodeId);
     this.#cursor ??= await cursorOf(store, key, from, anew);
@@ -125,25 +144,31 @@ export class RecordExport {
       this.#again = false;
       for (;;) {
         const { since, after }: Cursor = this.#cursor;
-        const page = await store.records({
-          limit: BATCH,
-          since,
-          node_id: nodeId,
-          ...(orgId === undefined ? {} : { org_id: orgId }),
-          ...(after === null ? {} : { after }),
-        });
+        const page = await this.#page(after, BATCH);
         const last = page.at(-1);
+        const events = page.map(({ text }) => exportedRecord(text));
+        this.#oldest = events[0] === undefined ? undefined : Date.parse(events[0].envelope.event_time);
         if (last === undefined || signal.aborted) break;
-        const effects = await send(
-          page.map(({ text }) => exportedRecord(text)),
-          signal,
-        );
+        const effects = await send(events, signal);
         const next: Cursor = { since, after: last.position };
         await store.commit(undefined, [...effects, { op: 'put', space: CURSORS, key, value: next }]);
         this.#cursor = next;
         this.#failures = 0;
       }
     } while (this.#again && !signal.aborted);
+  }
+
+  /** The next records for the destination. */
+  #page(after: string | null, limit: number, until?: number): ReturnType<Store['records']> {
+    const { store, nodeId, orgId, since } = this.#options;
+    return store.records({
+      limit,
+      since: this.#cursor?.since ?? since,
+      node_id: nodeId,
+      ...(until === undefined ? {} : { until }),
+      ...(orgId === undefined ? {} : { org_id: orgId }),
+      ...(after === null ? {} : { after }),
+    });
   }
 }
 

@@ -5,6 +5,7 @@ import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
@@ -89,7 +90,7 @@ export class Router {
   refuse(arrival: Arrival, error: GatewayError): void {
     const { events, callerIp } = this.#options;
     sendError(arrival, error);
-    if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, arrival, callerIp(arrival.head)));
+    if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, arrival, { callerIp: callerIp(arrival.head) }));
   }
 
   #select(head: ArrivalHead): Match {
@@ -221,7 +222,7 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
 }
 
 /** The one form of an error where the gateway answers by itself and nothing else is said of it (decision 8.1). */
-export function sendError({ reply }: Pick<Arrival, 'reply'>, error: GatewayError): void {
-  const headers = ['Content-Type', 'application/json', ...error.headers];
+export function sendError({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError): void {
+  const headers = [REQUEST_ID_HEADER, requestIdOf(head.rawHeaders), 'Content-Type', 'application/json', ...error.headers];
   reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
 }

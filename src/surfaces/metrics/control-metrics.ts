@@ -1,10 +1,15 @@
 import type { Registry } from 'prom-client';
 import type { Listeners } from '../../base/events/bus.ts';
+import type { AuthFailureEvent } from '../../base/events/events.ts';
+import type { BudgetAlert } from '../../base/model/budget-limit.ts';
 import { METRICS } from './metric-table.ts';
 import { counter } from './registered.ts';
 
-/** Counts what people change, who is let in, and what policies say beside the decisions of records. `org` folds what nobody configured. */
-export function controlListeners(registry: Registry, org: (id: string) => string): Listeners {
+/** A counter that alerts look at is there before it counts: the first step of one that comes to be with it cannot be seen as a rise. */
+const AUTH_FAILURES: readonly AuthFailureEvent['reason'][] = ['missing_header', 'invalid_key', 'revoked', 'expired', 'suspended'];
+
+/** Counts what people change, who is let in, and what policies say beside the decisions of records. `org` folds what nobody configured; `ownOrg` is that of the gateway. */
+export function controlListeners(registry: Registry, org: (id: string) => string, ownOrg: string): Listeners {
   const budgetAlerts = counter(registry, METRICS.budgetAlerts);
   const policyLoads = counter(registry, METRICS.policyLoads);
   const shadowDecisions = counter(registry, METRICS.shadowDecisions);
@@ -14,6 +19,10 @@ export function controlListeners(registry: Registry, org: (id: string) => string
   const changes = counter(registry, METRICS.changes);
   const approvals = counter(registry, METRICS.approvals);
   const quarantined = counter(registry, METRICS.quarantined);
+  quarantined(ownOrg);
+  for (const level of ['warning', 'critical', 'exceeded'] satisfies BudgetAlert['level'][]) budgetAlerts(ownOrg, level);
+  for (const reason of AUTH_FAILURES) authFailures(reason, ownOrg);
+  for (const bundle of ['active', 'shadow']) for (const trigger of ['put', 'reload', 'watch']) policyLoads(bundle, trigger, 'refused');
   return {
     budgetAlert: ({ limit, level }) => budgetAlerts(org(limit.org_id), level).inc(),
     policyLoad: ({ bundle, trigger, result }) => policyLoads(bundle, trigger, result).inc(),

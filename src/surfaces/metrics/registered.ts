@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { shownDollars } from '../../base/lib/money.ts';
 import { Buckets, registerHistogram } from './histogram.ts';
 import type { MetricRow } from './metric-table.ts';
 
@@ -50,6 +51,22 @@ export function counter(registry: Registry, row: MetricRow): (...labels: string[
   const tallies = childrenOf(row, () => new Tally());
   registerCounter(registry, row, () => tallies.all.map(([labels, { value }]) => [labels, value]));
   return tallies.of;
+}
+
+/** Dollars, added up exactly: what is shown is the nearest number to that sum. */
+class Dollars {
+  pico = 0n;
+
+  /** @param pico pico-dollars */
+  add(pico: bigint): void {
+    this.pico += pico;
+  }
+}
+
+export function usdCounter(registry: Registry, row: MetricRow): (...labels: string[]) => Dollars {
+  const sums = childrenOf(row, () => new Dollars());
+  registerCounter(registry, row, () => sums.all.map(([labels, { pico }]) => [labels, shownDollars(pico)]));
+  return sums.of;
 }
 
 /** @param read its children and their values, asked for when somebody reads the metric */
@@ -110,14 +127,33 @@ export function level(registry: Registry, row: MetricRow): (...labels: string[])
   return levels.of;
 }
 
-/** Asked for its value when somebody reads it. */
-export function gauge(registry: Registry, { name, help }: MetricRow, read: () => number): void {
+/** Asked for its value when somebody reads it; undefined: there is none to show. */
+export function gauge(registry: Registry, { name, help }: MetricRow, read: () => number | undefined): void {
   const metric = new Gauge({
     name,
     help,
     registers: [],
     collect() {
-      this.set(read());
+      const value = read();
+      this.reset();
+      if (value === undefined) this.remove();
+      else this.set(value);
+    },
+  });
+  registry.registerMetric(metric);
+}
+
+/** The same for several, by their labels. `read`: the values of these, and behind them the level. */
+export function gauges(registry: Registry, row: MetricRow, read: () => readonly (readonly [...values: string[], level: number])[]): void {
+  const { name, help, labels: labelNames } = row;
+  const metric = new Gauge({
+    name,
+    help,
+    labelNames: [...labelNames],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const line of read()) this.set(named(labelNames, line.slice(0, -1).map(String)), Number(line.at(-1)));
     },
   });
   registry.registerMetric(metric);

@@ -5,15 +5,15 @@ import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 t.test('whoever has subscribed to a name is told of it, in the order of coming, until the subscription ends', (t) => {
   const bus = new EventBus(silentLogger);
   const heard: string[] = [];
-  const first = bus.subscribe(['connected', 'passed'], (host, name) => heard.push(`first ${name} ${host}`));
-  bus.attach({ passed: (host) => heard.push(`second passed ${host}`) });
-  bus.emit('connected', 'a');
-  bus.emit('passed', 'b');
+  const first = bus.subscribe(['replayed', 'callerHeld'], (host, name) => heard.push(`first ${name} ${host}`));
+  bus.attach({ callerHeld: (host) => heard.push(`second callerHeld ${host}`) });
+  bus.emit('replayed', 'a');
+  bus.emit('callerHeld', 'b');
   first();
   first();
-  bus.emit('connected', 'c');
-  bus.emit('passed', 'd');
-  t.same(heard, ['first connected a', 'first passed b', 'second passed b', 'second passed d']);
+  bus.emit('replayed', 'c');
+  bus.emit('callerHeld', 'd');
+  t.same(heard, ['first replayed a', 'first callerHeld b', 'second callerHeld b', 'second callerHeld d']);
   t.end();
 });
 
@@ -21,11 +21,11 @@ t.test('the same listener may be subscribed twice, and each subscription ends al
   const bus = new EventBus(silentLogger);
   let heard = 0;
   const listener = (): void => void heard++;
-  const end = bus.subscribe(['passed'], listener);
-  bus.subscribe(['passed'], listener);
-  bus.emit('passed', 'a');
+  const end = bus.subscribe(['callerHeld'], listener);
+  bus.subscribe(['callerHeld'], listener);
+  bus.emit('callerHeld', 'a');
   end();
-  bus.emit('passed', 'b');
+  bus.emit('callerHeld', 'b');
   t.equal(heard, 3);
   t.end();
 });
@@ -35,41 +35,41 @@ t.test('a listener that throws is logged and keeps the event from nobody', (t) =
   const log = createLogger({ level: 'error', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
   const bus = new EventBus(log);
   const heard: string[] = [];
-  bus.subscribe(['passed'], () => {
+  bus.subscribe(['callerHeld'], () => {
     throw new Error('of a listener');
   });
-  bus.subscribe(['passed'], (host) => heard.push(host));
-  bus.emit('passed', 'a');
+  bus.subscribe(['callerHeld'], (host) => heard.push(host));
+  bus.emit('callerHeld', 'a');
   t.same(heard, ['a']);
   t.equal(lines.length, 1);
-  t.match(JSON.parse(lines[0] ?? ''), { event: 'passed', msg: 'a listener failed', err: { message: 'of a listener' } });
+  t.match(JSON.parse(lines[0] ?? ''), { event: 'callerHeld', msg: 'a listener failed', err: { message: 'of a listener' } });
   t.end();
 });
 
 t.test('who comes or goes while an event is told changes nothing of it', (t) => {
   const bus = new EventBus(silentLogger);
   const heard: string[] = [];
-  bus.subscribe(['passed'], (host) => {
+  bus.subscribe(['callerHeld'], (host) => {
     heard.push(`first ${host}`);
     end();
-    bus.subscribe(['passed'], (later) => heard.push(`later ${later}`));
+    bus.subscribe(['callerHeld'], (later) => heard.push(`later ${later}`));
   });
-  const end = bus.subscribe(['passed'], (host) => heard.push(`second ${host}`));
-  bus.emit('passed', 'a');
+  const end = bus.subscribe(['callerHeld'], (host) => heard.push(`second ${host}`));
+  bus.emit('callerHeld', 'a');
   t.same(heard, ['first a', 'second a']);
   t.end();
 });
 
 t.test('the bus says of a name whether anybody listens, so that nothing is put together for nobody', (t) => {
   const bus = new EventBus(silentLogger);
-  t.notOk(bus.hears('passed'));
-  const ends = [bus.subscribe(['passed'], () => undefined), bus.subscribe(['passed'], () => undefined)];
-  t.ok(bus.hears('passed'));
-  t.notOk(bus.hears('connected'));
+  t.notOk(bus.hears('callerHeld'));
+  const ends = [bus.subscribe(['callerHeld'], () => undefined), bus.subscribe(['callerHeld'], () => undefined)];
+  t.ok(bus.hears('callerHeld'));
+  t.notOk(bus.hears('replayed'));
   for (const end of ends) {
-    t.ok(bus.hears('passed'));
+    t.ok(bus.hears('callerHeld'));
     end();
   }
-  t.notOk(bus.hears('passed'));
+  t.notOk(bus.hears('callerHeld'));
   t.end();
 });

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, randomUUID, X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
 import {
   chmodSync,
   existsSync,
@@ -13,10 +12,8 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { connect, type SecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { readAuthority } from '../../../src/inbound/ca/authority-certificate.ts';
@@ -26,6 +23,7 @@ import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { requirePeer, skipWithout } from '../../support/peers.ts';
+import { shownBy } from '../../support/shown-certificate.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
 const DAY = 86_400_000;
@@ -55,24 +53,6 @@ function open(dir: string, clock: FakeClock = fakeClock()): Promise<CertificateA
   return openCertificateAuthority({ dir, clock, log: silentLogger });
 }
 
-/** The certificate that a client is shown for one context. */
-async function shownBy(context: SecureContext, close: (server: Server) => void): Promise<X509Certificate> {
-  const server = createServer((socket) => {
-    new TLSSocket(socket, { isServer: true, secureContext: context }).on('error', () => undefined);
-  });
-  close(server);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no address');
-  const client = connect({ host: '127.0.0.1', port: address.port, rejectUnauthorized: false });
-  await once(client, 'secureConnect');
-  const { raw } = client.getPeerCertificate();
-  client.destroy();
-  server.close();
-  return new X509Certificate(raw);
-}
-
 function opensslVerify(dir: string, root: string, leaf: string, atMs: number, ...check: readonly string[]): string {
   const file = join(dir, `${randomUUID()}.pem`);
   writeFileSync(file, leaf);
@@ -94,7 +74,7 @@ t.test(
       const dir = tempDir(t);
       const ca = await open(dir, fakeClock(now));
       for (const [host, option, value] of HOSTS) {
-        const leaf = await shownBy(await ca.contextFor(host), (server) => t.teardown(() => server.close()));
+        const leaf = await shownBy(t, await ca.contextFor(host));
         const output = opensslVerify(dir, ca.rootPem, certificatePem(leaf.raw), now + 60_000, option, value);
         t.match(output, /: OK/, `${host} at ${new Date(now).toISOString()}`);
         const [from, to] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)];
@@ -109,7 +89,7 @@ t.test(
 t.test('a leaf says what a TLS server certificate should and nothing more', { skip: skipWithout(['openssl']) }, async (t) => {
   const ca = await open(tempDir(t));
   const text = async (host: string): Promise<string> => {
-    const leaf = await shownBy(await ca.contextFor(host), (server) => t.teardown(() => server.close()));
+    const leaf = await shownBy(t, await ca.contextFor(host));
     return execFileSync(requirePeer('openssl'), ['x509', '-noout', '-text'], { input: certificatePem(leaf.raw), encoding: 'utf8' });
   };
   const plain = await text('api.openai.com');
@@ -159,8 +139,7 @@ t.test(
     await open(dir);
     const [one, two] = await Promise.all([open(dir), open(dir)]);
     t.equal(one.fingerprint, two.fingerprint);
-    const shown = async (ca: CertificateAuthority): Promise<X509Certificate> =>
-      shownBy(await ca.contextFor('api.openai.com'), (server) => t.teardown(() => server.close()));
+    const shown = async (ca: CertificateAuthority): Promise<X509Certificate> => shownBy(t, await ca.contextFor('api.openai.com'));
     const leaves = [await shown(one), await shown(two)];
     for (const leaf of leaves) {
       t.match(opensslVerify(dir, one.rootPem, certificatePem(leaf.raw), fakeClock().now() + 60_000), /: OK/);
@@ -198,7 +177,7 @@ t.test('the first start makes the root, the next one finds it', async (t) => {
   t.equal(second.fingerprint, first.fingerprint);
   t.equal(second.fingerprint, new X509Certificate(second.rootDer).fingerprint256.replaceAll(':', '').toLowerCase());
   t.same([readFileSync(join(dir, 'root-ca.pem')), readFileSync(join(dir, 'root-ca.key'))], before);
-  t.same(readdirSync(dir).sort(), ['ca-bundle.pem', 'root-ca.key', 'root-ca.pem'], 'nothing else is left there');
+  t.same(readdirSync(dir).sort(), ['ca-bundle.pem', 'root-ca.key', 'root-ca.pem', 'roots.json'], 'nothing else is left there');
 });
 
 t.test('two roots have different names, so that a trust store can hold both', async (t) => {
@@ -209,7 +188,7 @@ t.test('two roots have different names, so that a trust store can hold both', as
 t.test('a root that cannot be trusted stops the start and is left as it is', async (t) => {
   const other = tempDir(t);
   await open(other);
-  const leafOnly = await shownBy(await (await open(tempDir(t))).contextFor('a.example'), (server) => t.teardown(() => server.close()));
+  const leafOnly = await shownBy(t, await (await open(tempDir(t))).contextFor('a.example'));
   const cases: Readonly<Record<string, { spoil: (dir: string) => void; message: RegExp; at?: number }>> = {
     'a key that others can read': { spoil: (dir) => chmodSync(join(dir, 'root-ca.key'), 0o640), message: /mode 0640.*chmod 600/ },
     'a certificate that others can change': { spoil: (dir) => chmodSync(join(dir, 'root-ca.pem'), 0o666), message: /mode 0666/ },
@@ -294,7 +273,7 @@ t.test('a root that expires within a month is used and warned about', async (t) 
   const late = fakeClock(expiresAt - 10 * DAY);
   const ca = await openCertificateAuthority({ dir, clock: late, log });
   t.match(String(lines.read()), /expires soon/);
-  const leaf = await shownBy(await ca.contextFor('a.example'), (server) => t.teardown(() => server.close()));
+  const leaf = await shownBy(t, await ca.contextFor('a.example'));
   t.equal(Date.parse(leaf.validTo), expiresAt, 'no leaf outlives its root');
   const [one, two] = [await ca.contextFor('a.example'), await ca.contextFor('a.example')];
   t.equal(one, two, 'a leaf cut short by its root is not made anew for each connection');
@@ -321,8 +300,7 @@ t.test('a leaf that was made while the clock was ahead is not shown before it is
   const clock = fakeClock();
   const right = clock.now();
   const ca = await openCertificateAuthority({ dir: tempDir(t), clock, log: silentLogger });
-  const shown = async (): Promise<X509Certificate> =>
-    shownBy(await ca.contextFor('a.example'), (server) => t.teardown(() => server.close()));
+  const shown = async (): Promise<X509Certificate> => shownBy(t, await ca.contextFor('a.example'));
   clock.set(right + 20 * DAY);
   t.ok(Date.parse((await shown()).validFrom) > right);
   clock.set(right);

@@ -260,6 +260,28 @@ t.test('a client that ends in the middle of its ClientHello still says what it s
   t.same(s.asked, []);
 });
 
+t.test('a client that has nothing to say and ends before its tunnel is there still gets all of the answer', async (t) => {
+  const server = await tcpServer(t, (socket) => void socket.resume().on('end', () => socket.end('said last')));
+  for (const judge of [undefined, () => undefined]) {
+    let reach: () => void = () => undefined;
+    const reached = new Promise<void>((resolve) => {
+      reach = resolve;
+    });
+    const s = await scene(t, {
+      onTunnel: () => Promise.resolve(judge === undefined ? { kind: 'tunnel' } : { kind: 'tunnel', judge }),
+      dial: () => reached.then(() => dialTo(server.port)),
+    });
+    const client = await rawClient(t, s.port);
+    client.socket.allowHalfOpen = true;
+    client.socket.end('CONNECT www.example.com:443 HTTP/1.1\r\nHost: www.example.com\r\n\r\n');
+    await until(() => s.openTunnels() === 1);
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+    reach();
+    t.match((await client.closed).text, /^HTTP\/1\.1 200 .*\r\n\r\nsaid last$/s);
+    await until(() => s.summaries.length === 1);
+  }
+});
+
 t.test('a refused client that does not close is closed', async (t) => {
   const clock = fakeClock();
   const s = await scene(t, { clock });

@@ -83,10 +83,10 @@ t.test('what is too long loses its largest members, says which, and keeps what i
 });
 
 t.test('CEF: pipes, equal signs, backslashes and line ends are escaped', async (t) => {
-  const { envelope } = event({ decision: 'deny', reason: 'a=b\\c\nd|e', target_host: 'h' }, 'a|b\\c');
+  const odd = event({ decision: 'deny', reason: 'a=b\\c\nd|e', target_host: 'h', action_method: 'POST', record_id: 'r' }, 'a|b\\c');
   t.equal(
-    cefLine(envelope, 5),
-    'CEF:0|AI Request Gateway|ai-request-gateway|1|a\\|b\\\\c|a\\|b\\\\c deny|4|rt=1795521600000 act=deny dhost=h reason=a\\=b\\\\c\\nd|e cs1Label=org cs1=acme cs2Label=workload cs2=w',
+    cefLine(odd, 5),
+    'CEF:0|AI Request Gateway|ai-request-gateway|1|a\\|b\\\\c|a\\|b\\\\c deny|4|rt=1795521600000 externalId=evt_1 act=deny dhost=h requestMethod=POST reason=a\\=b\\\\c\\nd|e flexString1Label=recordId flexString1=r cs1Label=org cs1=acme cs2Label=workload cs2=w',
   );
 });
 

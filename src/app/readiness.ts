@@ -1,0 +1,58 @@
+import type { Clock } from '../base/lib/clock.ts';
+
+/** Something an operator should know of a gateway that runs, told in its health. */
+export interface HealthWarning {
+  /** Stable. */
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface ReadinessOptions {
+  readonly clock: Clock;
+  /** How long after its start the gateway counts as starting (`GW_HEALTHZ_STARTUP_GRACE`), milliseconds. */
+  readonly startupGraceMs: number;
+  readonly store: { readonly writable: boolean };
+  /** Of the certificate of the ports; undefined: they speak plain HTTP. */
+  readonly certificate: { warnings(): readonly HealthWarning[] } | undefined;
+}
+
+/** Whether work should be sent to this gateway (decision 12.2), and what to know of it. */
+export class Readiness {
+  readonly #options: ReadinessOptions;
+  readonly #startedAt: number;
+  readonly #lasting: HealthWarning[] = [];
+  #draining = false;
+
+  constructor(options: ReadinessOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.monotonic();
+  }
+
+  get starting(): boolean {
+    const { clock, startupGraceMs } = this.#options;
+    return clock.monotonic() - this.#startedAt < startupGraceMs;
+  }
+
+  /** The stop has begun. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Something that holds for as long as this process runs. */
+  warn(warning: HealthWarning): void {
+    this.#lasting.push(warning);
+  }
+
+  /** Why nothing should be sent here; empty: it is ready. The gravest first. */
+  reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[] {
+    return [
+      ...(this.#draining ? (['draining'] as const) : []),
+      ...(this.#options.store.writable ? [] : (['record_store_unavailable'] as const)),
+      ...(this.starting ? (['starting'] as const) : []),
+    ];
+  }
+
+  warnings(): readonly HealthWarning[] {
+    return [...this.#lasting, ...(this.#options.certificate?.warnings() ?? [])];
+  }
+}

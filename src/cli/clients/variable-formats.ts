@@ -1,0 +1,45 @@
+/* How shells, CI systems and files say that a variable is set, and that it is not. */
+import { randomBytes } from 'node:crypto';
+import { Unusable } from '../command.ts';
+
+/** Absent value: the variable is to be taken away. */
+export type Assignment = readonly [name: string, value: string | undefined];
+
+export interface VariableFormat {
+  readonly text: (variables: readonly Assignment[]) => string;
+  /** Names that cannot be set in this way. */
+  readonly refused?: readonly string[];
+}
+
+/** By what `--shell` takes. */
+export const VARIABLE_FORMATS: Readonly<Record<string, VariableFormat>> = {
+  sh: lines((name, value) => (value === undefined ? `unset ${name}` : `export ${name}='${value.replaceAll("'", `'\\''`)}'`)),
+  fish: lines((name, value) => (value === undefined ? `set -e ${name}` : `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}'`)),
+  powershell: lines((name, value) =>
+    value === undefined ? `Remove-Item Env:${name} -ErrorAction SilentlyContinue` : `$env:${name} = '${value.replaceAll("'", "''")}'`,
+  ),
+  // GitHub takes no NODE_OPTIONS from $GITHUB_ENV: the step that wrote it fails.
+  'github-actions': { ...lines(gitHubLine), refused: ['NODE_OPTIONS'] },
+  gitlab: lines(dotenvLine),
+  dotenv: lines(dotenvLine),
+  json: {
+    text: (variables) => `${JSON.stringify(Object.fromEntries(variables.map(([name, value]) => [name, value ?? null])), null, 2)}\n`,
+  },
+};
+
+function lines(line: (name: string, value: string | undefined) => string): VariableFormat {
+  return { text: (variables) => variables.map(([name, value]) => `${line(name, value)}\n`).join('') };
+}
+
+/** A line for the file $GITHUB_ENV; a value of several lines stands between two of a delimiter that nobody can guess. */
+function gitHubLine(name: string, value = ''): string {
+  if (!/[\r\n]/.test(value)) return `${name}=${value}`;
+  const delimiter = `end_${randomBytes(12).toString('hex')}`;
+  return `${name}<<${delimiter}\n${value}\n${delimiter}`;
+}
+
+/** As GitLab's dotenv reports and `docker run --env-file` read it: nothing is quoted, and a value has one line. */
+function dotenvLine(name: string, value = ''): string {
+  if (/[\r\n]/.test(value)) throw new Unusable(`${name} has more than one line, which a file of this kind cannot hold`);
+  return `${name}=${value}`;
+}

@@ -1,0 +1,63 @@
+import type { DiscoveredDomain, DomainList } from '../services/discovery.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
+import { GatewayClient, URL_OPTION } from './gateway-client.ts';
+import { type TableColumn, textTable } from './management/text-table.ts';
+import { parseOptions } from './parse-options.ts';
+import { printJson } from './print-json.ts';
+
+const OPTIONS = {
+  managed: { type: 'boolean' },
+  unmanaged: { type: 'boolean' },
+  category: { type: 'string' },
+  vendor: { type: 'string' },
+  traffic: { type: 'string' },
+  sort: { type: 'string' },
+  limit: { type: 'string' },
+  json: { type: 'boolean' },
+  ...URL_OPTION,
+} as const;
+
+const COLUMNS: readonly (readonly [name: string, cell: (domain: DiscoveredDomain) => string])[] = [
+  ['domain', ({ domain }) => domain],
+  ['vendor', ({ vendor }) => vendor ?? '-'],
+  ['category', ({ category }) => category ?? '-'],
+  ['connector', (domain) => domain.connector_id ?? '-'],
+  ['hits', ({ hits }) => String(hits)],
+  ['requests', ({ requests }) => String(requests)],
+  ['ambient', ({ traffic }) => String(traffic.ambient)],
+  ['last seen', (domain) => domain.last_seen],
+  ['marks', marksOf],
+];
+
+/** Prints which domains the traffic of a running gateway went to. */
+export const discoveredDomains: Command = {
+  name: 'domains',
+  usage:
+    '[--managed | --unmanaged] [--category NAME] [--vendor NAME] [--traffic developer|ambient] [--sort last_seen|first_seen|hits|requests] [--limit N] [--json] [--url http://HOST:PORT]',
+  summary: 'Prints which domains traffic went to, those met last first (50, or --limit); --json: the answer of the gateway.',
+  async run(args, io) {
+    const { json = false, url, managed = false, unmanaged = false, traffic, limit = '50', ...filters } = parseOptions(args, OPTIONS);
+    if (managed && unmanaged) throw new UsageError('--managed and --unmanaged exclude each other');
+    const asked = { ...filters, traffic_class: traffic, managed: managed || unmanaged ? String(managed) : undefined, limit };
+    const query = new URLSearchParams(Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined));
+    const gateway = await GatewayClient.open(url, io);
+    const list = (await gateway.json('GET', `/v1/admin/discovery/domains?${query}`)) as DomainList;
+    if (json) printJson(list, io);
+    else print(list, io);
+    return EXIT_OK;
+  },
+};
+
+function marksOf(domain: DiscoveredDomain): string {
+  const marks = [...(domain.pinned ? ['pinned'] : []), ...(domain.wants_client_certificate ? ['wants a client certificate'] : [])];
+  return marks.join(', ') || '-';
+}
+
+function print({ domains, total, other }: DomainList, io: CliIo): void {
+  const columns = COLUMNS.map(([name, cell]): TableColumn => ({ name, cells: domains.map(cell) }));
+  if (domains.length > 0) io.stdout(textTable(columns, io.columns));
+  const rest = total - domains.length;
+  if (domains.length === 0) io.stdout('no domain\n');
+  else if (rest > 0) io.stdout(`and ${rest} more: --limit\n`);
+  if (other.domains > 0) io.stdout(`beside them ${other.hits} hits of ${other.domains} domains that the list had no room for\n`);
+}

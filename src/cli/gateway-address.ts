@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs';
+import { rootCertificates } from 'node:tls';
+import type { Config, Environment } from '../base/config/config.ts';
+import { shellVariable } from '../base/config/environment.ts';
+import { ownOrigin } from '../base/config/own-origin.ts';
+import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { chainOf, covers } from '../inbound/ca/own-certificate.ts';
+import { type CliIo, Unusable, UsageError } from './command.ts';
+
+/** What a command trusts when it asks a gateway by https. */
+interface Trust {
+  readonly ca: string[];
+  readonly allowPartialTrustChain: true;
+}
+
+/** Where a gateway is, and what is trusted to be it (decision 12.1). */
+export class GatewayAddress extends URL {
+  /** Undefined: what the runtime trusts. */
+  readonly trust: Trust | undefined;
+
+  /** @throws Unusable when `GW_TLS_CERT_FILE` cannot be read */
+  constructor(text: string, settings: Pick<Config, 'tlsCertFile'>, env?: Environment) {
+    super(text);
+    this.trust = this.protocol === 'https:' ? trustOf(settings, env) : undefined;
+  }
+
+  /** The same host with another port. */
+  withPort(port: number): GatewayAddress {
+    const other = Object.assign(new GatewayAddress(this.href, { tlsCertFile: undefined }), { trust: this.trust });
+    other.port = String(port);
+    return other;
+  }
+}
+
+/** Where a gateway with these settings listens. @throws Unusable when `GW_TLS_CERT_FILE` cannot be read */
+export function ownAddress(config: Config, env?: Environment): GatewayAddress {
+  return new GatewayAddress(ownOriginHere(config, config.port), config, env);
+}
+
+/** The same as text, with a port that was given. @throws Unusable when `GW_TLS_CERT_FILE` cannot be read */
+export function ownOriginHere(config: Config, port: number): string {
+  const { tlsCertFile } = config;
+  if (tlsCertFile === undefined) return ownOrigin(config, port);
+  const [leaf] = certificatesOf(tlsCertFile);
+  return ownOrigin(config, port, (host) => covers(leaf, host));
+}
+
+/** @throws UsageError; Unusable when `GW_TLS_CERT_FILE` cannot be read */
+export function parseGatewayUrl(
+  text: string,
+  settings: Pick<Config, 'tlsCertFile'>,
+  io: Pick<CliIo, 'env'>,
+  option = '--url',
+): GatewayAddress {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol))
+    throw new UsageError(`${option} takes the address of a gateway, such as http://127.0.0.1:7080`);
+  return new GatewayAddress(text, settings, io.env);
+}
+
+/** Why a gateway could not be asked, with what to do about it where that is known. */
+export function askFailure(gateway: URL, error: Error): string {
+  const code = codeOf(error);
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return `its certificate is not for ${gateway.hostname} (${namesIn(error)}): ask it by a name of its certificate`;
+  if (UNTRUSTED.has(code))
+    return `its certificate is not trusted here (${error.message}): set GW_TLS_CERT_FILE as for the gateway, or NODE_EXTRA_CA_CERTS to the certificate of its issuer`;
+  if (NO_TLS.has(code)) return 'it does not speak TLS: ask it by http://';
+  return error.message;
+}
+
+const UNTRUSTED: ReadonlySet<string> = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+const NO_TLS: ReadonlySet<string> = new Set(['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
+
+function namesIn(error: Error): string {
+  const certificate: unknown = Reflect.get(error, 'cert');
+  const names: unknown = typeof certificate === 'object' && certificate !== null ? Reflect.get(certificate, 'subjectaltname') : undefined;
+  return typeof names === 'string' ? names : 'it names none';
+}
+
+function trustOf({ tlsCertFile }: Pick<Config, 'tlsCertFile'>, env?: Environment): Trust | undefined {
+  if (tlsCertFile === undefined) return undefined;
+  const own = certificatesOf(tlsCertFile).map((certificate) => certificate.toString());
+  // What is given here takes the place of what the runtime has from that variable.
+  const extra = shellVariable('NODE_EXTRA_CA_CERTS', env);
+  return { ca: [...rootCertificates, ...own, ...(extra === undefined ? [] : [readableText(extra)])], allowPartialTrustChain: true };
+}
+
+function certificatesOf(file: string): ReturnType<typeof chainOf> {
+  try {
+    return chainOf(file, readFileSync(file, 'latin1'));
+  } catch (error) {
+    const message = codeOf(error) === '' ? messageOf(error) : `GW_TLS_CERT_FILE: ${file} cannot be read (${codeOf(error)})`;
+    throw new Unusable(message, { cause: error });
+  }
+}
+
+/** As the runtime does, which says nothing about a file that it cannot read. */
+function readableText(file: string): string {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,111 @@
+/* One call as one line for a person, whether it comes from a record or from the gateway's log. */
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { shorten } from '../../base/lib/shorten.ts';
+import { DECISIONS, permits } from '../../base/model/decision.ts';
+import type { Paint } from '../../policy-tools/paint.ts';
+import { terminalText } from '../terminal-text.ts';
+
+/** What is shown of a call; texts as they came. */
+export interface SeenCall {
+  /** RFC 3339. */
+  readonly at: string;
+  readonly recordId: string;
+  readonly decision: string;
+  readonly workload: string;
+  readonly door: string;
+  readonly provider: string;
+  readonly model: string;
+  readonly status: string;
+  readonly tokens: string;
+  readonly cost: string;
+  readonly duration: string;
+  /** Why, where it was not simply allowed. */
+  readonly reason: string;
+}
+
+const DOORS: Readonly<Record<string, string>> = { direct_api: 'api', sdk_redirect: 'base-url', connect_proxy: 'proxy' };
+const NONE = '-';
+const MAX_REASON = 200;
+
+function wasLetThrough(decision: string): boolean {
+  return DECISIONS.some((one) => one === decision && permits(one));
+}
+
+/** @param record as the gateway gives it, or undefined members where it is none */
+export function callOfRecord(record: Readonly<Record<string, unknown>>): SeenCall {
+  const { latency_ms: latency, policy_trace: _trace, metering, error } = record;
+  const failed = isJsonObject(error) ? textOf(error['message'], '', MAX_REASON) : '';
+  return callOf(
+    { ...record, ...(isJsonObject(metering) ? metered(metering) : {}), duration_ms: latency },
+    textOf(record['completed_at']),
+    failed,
+  );
+}
+
+function metered({ tokens_in, tokens_out, cost_usd }: Readonly<Record<string, unknown>>) {
+  return { tokens_in, tokens_out, cost_usd };
+}
+
+/** @param line of the log, parsed @returns undefined for one that tells of something else than a recorded call */
+export function callOfLogLine(line: Readonly<Record<string, unknown>>): SeenCall | undefined {
+  if (typeof line['record_id'] !== 'string' || typeof line['decision'] !== 'string') return undefined;
+  return callOf({ ...line, target_host: line['host'], status_code: line['status'] }, textOf(line['time']), '');
+}
+
+function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: string): SeenCall {
+  const connection = textOf(seen['connection_type']);
+  const { tokens_in: sent, tokens_out: made, reason_codes: codes } = seen;
+  const decision = textOf(seen['decision']);
+  const why = [textOf(Array.isArray(codes) ? codes.map(String).join(',') : undefined, ''), textOf(seen['reason'], failed, MAX_REASON)];
+  return {
+    at,
+    recordId: textOf(seen['record_id']),
+    decision,
+    workload: textOf(seen['workload_id']),
+    door: DOORS[connection] ?? connection,
+    provider: textOf(seen['provider'] ?? seen['target_host']),
+    model: textOf(seen['model']),
+    status: textOf(seen['status_code']),
+    tokens: sent === undefined && made === undefined ? NONE : `${textOf(sent, '0')}/${textOf(made, '0')}`,
+    cost: seen['cost_usd'] === undefined ? NONE : `$${textOf(seen['cost_usd'])}`,
+    duration: typeof seen['duration_ms'] === 'number' ? `${Math.round(seen['duration_ms'])}ms` : NONE,
+    reason: wasLetThrough(decision) ? '' : why.filter((part) => part !== '').join(': '),
+  };
+}
+
+/** Every part is safe to show, and none is endless. */
+function textOf(value: unknown, otherwise = NONE, max?: number): string {
+  if (typeof value !== 'string' && typeof value !== 'number') return otherwise;
+  return value === '' ? otherwise : terminalText(shorten(String(value), max));
+}
+
+const WIDTHS = { decision: 10, workload: 12, door: 8, place: 30, status: 3, tokens: 11, cost: 12, duration: 8 } as const;
+
+/**
+ * Time of day, decision, who, door, provider and model, status, tokens in and out, cost, duration, reason.
+ * @param withRecord its id stands at the end, in the place of the reason, and the time is left out
+ */
+export function callLine(call: SeenCall, paint: Paint, withRecord = false): string {
+  const colour = call.decision === 'allow' ? paint.green : wasLetThrough(call.decision) ? paint.yellow : paint.red;
+  const cells = [
+    ...(withRecord ? [] : [call.at.slice(11, 19)]),
+    colour(call.decision.padEnd(WIDTHS.decision)),
+    call.workload.padEnd(WIDTHS.workload),
+    call.door.padEnd(WIDTHS.door),
+    `${call.provider}/${call.model}`.padEnd(WIDTHS.place),
+    call.status.padStart(WIDTHS.status),
+    call.tokens.padStart(WIDTHS.tokens),
+    call.cost.padStart(WIDTHS.cost),
+    call.duration.padStart(WIDTHS.duration),
+    withRecord ? call.recordId : call.reason,
+  ];
+  return cells.join('  ').trimEnd();
+}
+
+/** Above {@link callLine} where a person looks at several. */
+export function callHeading(withRecord = false): string {
+  const { decision, workload, door, place, status, tokens, cost, duration } = WIDTHS;
+  const cells = ['DECISION'.padEnd(decision), 'WORKLOAD'.padEnd(workload), 'DOOR'.padEnd(door), 'PROVIDER/MODEL'.padEnd(place)];
+  const numbers = ['ST'.padStart(status), 'TOKENS'.padStart(tokens), 'COST'.padStart(cost), 'TIME'.padStart(duration)];
+  return [...(withRecord ? [] : ['AT'.padEnd(8)]), ...cells, ...numbers, withRecord ? 'RECORD' : 'REASON'].join('  ');
+}

@@ -1,0 +1,147 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { type Clock, systemClock } from '../../base/lib/clock.ts';
+import { parseDuration } from '../../base/lib/durations.ts';
+import { parseTime } from '../../base/lib/rfc3339.ts';
+import { paintFor } from '../../policy-tools/paint.ts';
+import { badValue } from '../checked-arguments.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { untilStopped } from '../demo/until-stopped.ts';
+import { URL_OPTION } from '../gateway-client.ts';
+import { parseWithWords } from '../parse-options.ts';
+import { terminalText } from '../terminal-text.ts';
+import { callHeading, callLine, callOfLogLine, callOfRecord, type SeenCall } from './call-line.ts';
+import { followCalls } from './follow-calls.ts';
+
+const USUAL = 20;
+const DAY_MS = 86_400_000;
+const EVERY_MS = 1_000;
+
+const OPTIONS = {
+  follow: { type: 'boolean' },
+  decision: { type: 'string' },
+  workload: { type: 'string' },
+  provider: { type: 'string' },
+  model: { type: 'string' },
+  since: { type: 'string' },
+  limit: { type: 'string' },
+  json: { type: 'boolean' },
+  org: { type: 'string' },
+  key: { type: 'string' },
+  ...URL_OPTION,
+} as const;
+
+type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
+
+/** Prints the calls of a running gateway, or of its log, as one readable line each. */
+export const logs: Command = {
+  name: 'logs',
+  usage:
+    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
+  summary: 'Prints the last calls as one line each, and with --follow those that come; -: from the log on standard input.',
+  help: `
+  --follow     goes on until Ctrl-C, also over a restart of the gateway
+  --decision   allow is also what was downgraded, deny every refusal
+  --model      a part of its name
+  --since      a duration such as 15m or 2h, or a time; default: the last 24 hours
+  --limit      of the calls that are there already, the newest (default ${USUAL})
+  --json       the records, one a line
+  -            reads lines of the gateway's log: journalctl -u ai-request-gateway -o cat | gw logs -
+`,
+  run: (args, io) => printCalls(args, io, systemClock),
+};
+
+async function printCalls(args: readonly string[], io: CliIo, clock: Clock): Promise<number> {
+  const { values, words } = parseWithWords(args, OPTIONS, 1);
+  const [word] = words;
+  if (word !== undefined && word !== '-') throw new UsageError('the one thing that it takes beside its options is -, for standard input');
+  const most = limitOf(values);
+  const since = sinceOf(values.since, clock.now());
+  if (word === '-') await fromLog(values, values.since === undefined ? 0 : since, io);
+  else await fromGateway(values, { most, since }, io, clock);
+  return EXIT_OK;
+}
+
+function limitOf({ limit }: Options): number {
+  const most = limit === undefined ? USUAL : Number(limit);
+  if (!Number.isInteger(most) || most < 1 || most > 100_000) throw badValue('--limit', 'a whole number from 1 to 100000', limit ?? '');
+  return most;
+}
+
+function sinceOf(text: string | undefined, now: number): number {
+  if (text === undefined) return now - DAY_MS;
+  const duration = parseDuration(text);
+  if (duration !== undefined) return now - duration;
+  const time = parseTime(text);
+  if (time === undefined) throw badValue('--since', 'a duration such as 15m, or a time such as 2026-11-22T05:00:00Z', text);
+  return time;
+}
+
+async function fromGateway(
+  values: Options,
+  { most, since }: { readonly most: number; readonly since: number },
+  io: CliIo,
+  clock: Clock,
+): Promise<void> {
+  const { follow = false, json = false, url, key, org, decision, workload, provider, model } = values;
+  const given = Object.entries({ decision, workload_id: workload, provider, model });
+  const filters = Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
+  // The operations are loaded by the commands that need them alone.
+  const { RecordSource } = await import('./record-source.ts');
+  const source = new RecordSource({ url, key, org }, filters, io, clock);
+  const paint = paintFor(io.colours);
+  const stop = new AbortController();
+  if (follow) void untilStopped().then(() => stop.abort());
+  if (!json && io.columns !== undefined) io.stdout(`${paint.dim(callHeading())}\n`);
+  try {
+    await followCalls((from) => source.newestFirst(from), {
+      clock,
+      everyMs: EVERY_MS,
+      first: most,
+      since,
+      signal: stop.signal,
+      tell: (record) => io.stdout(json ? `${JSON.stringify(record)}\n` : `${callLine(callOfRecord(record), paint)}\n`),
+      onGap: (problem) =>
+        io.stderr(`gw logs: ${problem === undefined ? 'the gateway answers again' : `${terminalText(problem)}; waiting for it`}\n`),
+      once: !follow,
+    });
+  } finally {
+    await source.close();
+  }
+}
+
+/** Lines that tell of something else, and those that are no JSON, are passed over: what comes from a journal may begin in the middle of one. */
+async function fromLog(values: Options, since: number, io: CliIo): Promise<void> {
+  const paint = paintFor(io.colours);
+  for await (const line of io.stdinLines?.() ?? []) {
+    const found = objectIn(line);
+    const call = found && callOfLogLine(found);
+    if (call === undefined || !isAsked(call, values, since)) continue;
+    io.stdout(values.json === true ? `${JSON.stringify(found)}\n` : `${callLine(call, paint)}\n`);
+  }
+}
+
+function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** As the gateway's own list narrows (decision 8.10). */
+function isAsked(call: SeenCall, { decision, workload, provider, model }: Options, since: number): boolean {
+  const permitted = ['allow', 'downgrade'].includes(call.decision);
+  const decided =
+    decision === undefined ||
+    call.decision === decision ||
+    (decision === 'allow' && permitted) ||
+    (decision === 'deny' && !permitted && call.decision !== 'error');
+  return (
+    decided &&
+    (workload === undefined || call.workload === workload) &&
+    (provider === undefined || call.provider === provider) &&
+    (model === undefined || call.model.includes(model)) &&
+    (parseTime(call.at) ?? since) >= since
+  );
+}

@@ -1,0 +1,132 @@
+/*
+ * What the control plane keeps, as its two faces see it: the calls of gateways (`calls`) and the admin API (`admin`). Everything is per org; each change names the org,
+ * is one commit with its entry in the audit trail, and raises the version of what it changed.
+ */
+
+import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
+import type { ListedKey } from '../../ledger/ledger-keys.ts';
+import type { MerkleRoot } from '../../ledger/merkle-root.ts';
+import type { Commit } from '../../services/commit.ts';
+
+/** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
+export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'] as const;
+export type Resource = (typeof RESOURCES)[number];
+
+export interface Org {
+  readonly org_id: string;
+  readonly status: 'active' | 'suspended' | 'terminated';
+  readonly suspended_reason?: string;
+  readonly plan_tier: 'community' | 'professional' | 'enterprise';
+  /** What a gateway does past the grace period. */
+  readonly cp_down_policy: 'permissive' | 'strict';
+  readonly redis_down_policy: 'allow' | 'deny';
+  readonly grace_seconds: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export type OrgChange = Partial<Pick<Org, 'status' | 'plan_tier' | 'cp_down_policy' | 'redis_down_policy' | 'grace_seconds'>> & {
+  /** Null takes the reason away. */
+  readonly suspended_reason?: string | null;
+};
+
+export interface IssuedToken {
+  /** Shown this once. */
+  readonly token: string;
+  readonly expires_at: string;
+}
+
+export interface OrgApiKey {
+  readonly id: string;
+  readonly org_id: string;
+  readonly name: string;
+  readonly key_prefix: string;
+  readonly created_at: string;
+  readonly expires_at?: string;
+  readonly revoked_at?: string;
+}
+
+/** The bundle of an org as it is signed for gateways. */
+export interface OrgBundle {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly kid: string;
+  readonly bundle_yaml: string;
+  /** Base64. */
+  readonly signature: string;
+  readonly updated_at: string;
+}
+
+export interface NodeEntry {
+  readonly node_id: string;
+  readonly org_id: string;
+  readonly enrolled_at: string;
+  readonly last_seen_at?: string;
+  readonly certificate_expires_at: string;
+  readonly revoked_at?: string;
+  readonly gateway_version?: string;
+  readonly versions: Readonly<Record<Resource, string>>;
+}
+
+/** One entity of an org in the shape that the gateway's own API takes, with its id. Secrets stand apart, sealed. */
+export interface OrgEntity {
+  readonly id: string;
+  /** Without secrets. */
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+export type EntityKind = 'workloads' | 'credentials' | 'export-destinations' | 'addons';
+
+/** Every method rejects with GatewayError `not_found` for an org that there is not, but for `put` and `list`. */
+export interface ControlPlaneState {
+  readonly orgs: {
+    list(): readonly Org[];
+    get(orgId: string): Org;
+    put(orgId: string, change: OrgChange, commit: Commit): Promise<Org>;
+  };
+  readonly tokens: {
+    /** @param ttlSeconds how long it may be used */
+    issue(orgId: string, ttlSeconds: number, commit: Commit): Promise<IssuedToken>;
+  };
+  readonly apiKeys: {
+    create(orgId: string, asked: { name: string; expires_at?: string }, commit: Commit): Promise<{ key: OrgApiKey; plain: string }>;
+    list(orgId: string): Promise<readonly OrgApiKey[]>;
+    /** @throws GatewayError `not_found` */
+    revoke(orgId: string, id: string, commit: Commit): Promise<OrgApiKey>;
+  };
+  readonly bundles: {
+    get(orgId: string): Promise<OrgBundle | undefined>;
+    /** @throws GatewayError `invalid_policy` with line and column */
+    put(orgId: string, bundleYaml: string, commit: Commit): Promise<OrgBundle>;
+  };
+  readonly entities: {
+    list(orgId: string, kind: EntityKind): Promise<readonly OrgEntity[]>;
+    get(orgId: string, kind: EntityKind, id: string): Promise<OrgEntity>;
+    /** @throws GatewayError `invalid_request` naming every member that is wrong */
+    put(orgId: string, kind: EntityKind, id: string, body: Readonly<Record<string, unknown>>, commit: Commit): Promise<OrgEntity>;
+    remove(orgId: string, kind: EntityKind, id: string, commit: Commit): Promise<void>;
+  };
+  readonly assignments: {
+    /** Gives a `node_scoped` credential to a node, or takes it away. @throws GatewayError `not_found`, `conflict` for one that is org_wide */
+    set(orgId: string, credentialId: string, nodeId: string, assigned: boolean, commit: Commit): Promise<OrgEntity>;
+  };
+  readonly nodes: {
+    list(orgId: string): Promise<readonly NodeEntry[]>;
+    /** Its certificate is worth nothing from now on, and its stream is cut. @throws GatewayError `not_found` */
+    revoke(orgId: string, nodeId: string, commit: Commit): Promise<NodeEntry>;
+  };
+  readonly ledger: {
+    roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]>;
+    inclusion(
+      orgId: string,
+      hash: Uint8Array,
+    ): Promise<{ readonly status: 'unknown' | 'pending_inclusion' } | { readonly status: 'verified'; readonly proof: InclusionProof }>;
+    /** Hashes of all orgs that are under no root yet. */
+    readonly pending: number;
+  };
+  /** Public keys of roots and bundles. */
+  keys(): readonly ListedKey[];
+  /** PEM. */
+  readonly caCertificate: string;
+}

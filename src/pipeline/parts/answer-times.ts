@@ -1,0 +1,26 @@
+import type { Clock } from '../../base/lib/clock.ts';
+
+/** When a call was sent and its answer came: monotonic milliseconds. The last moment is taken of calls whose spans are sent alone. */
+export class AnswerTimes {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #isTraced: boolean;
+  readonly sentAt: number;
+  firstAt: number | undefined;
+  endedAt: number | undefined;
+
+  constructor(clock: Pick<Clock, 'monotonic'>, isTraced: boolean) {
+    this.sentAt = clock.monotonic();
+    this.#clock = clock;
+    this.#isTraced = isTraced;
+  }
+
+  /** Bytes of the answer's body came. */
+  came(): void {
+    this.firstAt ??= this.#clock.monotonic();
+  }
+
+  /** Nothing more comes. */
+  end(): void {
+    if (this.#isTraced) this.endedAt = this.#clock.monotonic();
+  }
+}

@@ -1,0 +1,225 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, type ServerResponse } from 'node:http';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { CHECKS } from '../../src/cli/doctor/doctor.ts';
+import type { Finding } from '../../src/cli/doctor/finding.ts';
+import { diskFinding } from '../../src/cli/doctor/machine-checks.ts';
+import { RUNTIMES } from '../../src/cli/doctor/runtimes.ts';
+import { runProgram } from '../../src/cli/trust/run-program.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
+import { MAIN } from '../support/gateway-process.ts';
+import { type PeerName, requirePeer, skipWithout } from '../support/peers.ts';
+import { gw } from '../support/run-gw.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+const DAY = 86_400_000;
+// Children have the clock of the machine.
+const NOW = Date.now();
+
+async function ask(env: Record<string, string>, ...args: readonly string[]): Promise<{ code: number; of: (id: string) => Finding[] }> {
+  const { code, out, err } = await gw(['doctor', '--json', ...args], { env });
+  if (out === '') throw new Error(err);
+  const findings = JSON.parse(out) as Finding[];
+  return { code, of: (id) => findings.filter((one) => one.id === id) };
+}
+
+async function place(t: HasTeardown, clock = fakeClock(NOW)) {
+  const gateway = await startTestGateway(t, { clock });
+  const home = tempDir(t);
+  const caDir = join(gateway.caFile, '..');
+  const env: Record<string, string> = {
+    HOME: home,
+    PATH: process.env['PATH'] ?? '',
+    GW_CA_DIR: caDir,
+    GW_DATA_DIR: gateway.dataDir,
+    GW_ADMIN_TOKEN: ADMIN_TOKEN,
+  };
+  const shell = { ...env };
+  for (const line of (await gw(['env', '--port', String(gateway.port)], { env })).out.split('\n')) {
+    const [, name, value] = /^export (\w+)='(.*)'$/.exec(line) ?? [];
+    if (name !== undefined && value !== undefined) shell[name] = value;
+  }
+  return { gateway, env, shell, caDir, url: ['--url', gateway.url] };
+}
+
+const RUNTIME_PEERS: Readonly<Record<string, readonly PeerName[]>> = {
+  node: [],
+  python: ['python3'],
+  curl: ['curl'],
+  git: ['git'],
+  java: ['java'],
+  go: ['go'],
+  chromium: ['chromium'],
+};
+
+t.test('each runtime is found to come through and to trust, not to trust, and to pass the proxy by', async (t) => {
+  const { shell, env, gateway, url } = await place(t);
+  const proxy = { HTTPS_PROXY: gateway.url, https_proxy: gateway.url };
+  for (const { id } of RUNTIMES.filter(({ slow }) => slow === undefined)) {
+    await t.test(id, { skip: skipWithout(RUNTIME_PEERS[id] ?? []) }, async (t) => {
+      const well = await ask(shell, '--for', id, ...url);
+      t.match(well.of(id), [{ level: 'ok', found: /came through the proxy and trusts the root/ }]);
+      const { NODE_EXTRA_CA_CERTS: _extra, ...untrusting } = shell;
+      const bare = { ...(id === 'node' ? untrusting : env), ...proxy };
+      const distrust = await ask(bare, '--for', id, ...url);
+      t.match(distrust.of(id), [{ level: 'wrong', found: /does not trust the root/ }], JSON.stringify(distrust.of(id)));
+      t.equal(distrust.code, 1);
+    });
+  }
+  const past = await ask({ ...shell, NO_PROXY: '*', no_proxy: '*' }, '--for', 'node,curl', ...url);
+  t.match(past.of('proxy-variable'), [{ level: 'wrong', found: /NO_PROXY has "\*"/ }]);
+  for (const id of skipWithout(['curl']) ? ['node'] : ['node', 'curl'])
+    t.match(past.of(id), [{ level: 'wrong', found: /does not use the proxy/ }], JSON.stringify(past.of(id)));
+  const unreached = await ask({ ...shell, HTTPS_PROXY: 'http://127.0.0.1:9', https_proxy: 'http://127.0.0.1:9' }, '--for', 'node', ...url);
+  t.match(unreached.of('node'), [{ level: 'wrong', found: /cannot reach its proxy/ }], JSON.stringify(unreached.of('node')));
+  t.match(unreached.of('proxy-variable'), [{ level: 'warning', found: /leads to 127\.0\.0\.1:9/ }]);
+  t.match((await ask(env, ...url)).of('runtimes'), [{ level: 'skipped' }]);
+});
+
+for (const id of ['java', 'go'] as const) {
+  t.test(`${id}, when it is asked for`, { skip: skipWithout(RUNTIME_PEERS[id] ?? []) }, async (t) => {
+    const { env, shell, gateway, url } = await place(t);
+    const goEnv = { GOFLAGS: '-mod=mod', GO111MODULE: 'off', GOCACHE: join(tempDir(t), 'cache') };
+    const distrust = await ask({ ...env, ...goEnv, HTTPS_PROXY: gateway.url, https_proxy: gateway.url }, '--for', id, ...url);
+    t.match(distrust.of(id), [{ level: 'wrong', found: /does not trust the root/ }], JSON.stringify(distrust.of(id)));
+    if (id === 'go') t.match((await ask({ ...shell, ...goEnv }, '--for', id, ...url)).of(id), [{ level: 'ok' }]);
+  });
+}
+
+t.test('the self-test says nothing but that, goes nowhere, leaves no record, and pins nothing', async (t) => {
+  const { shell, gateway, url } = await place(t);
+  await ask(shell, '--for', 'node', ...url);
+  const { body } = await gateway.admin('GET', '/v1/admin/discovery/domains');
+  t.match(body, { domains: [], total: 0 });
+  const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+  t.notMatch(metrics, /gw_requests_total\{/);
+});
+
+t.test('a gateway that is not there, and another program at its port', async (t) => {
+  const { env } = await place(t);
+  const nobody = await ask(env, '--url', 'http://127.0.0.1:9');
+  t.match(nobody.of('gateway'), [{ level: 'wrong', found: /no gateway answers at http:\/\/127\.0\.0\.1:9/ }]);
+  t.equal(nobody.code, 1);
+  const other = createServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-other\r\n')).listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  t.teardown(() => other.close());
+  const address = other.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  t.match((await ask(env, '--url', `http://127.0.0.1:${port}`)).of('gateway'), [{ level: 'wrong', found: /another program answers/ }]);
+});
+
+t.test('settings that are not valid, and names that are none', async (t) => {
+  const { env, url } = await place(t);
+  const bad = await ask({ ...env, GW_LOG_LEVEL: 'loud', GW_PROT: '1' }, ...url);
+  t.match(bad.of('settings'), [
+    { level: 'wrong', found: /GW_LOG_LEVEL/ },
+    { level: 'warning', found: /GW_PROT"? is not a setting/ },
+  ]);
+  t.equal(bad.code, 1);
+  const known = await ask({ ...env, GW_PROT: '1' }, ...url);
+  t.equal(known.code, 0, 'a warning is no fault');
+  t.equal((await gw(['doctor', '--for', 'perl'], { env })).code, 2);
+});
+
+t.test('a root that others can read, does not fit its key, or has ended', async (t) => {
+  const { env, url, caDir } = await place(t);
+  t.match((await ask(env, ...url)).of('root'), [{ level: 'ok' }]);
+  chmodSync(join(caDir, 'root-ca.key'), 0o644);
+  t.match((await ask(env, ...url)).of('root'), [{ level: 'wrong', found: /lets others at it: run chmod 600/ }]);
+  chmodSync(join(caDir, 'root-ca.key'), 0o600);
+  const other = await place(t);
+  t.match((await ask({ ...env, GW_CA_DIR: other.caDir }, ...url)).of('root-served'), [{ level: 'wrong', found: /another root/ }]);
+  writeFileSync(join(caDir, 'root-ca.pem'), readFileSync(join(other.caDir, 'root-ca.pem')));
+  t.match((await ask(env, ...url)).of('root'), [{ level: 'wrong', found: /do not belong together/ }]);
+  // Made ten years ago, so that it has ended by the clock of the machine.
+  const old = await place(t, fakeClock(NOW - 3655 * DAY));
+  const ended = await ask(old.env, ...old.url);
+  t.match(ended.of('root'), [{ level: 'wrong', found: /expired at/ }]);
+  t.match(ended.of('root-served'), [{ level: 'wrong', found: /ended at/ }]);
+  const soon = await place(t, fakeClock(NOW - 3640 * DAY));
+  t.match((await ask(soon.env, ...soon.url)).of('root'), [{ level: 'warning', remedy: /gw ca rotate/ }]);
+});
+
+t.test('a clock that is hours behind', async (t) => {
+  const { env } = await place(t);
+  const answer = (_request: unknown, response: ServerResponse) =>
+    response.setHeader('Date', new Date(NOW - 7_200_000).toUTCString()).end('{"node_id":"n","status":"ok"}');
+  const behind = createHttpServer(answer).listen(0, '127.0.0.1');
+  await once(behind, 'listening');
+  t.teardown(() => behind.close());
+  const address = behind.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  t.match((await ask(env, '--url', `http://127.0.0.1:${port}`)).of('clock'), [
+    { level: 'wrong', found: /s behind the one of this machine/ },
+  ]);
+});
+
+t.test('a store of a newer format', async (t) => {
+  const { env, url } = await place(t);
+  const dataDir = tempDir(t);
+  mkdirSync(join(dataDir, 'store'));
+  writeFileSync(join(dataDir, 'store', 'format'), 'gateway-store 99\n');
+  t.match((await ask({ ...env, GW_DATA_DIR: dataDir }, ...url)).of('data'), [
+    { level: 'wrong', found: /has format 99; this version reads up to/ },
+  ]);
+});
+
+t.test('a unit that has failed, too few threads, a parent proxy that is not there', async (t) => {
+  const { env, url } = await place(t);
+  const bin = tempDir(t);
+  writeFileSync(
+    join(bin, 'systemctl'),
+    '#!/bin/sh\nprintf "LoadState=loaded\\nActiveState=failed\\nSubState=failed\\nResult=exit-code\\n"\n',
+    { mode: 0o755 },
+  );
+  const found = await ask(
+    { ...env, PATH: `${bin}:${env['PATH']}`, UV_THREADPOOL_SIZE: '1', GW_UPSTREAM_PROXY: 'http://127.0.0.1:9' },
+    '--online',
+    ...url,
+  );
+  t.match(found.of('unit'), [{ level: 'wrong', remedy: /journalctl -u/ }]);
+  t.match(found.of('threads'), [{ level: 'warning' }]);
+  t.match(found.of('online'), [{ level: 'wrong', found: /the parent proxy cannot be reached/ }]);
+  t.match((await ask(env, ...url)).of('online'), [{ level: 'skipped' }]);
+});
+
+t.test('few files that may be open, in a shell that says so', async (t) => {
+  const { env, url } = await place(t);
+  const { stdout } = spawnSync(
+    'sh',
+    ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, MAIN, 'doctor', '--json', '--url', 'http://127.0.0.1:9'],
+    { env, encoding: 'utf8' },
+  );
+  t.match(
+    (JSON.parse(stdout) as Finding[]).filter(({ id }) => id === 'files'),
+    [{ level: process.platform === 'linux' ? 'warning' : 'skipped' }],
+  );
+  t.ok(url);
+});
+
+t.test('little room on a disk', (t) => {
+  t.match(diskFinding(50 * 1_048_576, '/x'), { level: 'wrong' });
+  t.match(diskFinding(500 * 1_048_576, '/x'), { level: 'warning' });
+  t.match(diskFinding(5_000 * 1_048_576, '/x'), { level: 'ok' });
+  t.end();
+});
+
+t.test('a host whose client did not take our certificate is named', { skip: skipWithout(['curl']) }, async (t) => {
+  const { env, gateway, url } = await place(t);
+  await runProgram(requirePeer('curl'), ['-s', '--proxy', gateway.url, 'https://api.openai.com/'], { env });
+  const { of } = await ask(env, ...url);
+  t.match(of('pinned'), [{ level: 'warning', found: /a client of api\.openai\.com/ }]);
+});
+
+t.test('the guide names every check and every runtime', (t) => {
+  const guide = readFileSync(join(packageRoot(), 'docs/guides/doctor.md'), 'utf8');
+  for (const { id, looksAt } of CHECKS) t.ok(guide.includes(`| \`${id}\` | ${looksAt} |`), id);
+  for (const { id } of RUNTIMES) t.ok(guide.includes(`| \`${id}\` |`), id);
+  t.end();
+});

@@ -1,0 +1,231 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { Unusable } from '../../src/cli/command.ts';
+import { followCalls } from '../../src/cli/logs/follow-calls.ts';
+import { programName } from '../../src/cli/program-name.ts';
+import { eventually, launch, run } from '../support/child.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { MAIN } from '../support/gateway-process.ts';
+import { requirePeer, skipWithout } from '../support/peers.ts';
+import { gw } from '../support/run-gw.ts';
+import { startStandInGateway } from '../support/stand-in-gateway.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+t.setTimeout(300_000);
+
+t.test('the demo shows a call through each door, a refusal, a record that verifies, and leaves nothing', async (t) => {
+  const dir = tempDir(t);
+  const { code, stdout, stderr } = await run(t, process.execPath, [MAIN, 'demo'], { env: { TMPDIR: dir, HOME: dir } });
+  t.equal(code, 0, stderr);
+  for (const door of ['proxy', 'base-url', 'api']) t.match(stdout, new RegExp(`^allow +default +${door} .*\\$0\\.0`, 'm'), door);
+  t.match(stdout, /^deny .*403/m);
+  t.match(stdout, /Refused by the AI gateway \(model_not_approved\)/);
+  t.match(stdout, / {2}verified +[0-9a-f]{64}/);
+  t.match(stdout, /api\.openai\.com +4 requests/);
+  t.notMatch(stdout, /undefined|\[object/);
+  t.same(
+    readdirSync(dir).filter((name) => name.startsWith('gw-demo-')),
+    [],
+  );
+  const next = /^ {2}(node .*) demo --keep /m.exec(stdout)?.[1] ?? '';
+  t.match(
+    spawnSync('sh', ['-c', `${next} version`], { encoding: 'utf8' }).stdout,
+    /^\d+\.\d+\.\d+\n$/,
+    'what it says to do next can be done',
+  );
+});
+
+t.test('the demo as JSON is one object and nothing else', async (t) => {
+  const dir = tempDir(t);
+  const { code, stdout, stderr } = await run(t, process.execPath, [MAIN, 'demo', '--json'], { env: { TMPDIR: dir, HOME: dir } });
+  t.equal(code, 0, stderr);
+  const { url, settings, records, domains } = JSON.parse(stdout) as {
+    url: string;
+    settings: Readonly<Record<string, string>>;
+    records: readonly { decision: string }[];
+    domains: readonly { domain: string }[];
+  };
+  t.equal(url, `http://127.0.0.1:${settings['GW_PORT']}`);
+  t.strictSame(
+    records.map(({ decision }) => decision),
+    ['allow', 'allow', 'allow', 'allow', 'deny'],
+  );
+  t.ok(domains.some(({ domain }) => domain === 'api.openai.com'));
+});
+
+t.test('a program is called as it was: by its name when it is in PATH, else by its file', (t) => {
+  t.equal(programName('/usr/bin/gw', '/home/a'), 'gw');
+  t.equal(programName(undefined, '/home/a'), 'gw');
+  t.equal(programName('/home/a/build/src/main.js', '/home/a'), 'node build/src/main.js');
+  t.equal(programName("/opt/it's here/main.js", '/home/a'), `node '/opt/it'\\''s here/main.js'`);
+  t.end();
+});
+
+t.test('a demo that is kept can be used as it says, and ends with a signal', async (t) => {
+  const dir = join(tempDir(t), "it's kept");
+  const child = launch(t, process.execPath, [MAIN, 'demo', '--keep', '--dir', dir], { env: { HOME: tempDir(t) } });
+  const said = await eventually('the demo', () => (child.stdout.includes(' logs --follow\n') ? child.stdout : undefined));
+  const [, base = ''] = /ANTHROPIC_BASE_URL=(\S+)/.exec(said) ?? [];
+  const body = JSON.stringify({ model: 'claude-haiku-4-5', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] });
+  const answer = await fetch(`${base}/v1/messages`, {
+    method: 'POST',
+    headers: { 'x-api-key': 'demo', 'content-type': 'application/json' },
+    body,
+  });
+  t.match(await answer.text(), /Hello from the stand-in/);
+  const exports = said.slice(said.indexOf('export GW_'), said.lastIndexOf('\n', said.indexOf(' logs --follow\n')));
+  const { stdout } = spawnSync('sh', ['-c', `${exports}\n"$0" "$1" logs --limit 1`, process.execPath, MAIN], { encoding: 'utf8' });
+  t.match(stdout, /allow +default +base-url +anthropic\/claude-haiku-4-5/);
+  child.kill('SIGINT');
+  t.equal((await child.ended).code, 0);
+  t.ok(existsSync(join(dir, 'data')));
+});
+
+t.test('logs: what is there, narrowed, as records, and from the log itself', async (t) => {
+  const gateway = await startStandInGateway(t);
+  const call = (model: string) =>
+    fetch(`${gateway.url}/proxy/openai/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer k', 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages: [] }),
+    }).then((answer) => answer.text());
+  for (const model of ['gpt-4o-mini', 'gpt-4.1-mini', '\u001b[31mevil']) await call(model);
+  const env = { ...gateway.settings };
+  const shown = async (...args: string[]) => (await gw(['logs', ...args], { env })).out.split('\n').filter((line) => line !== '');
+  t.equal((await shown()).length, 3);
+  t.same((await shown('--model', '4.1')).length, 1);
+  t.match((await shown('--limit', '1'))[0], /\\u\{1b\}\[31mevil/);
+  t.equal(JSON.parse((await shown('--json', '--limit', '1'))[0] ?? '')['connection_type'], 'sdk_redirect');
+  t.same(await shown('--provider', 'anthropic'), []);
+  for (const [args, err] of [
+    [['--since', 'soon'], /--since takes a duration/],
+    [['--limit', '0'], /--limit takes a whole number/],
+    [['words'], /standard input/],
+  ] as const)
+    t.match(await gw(['logs', ...args], { env }), { code: 2, err });
+  const line = {
+    time: '2026-11-24T10:00:00.000Z',
+    record_id: 'r1',
+    decision: 'deny',
+    reason_codes: ['no'],
+    workload_id: 'w',
+    host: 'h\u0007',
+  };
+  const input = `half a line"}\n${JSON.stringify(line)}\n{"msg":"started"}\n`;
+  const piped = await run(t, process.execPath, [MAIN, 'logs', '-', '--decision', 'deny'], { input });
+  t.match(piped, { code: 0, stdout: /^10:00:00 {2}deny +w .*h\\u\{7\}.* no\n$/, stderr: '' });
+});
+
+t.test('following tells of each record once and in order, also over a gap', async (t) => {
+  const clock = fakeClock();
+  const stored: { record_id: string }[] = [];
+  const add = (...ids: number[]) => stored.push(...ids.map((id) => ({ record_id: `r${id}` })));
+  const stop = new AbortController();
+  const told: unknown[] = [];
+  const gaps: (string | undefined)[] = [];
+  let asked = 0;
+  let down = false;
+  async function* newestFirst() {
+    asked += 1;
+    if (down) throw new Unusable('gone');
+    const all = [...stored].reverse();
+    for (let at = 0; at < all.length; at += 2) yield all.slice(at, at + 2);
+  }
+  add(1, 2, 3);
+  const done = followCalls(newestFirst, {
+    ...{ clock, everyMs: 1_000, first: 2, since: 0, signal: stop.signal },
+    tell: ({ record_id: id }) => told.push(id),
+    onGap: (problem) => gaps.push(problem),
+  });
+  const turn = async () => {
+    const before = asked;
+    await eventually('the next question', () => {
+      clock.advance(1_000);
+      return asked > before ? true : undefined;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  await eventually('the first', () => (told.length === 2 ? true : undefined));
+  add(4, 5, 6, 7, 8);
+  await turn();
+  await turn();
+  down = true;
+  await turn();
+  add(9);
+  await turn();
+  down = false;
+  await turn();
+  await eventually('the last', () => (told.includes('r9') ? true : undefined));
+  stop.abort();
+  await done;
+  t.same(told, ['r2', 'r3', 'r4', 'r5', 'r6', 'r7', 'r8', 'r9']);
+  t.same(gaps, ['gone', undefined]);
+});
+
+t.test('init makes a folder that loads, and changes nothing the second time', async (t) => {
+  const dir = tempDir(t);
+  t.match(await gw(['init', dir, '--preset', 'approved-models']), { code: 0, out: /^made .*policies\nmade .*gateway\.env\.example\n/ });
+  const bundle = join(dir, 'policies', 'bundle.yaml');
+  t.match(readFileSync(bundle, 'utf8'), /\n {2}- presets\/approved-models\.yaml\n/);
+  t.equal((await gw(['policy', 'check', join(dir, 'policies')])).code, 0);
+  writeFileSync(bundle, 'mine');
+  t.match(await gw(['init', dir, '--preset', 'no-streaming']), { code: 0, out: /^there .*\nthere [\s\S]*presets\/no-streaming\.yaml/ });
+  t.equal(readFileSync(bundle, 'utf8'), 'mine');
+  t.match(await gw(['init', dir, '--preset', 'no-streamin']), { code: 2, err: /did you mean no-streaming\?/ });
+  t.equal(JSON.parse((await gw(['init', dir, '--json'])).out).length, 2);
+});
+
+t.test('every form of env says the same, and unset takes it back', async (t) => {
+  const dir = tempDir(t);
+  const caDir = join(dir, 'ca');
+  mkdirSync(caDir);
+  for (const name of ['root-ca.pem', 'ca-bundle.pem']) writeFileSync(join(caDir, name), '');
+  const company = join(dir, 'company.pem');
+  writeFileSync(company, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+  const env = { GW_CA_DIR: caDir, XDG_CACHE_HOME: dir, NODE_OPTIONS: '--no-warnings', SSL_CERT_FILE: company, NO_PROXY: 'a.example' };
+  const { out } = await gw(['env', '--json'], { env });
+  const values = JSON.parse(out) as Record<string, string>;
+  t.equal(values['HTTPS_PROXY'], 'http://127.0.0.1:7080');
+  t.equal(values['JAVA_TOOL_OPTIONS'], undefined);
+  const lines = (text: string) =>
+    Object.fromEntries(
+      text
+        .trim()
+        .split('\n')
+        .map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]),
+    );
+  t.same(lines((await gw(['env', '--shell', 'gitlab'], { env })).out), values);
+  t.same({ ...lines((await gw(['env', '--shell', 'github-actions'], { env })).out), NODE_OPTIONS: values['NODE_OPTIONS'] }, values);
+  t.match((await gw(['env', '--java', '--json'], { env })).out, /-Dhttps\.proxyPort=7080 .*trustStoreType=PKCS12/);
+  const undone = JSON.parse((await gw(['env', '--unset', '--json'], { env: { ...env, ...values } })).out) as Record<string, string | null>;
+  t.equal(undone['HTTPS_PROXY'], null);
+  t.equal(undone['NODE_OPTIONS'], '--no-warnings');
+  t.equal(undone['SSL_CERT_FILE'], company);
+  t.equal(undone['NO_PROXY'], 'a.example');
+  t.same(JSON.parse((await gw(['env', '--unset', '--json'], { env })).out), {}, 'what is not ours stays');
+  t.match(await gw(['env', '--shell', 'csh'], { env }), { code: 2, err: /--shell takes sh, fish/ });
+  t.match(await gw(['env', '--token-file', 'x'], { env }), { code: 2, err: /needs --workload/ });
+});
+
+t.test('help leads a newcomer to each command, on lines that fit', async (t) => {
+  const { out } = await gw(['help']);
+  const { out: json } = await gw(['help', '--json']);
+  for (const { name } of JSON.parse(json) as { name: string }[]) t.match(out, new RegExp(`^  ${name.split(' ')[0]} `, 'm'), name);
+  for (const line of out.split('\n')) t.ok(line.length <= 104, line);
+  t.equal((await gw(['help', 'run'])).out, (await gw(['run', '--help'])).out);
+  t.match(await gw(['help', 'polcy']), { code: 2, err: /did you mean "policy"\?/ });
+});
+
+t.test('completion in a real shell', { skip: skipWithout(['fish', 'zsh']) }, async (t) => {
+  const dir = tempDir(t);
+  writeFileSync(join(dir, 'gw'), `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`, { mode: 0o755 });
+  const env = { PATH: `${dir}:${process.env['PATH'] ?? ''}`, HOME: dir };
+  const bash = `source <(gw completion bash); COMP_WORDS=(gw logs --f); COMP_CWORD=2; _gw; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  t.equal((await run(t, 'bash', ['-c', bash], { env })).stdout.trim(), '--follow');
+  const fish = await run(t, requirePeer('fish'), ['-c', "gw completion fish | source; complete -C 'gw dem'"], { env });
+  t.match(fish.stdout, /^demo/);
+  const zsh = `compdef() { :; }; compadd() { shift; print -l -- "$@"; }; source <(gw completion zsh); words=(gw env --sh); CURRENT=3; _gw`;
+  t.equal((await run(t, requirePeer('zsh'), ['-c', zsh], { env })).stdout.trim(), '--shell');
+});
