@@ -86,7 +86,7 @@ const NEEDS = [
 
 /** Rules that need more than one setting; a member that is itself bad has been reported already. */
 function checkTogether(values: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
-  const { host, port, ambientPort, mgmtPort, maxBodyBytes, maxBufferedBytes } = values;
+  const { host, maxBodyBytes, maxBufferedBytes } = values;
   for (const [variable, needs] of NEEDS) {
     if (reader.isSet(variable) && !reader.isSet(needs)) reader.problem(needs, `${needs} is not set, and ${variable} needs it`);
   }
@@ -94,13 +94,7 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
     const choices = 'set it to `required`, or to `optional` if anyone there may use this proxy';
     reader.problem('GW_PROXY_AUTH', `GW_PROXY_AUTH is not set, but other machines can reach GW_HOST "${host}"; ${choices}`);
   }
-  if (port !== 0 && port !== undefined && port === ambientPort) {
-    reader.problem('GW_AMBIENT_PORT', `GW_AMBIENT_PORT: "${port}" is GW_PORT too; it takes a port of its own`);
-  }
-  if (mgmtPort !== 0 && mgmtPort !== undefined && (mgmtPort === port || mgmtPort === ambientPort)) {
-    const other = mgmtPort === port ? 'GW_PORT' : 'GW_AMBIENT_PORT';
-    reader.problem('GW_MGMT_PORT', `GW_MGMT_PORT: "${mgmtPort}" is ${other} too; it takes a port of its own`);
-  }
+  checkPorts(values, reader);
   if (values['gatewayMode'] === 'managed' && !reader.isSet('GW_CP_ADDR')) {
     reader.problem('GW_CP_ADDR', 'GW_CP_ADDR is not set, and GW_GATEWAY_MODE "managed" needs it');
   }
@@ -110,6 +104,17 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
       'GW_MAX_BUFFERED_BYTES',
       `GW_MAX_BUFFERED_BYTES: "${maxBufferedBytes}" is not allowed; it takes at least GW_MAX_BODY_BYTES (${maxBodyBytes})`,
     );
+  }
+}
+
+/** Each port is one of its own. */
+function checkPorts({ port, ambientPort, mgmtPort }: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
+  if (port !== 0 && port !== undefined && port === ambientPort) {
+    reader.problem('GW_AMBIENT_PORT', `GW_AMBIENT_PORT: "${port}" is GW_PORT too; it takes a port of its own`);
+  }
+  if (mgmtPort !== 0 && mgmtPort !== undefined && (mgmtPort === port || mgmtPort === ambientPort)) {
+    const other = mgmtPort === port ? 'GW_PORT' : 'GW_AMBIENT_PORT';
+    reader.problem('GW_MGMT_PORT', `GW_MGMT_PORT: "${mgmtPort}" is ${other} too; it takes a port of its own`);
   }
 }
 
