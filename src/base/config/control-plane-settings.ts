@@ -2,7 +2,17 @@ import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
 import { required, type Setting, secret } from './setting.ts';
 import * as type from './setting-types.ts';
 
-/** The settings of `gw control-plane start`, keyed by the member of `ControlPlaneConfig`: the variable in camel case without `CP_`. */
+const certificateNames: type.SettingType<readonly string[]> = {
+  name: 'list of hosts',
+  allowed: 'comma-separated host names and addresses, at least one',
+  parse(text) {
+    const names = [...type.hostNames.parse(text)];
+    if (names.length === 0) throw new RangeError('not allowed');
+    return names;
+  },
+};
+
+/** The settings of `gw control-plane start`, keyed by the member of `ControlPlaneSettings`: the variable in camel case without `CP_`. */
 export const CONTROL_PLANE_SETTINGS = {
   host: required('CP_HOST', type.bindHost, '127.0.0.1', 'Bind address of both ports. Gateways on other machines need one that they reach.'),
   grpcPort: required(
@@ -33,7 +43,7 @@ export const CONTROL_PLANE_SETTINGS = {
   metricsToken: secret('CP_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),
   names: required(
     'CP_NAMES',
-    type.hostNames,
+    certificateNames,
     'localhost,127.0.0.1',
     'Names and addresses in its server certificate: the host of `GW_CP_ADDR` must be one of them. By these browsers and clients may address the admin API, too.',
   ),
@@ -51,6 +61,6 @@ export const CONTROL_PLANE_SETTINGS = {
 type ValueOfSetting<S> = S extends Setting<infer T> ? T : never;
 
 /** Every setting of the control plane as a value that is ready to use: durations in milliseconds, the folder absolute, names canonical. */
-export type ControlPlaneConfig = {
+export type ControlPlaneSettings = {
   readonly [K in keyof typeof CONTROL_PLANE_SETTINGS]: ValueOfSetting<(typeof CONTROL_PLANE_SETTINGS)[K]>;
 };

@@ -19,12 +19,14 @@ export interface AdminHealth {
   /** `draining`: it is about to end, and takes nothing new. */
   readonly status: 'ok' | 'draining';
   readonly version: string;
-  /** Nodes whose stream of updates is open, or that were heard of within the last two minutes. */
-  readonly connected_nodes: number;
+  /** Gateways whose certificate counts. */
+  readonly enrolled_nodes: number;
+  /** Streams of updates that are open. */
+  readonly open_streams: number;
   /** Hashes of all orgs that are under no root yet. */
   readonly pending_hashes: number;
   /** When the certificate of the gRPC port ends, RFC 3339. */
-  readonly certificate_expires_at?: string;
+  readonly certificate_expires_at: string;
 }
 
 /** What the operations stand on. */

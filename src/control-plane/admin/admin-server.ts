@@ -23,7 +23,7 @@ export interface AdminServerOptions extends AdminTokens {
   /** 0 picks a free one. */
   readonly port: number;
   /** `CP_NAMES`. */
-  readonly names: ReadonlySet<string>;
+  readonly names: readonly string[];
   readonly services: AdminServices;
   /** Beside the operations: metrics. */
   readonly routes?: readonly Route[];
@@ -43,7 +43,7 @@ export class AdminServer {
   constructor(options: AdminServerOptions) {
     this.#options = options;
     const { host, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
-    const guard = { loopbackBind: isLoopbackHost(host), names };
+    const guard = { loopbackBind: isLoopbackHost(host), names: new Set(names) };
     const router = new Router({
       routes: [...adminRoutes(ADMIN_OPERATIONS, services, answered), ...routes],
       authenticator: new AdminAuthenticator(options, events),

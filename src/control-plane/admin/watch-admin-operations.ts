@@ -62,9 +62,10 @@ export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
       schema: z.object({
         status: z.enum(['ok', 'draining']),
         version: z.string(),
-        connected_nodes: count,
+        enrolled_nodes: count.meta({ description: 'Gateways whose certificate counts' }),
+        open_streams: count.meta({ description: 'Of updates to managed gateways' }),
         pending_hashes: count.meta({ description: 'Hashes that are under no root yet' }),
-        certificate_expires_at: z.string().optional().meta({ description: 'Of the gRPC port' }),
+        certificate_expires_at: time.meta({ description: 'Of the gRPC port' }),
       }),
     },
     handle: (_call, { health }) => {

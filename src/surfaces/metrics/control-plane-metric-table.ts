@@ -3,32 +3,28 @@ import type { MetricRow } from './metric-table.ts';
 /** Every metric of the control plane beside the process's own; the reference page is generated from this table. */
 export const CONTROL_PLANE_METRICS = {
   build: { name: 'cp_build_info', type: 'gauge', labels: ['version'], help: '1, with the version of the control plane.' },
-  orgs: { name: 'cp_orgs', type: 'gauge', labels: ['status'], help: 'Orgs by their status.' },
-  nodesConnected: {
-    name: 'cp_nodes_connected',
-    type: 'gauge',
-    labels: [],
-    help: 'Gateways that were heard of within the last two minutes, or whose stream of updates is open.',
-  },
+  orgs: { name: 'cp_orgs', type: 'gauge', labels: [], help: 'Orgs, whatever their status.' },
+  nodes: { name: 'cp_nodes_enrolled', type: 'gauge', labels: [], help: 'Gateways whose certificate counts.' },
+  streams: { name: 'cp_streams_open', type: 'gauge', labels: [], help: 'Streams of updates that managed gateways hold open.' },
   calls: {
     name: 'cp_calls_total',
     type: 'counter',
-    labels: ['call', 'status'],
-    help: 'Calls of gateways that have ended, by the name of the call and the status of gRPC.',
+    labels: ['call', 'result'],
+    help: 'Calls of gateways that have ended, by their name and `OK`, or the fault that they ended with.',
   },
-  callDuration: {
-    name: 'cp_call_duration_seconds',
-    type: 'histogram',
-    labels: ['call'],
-    help: 'From a call of a gateway to its answer, seconds; streams are not in it.',
-    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+  hashesAcknowledged: {
+    name: 'cp_hashes_acknowledged_total',
+    type: 'counter',
+    labels: [],
+    help: 'Hashes of records that were acknowledged; one that was handed in twice counts twice.',
   },
   hashesPending: {
     name: 'cp_hashes_pending',
     type: 'gauge',
     labels: [],
-    help: 'Hashes of records that are under no root yet; more than a moment above zero means that batches are not closed.',
+    help: 'Hashes of records that are under no root yet; above zero for more than a few seconds means that no batch is closed.',
   },
+  telemetryReports: { name: 'cp_telemetry_reports_total', type: 'counter', labels: [], help: 'Usage reports of gateways that were taken.' },
   adminRequests: {
     name: 'cp_admin_requests_total',
     type: 'counter',

@@ -2,9 +2,10 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Listeners } from '../../base/events/bus.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
+import type { ControlPlaneCounts } from '../../control-plane/state/control-plane-counts.ts';
 import type { Route } from '../http/route.ts';
 import { CONTROL_PLANE_METRICS } from './control-plane-metric-table.ts';
-import { counter, gauge, gauges, histogram, level } from './registered.ts';
+import { counter, gauge, level, totals } from './registered.ts';
 
 const PLAIN_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 const OTHER = 'other';
@@ -12,14 +13,9 @@ const REASONS = ['missing_header', 'invalid_key'] as const;
 
 /** What is asked for when somebody reads the metrics. */
 export interface ControlPlaneReadings {
-  /** Names that may stand in the label `call`. */
-  readonly calls: readonly string[];
   /** Ids that may stand in the label `operation`. */
   readonly operations: readonly string[];
-  /** How many orgs there are by their status. */
-  orgs(): Readonly<Record<string, number>>;
-  connectedNodes(): number;
-  pendingHashes(): number;
+  counts(): ControlPlaneCounts;
   /** Of the gRPC port, milliseconds since the epoch. */
   certificateExpiresAt(): number;
 }
@@ -27,8 +23,6 @@ export interface ControlPlaneReadings {
 export interface ControlPlaneMetrics {
   readonly events: Listeners;
   readonly routes: readonly Route[];
-  /** A call of a gateway has ended. @param status of gRPC, by its name @param seconds undefined for a stream */
-  called(call: string, status: string, seconds?: number): void;
   /** The admin API has answered. */
   answered(operation: string, status: number): void;
 }
@@ -38,26 +32,17 @@ export function createControlPlaneMetrics(readings: ControlPlaneReadings): Contr
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   level(registry, CONTROL_PLANE_METRICS.build)(packageVersion()).set(1);
-  gauges(registry, CONTROL_PLANE_METRICS.orgs, () => Object.entries(readings.orgs()));
-  gauge(registry, CONTROL_PLANE_METRICS.nodesConnected, () => readings.connectedNodes());
-  gauge(registry, CONTROL_PLANE_METRICS.hashesPending, () => readings.pendingHashes());
+  registerCounts(registry, () => readings.counts());
   gauge(registry, CONTROL_PLANE_METRICS.certificateExpiry, () => readings.certificateExpiresAt() / 1000);
-  const calls = counter(registry, CONTROL_PLANE_METRICS.calls);
-  const durations = histogram(registry, CONTROL_PLANE_METRICS.callDuration);
   const requests = counter(registry, CONTROL_PLANE_METRICS.adminRequests);
   const refused = counter(registry, CONTROL_PLANE_METRICS.refused);
   const failures = counter(registry, CONTROL_PLANE_METRICS.authFailures);
   const changes = counter(registry, CONTROL_PLANE_METRICS.changes);
-  const [knownCalls, knownOperations] = [new Set(readings.calls), new Set(readings.operations)];
-  const callName = (name: string) => (knownCalls.has(name) ? name : OTHER);
-  const operationName = (id: string) => (knownOperations.has(id) ? id : OTHER);
+  const known = new Set(readings.operations);
+  const operationName = (id: string) => (known.has(id) ? id : OTHER);
   // What alerts look at is there before it counts.
   for (const surface of ['admin', 'metrics']) for (const reason of REASONS) failures(surface, reason);
   return {
-    called(call, status, seconds) {
-      calls(callName(call), status).inc();
-      if (seconds !== undefined) durations(callName(call)).observe(seconds);
-    },
     answered: (operation, status) => requests(operationName(operation), String(status)).inc(),
     events: {
       authFailure: ({ surface, reason }) => failures(surface, reason).inc(),
@@ -74,4 +59,14 @@ export function createControlPlaneMetrics(readings: ControlPlaneReadings): Contr
       },
     ],
   };
+}
+
+function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): void {
+  gauge(registry, CONTROL_PLANE_METRICS.orgs, () => counts().orgs);
+  gauge(registry, CONTROL_PLANE_METRICS.nodes, () => counts().enrolledNodes);
+  gauge(registry, CONTROL_PLANE_METRICS.streams, () => counts().connectedStreams);
+  gauge(registry, CONTROL_PLANE_METRICS.hashesPending, () => counts().pendingHashes);
+  totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
+  totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
+  totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));
 }

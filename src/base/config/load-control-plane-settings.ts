@@ -1,9 +1,9 @@
 import { isLoopbackHost } from '../lib/loopback-host.ts';
-import { CONTROL_PLANE_SETTINGS, type ControlPlaneConfig } from './control-plane-settings.ts';
+import { CONTROL_PLANE_SETTINGS, type ControlPlaneSettings } from './control-plane-settings.ts';
 import { ConfigError, type Environment, guessableTokens, SettingsReader, unknownSettings } from './settings-reader.ts';
 
-export interface LoadedControlPlaneConfig {
-  readonly config: ControlPlaneConfig;
+export interface LoadedControlPlaneSettings {
+  readonly config: ControlPlaneSettings;
   /** One line each: unknown `CP_*` variables, and settings that are allowed but unwise. */
   readonly warnings: readonly string[];
 }
@@ -14,10 +14,10 @@ export interface LoadedControlPlaneConfig {
  * @param isTerminal whether the log goes to a person
  * @throws ConfigError with all mistakes at once
  */
-export function loadControlPlaneConfig(
+export function loadControlPlaneSettings(
   env: Environment = process.env,
   isTerminal: boolean = process.stdout.isTTY === true,
-): LoadedControlPlaneConfig {
+): LoadedControlPlaneSettings {
   const reader = new SettingsReader(env);
   const values: Record<string, unknown> = {};
   for (const [member, setting] of Object.entries(CONTROL_PLANE_SETTINGS)) values[member] = reader.read(setting);
@@ -29,18 +29,16 @@ export function loadControlPlaneConfig(
 }
 
 /** Each type made its own member, so values are whole when nobody complained. */
-function isSound(values: object, reader: SettingsReader): values is ControlPlaneConfig {
+function isSound(values: object, reader: SettingsReader): values is ControlPlaneSettings {
   return reader.problems.length === 0 && Object.keys(CONTROL_PLANE_SETTINGS).every((member) => member in values);
 }
 
-function checkTogether({ grpcPort, httpPort, names }: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
+function checkTogether({ grpcPort, httpPort }: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
   if (httpPort !== 0 && httpPort !== undefined && httpPort === grpcPort)
     reader.problem('CP_HTTP_PORT', `CP_HTTP_PORT: "${String(httpPort)}" is CP_GRPC_PORT too; it takes a port of its own`);
-  if (names instanceof Set && names.size === 0)
-    reader.problem('CP_NAMES', 'CP_NAMES: no name is given; its certificate needs at least one');
 }
 
-function unwise({ host, names, adminToken, metricsToken }: ControlPlaneConfig): string[] {
+function unwise({ host, names, adminToken, metricsToken }: ControlPlaneSettings): string[] {
   const lines = guessableTokens([
     [CONTROL_PLANE_SETTINGS.adminToken.variable, adminToken],
     [CONTROL_PLANE_SETTINGS.metricsToken.variable, metricsToken],
@@ -49,7 +47,7 @@ function unwise({ host, names, adminToken, metricsToken }: ControlPlaneConfig): 
   lines.push(
     `CP_HOST: other machines can reach ${host}, where the admin API speaks plain HTTP, so that its token can be read on the way: let only a proxy with TLS reach CP_HTTP_PORT`,
   );
-  if ([...names].every(isLoopbackHost))
+  if (names.every(isLoopbackHost))
     lines.push('CP_NAMES has only names of this machine: gateways on other machines will not accept the certificate');
   return lines;
 }
