@@ -5,7 +5,7 @@ import t from 'tap';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import type { ControlPlaneCalls, OrgState, Stale, Versions } from '../../src/control-plane/proto/messages.ts';
+import type { ControlPlaneCalls, OrgState, Versions } from '../../src/control-plane/proto/messages.ts';
 import type { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { checkInclusion, readProof } from '../../src/ledger/inclusion-proof.ts';
 import { readKeys } from '../../src/ledger/ledger-keys.ts';
@@ -23,7 +23,7 @@ inline_rules:
 `;
 
 function staleOf(org: OrgState | null): readonly string[] {
-  return Object.entries(org?.stale ?? ({} as Stale)).flatMap(([name, is]) => (is === true ? [name] : []));
+  return Object.entries(org?.stale ?? {}).flatMap(([name, is]) => (is === true ? [name] : []));
 }
 
 async function checkIn(client: ProtocolClient, versions: Partial<Versions> = {}): Promise<readonly string[]> {
