@@ -1,8 +1,14 @@
 /* The admin API of a control plane, over its real state (decision 13.6). */
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { parse } from 'yaml';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
+import { CONTROL_PLANE_METRICS } from '../../src/surfaces/metrics/control-plane-metric-table.ts';
+import { MONITORING } from '../support/monitoring-files.ts';
+import { namesOfExpression } from '../support/promql-names.ts';
 import { PLANE_TOKEN, type RunningPlane, startPlane } from '../support/running-control-plane.ts';
 
 const SECRET = 'sk-planted-in-the-control-plane';
@@ -156,7 +162,8 @@ t.test('a body is at most 1 MiB, that of a bundle 4 MiB', async (t) => {
   const { ask } = await acme(t);
   const long = 'x'.repeat(1024 * 1024);
   t.match(await ask('PUT', '/v1/orgs/acme', { suspended_reason: long }), { status: 413, json: { error: { code: 'body_too_large' } } });
-  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${BUNDLE}# ${long}\n` }), { status: 200 });
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${BUNDLE}# ${'€'.repeat(500_000)}\n` }), { status: 200 });
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${BUNDLE}# ${long}\n` }), { status: 400 });
   t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: long.repeat(4) }), { status: 413 });
 });
 
@@ -240,10 +247,13 @@ t.test('no page of a browser may ask, and no Host but its own', async (t) => {
   });
   const withHost = (host: string) =>
     new Promise<number>((resolve, reject) => {
-      const asked = request({ host: '127.0.0.1', port: plane.httpPort, path: '/healthz', headers: { Host: host }, agent: false }, (answer) => {
-        answer.resume();
-        resolve(answer.statusCode ?? 0);
-      });
+      const asked = request(
+        { host: '127.0.0.1', port: plane.httpPort, path: '/healthz', headers: { Host: host }, agent: false },
+        (answer) => {
+          answer.resume();
+          resolve(answer.statusCode ?? 0);
+        },
+      );
       asked.on('error', reject);
       asked.end();
     });
@@ -270,8 +280,29 @@ t.test('health and metrics tell how it is', async (t) => {
 
 t.test('what is nowhere is 404, another method 405 with those that there are', async (t) => {
   const { ask } = await acme(t);
-  t.match(await ask('GET', '/v1/nothing'), { status: 404, json: { error: { code: 'not_found', message: 'There is nothing at /v1/nothing.' } } });
+  t.match(await ask('GET', '/v1/nothing'), {
+    status: 404,
+    json: { error: { code: 'not_found', message: 'There is nothing at /v1/nothing.' } },
+  });
   const patch = await ask('PATCH', '/v1/orgs/acme', {});
   t.equal(patch.status, 405);
   t.equal(patch.headers.get('allow'), 'GET, HEAD, PUT');
+});
+
+t.test('every metric is shown, and the alert rules name no other metric or label', async (t) => {
+  const { bare } = await acme(t);
+  const { text } = await bare('GET', '/metrics');
+  const rows = Object.values(CONTROL_PLANE_METRICS);
+  for (const { name, type } of rows) t.match(text, `# TYPE ${name} ${type}\n`);
+  const labels = new Map<string, readonly string[]>([['up', []], ...rows.map((row) => [row.name, row.labels] as const)]);
+  const { groups } = parse(readFileSync(join(MONITORING, 'control-plane-alert-rules.yaml'), 'utf8')) as {
+    groups: { rules: { alert: string; expr: string }[] }[];
+  };
+  for (const { alert, expr } of groups.flatMap(({ rules }) => rules)) {
+    const { metrics, grouped } = namesOfExpression(expr);
+    const known = ['job', 'instance', ...metrics.flatMap(({ name }) => labels.get(name) ?? [])];
+    t.ok(metrics.length > 0, alert);
+    for (const { name } of metrics) t.ok(labels.has(name), `${alert}: ${name}`);
+    for (const label of [...grouped, ...metrics.flatMap((one) => one.labels)]) t.ok(known.includes(label), `${alert}: ${label}`);
+  }
 });

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import type { Clock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { type ControlPlane, startControlPlane } from '../../src/control-plane/app/control-plane.ts';
 import { fakeClock } from './fake-clock.ts';
@@ -35,10 +34,7 @@ export interface RunningPlane {
 }
 
 /** Starts a control plane on free ports and in a temporary folder. */
-export async function startPlane(
-  t: HasTeardown,
-  settings: { readonly metricsToken?: string; readonly clock?: Clock } = {},
-): Promise<RunningPlane> {
+export async function startPlane(t: HasTeardown, settings: { readonly metricsToken?: string } = {}): Promise<RunningPlane> {
   const clock = fakeClock(Date.UTC(2026, 10, 24, 12));
   const plane = await startControlPlane(
     {
@@ -52,7 +48,7 @@ export async function startPlane(
       names: ['localhost', '127.0.0.1'],
       drainTimeout: 0,
     },
-    { clock: settings.clock ?? clock, log: silentLogger },
+    { clock, log: silentLogger },
   );
   t.teardown(() => plane.stop());
   const url = `http://127.0.0.1:${plane.httpPort}`;

@@ -117,7 +117,12 @@ interface Opened {
   readonly apiKey: string;
 }
 
-async function openGateway({ place, provider, mode, apiKey }: Opened): Promise<{ readonly gateway: Gateway; readonly shown: FleetGateway }> {
+async function openGateway({
+  place,
+  provider,
+  mode,
+  apiKey,
+}: Opened): Promise<{ readonly gateway: Gateway; readonly shown: FleetGateway }> {
   const name = `gateway-${mode}`;
   const folder = join(place.folder, name);
   await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -68,7 +68,12 @@ export const FLEET_STEPS: readonly FleetStep[] = [
 ];
 
 /** Does one step on every gateway. @param seen told what there is to see @throws Error when it does not come to it */
-export async function takeStep(step: FleetStep, place: FleetPlace, clock: Clock, seen: (gateway: FleetGateway, text: string) => void): Promise<void> {
+export async function takeStep(
+  step: FleetStep,
+  place: FleetPlace,
+  clock: Clock,
+  seen: (gateway: FleetGateway, text: string) => void,
+): Promise<void> {
   await step.first?.(place);
   for (const gateway of place.gateways) {
     const until = clock.monotonic() + LIMIT_MS;

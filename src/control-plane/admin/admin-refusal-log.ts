@@ -16,7 +16,10 @@ export function adminRefusalLog(log: Logger, clock: Pick<Clock, 'monotonic'>): L
       if (code === 'unauthorized' || code === 'client_gone') return;
       const suppressed = limiter.take(code);
       if (suppressed === undefined) return;
-      log.info({ request_id: requestId, code, caller_ip: callerIp, request, reason: message, ...more(suppressed) }, 'a request was refused');
+      log.info(
+        { request_id: requestId, code, caller_ip: callerIp, request, reason: message, ...more(suppressed) },
+        'a request was refused',
+      );
     },
   };
 }

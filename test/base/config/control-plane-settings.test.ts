@@ -61,6 +61,10 @@ t.test('a secret may stand in a file', async (t) => {
 
 t.test('what is allowed and unwise is a warning', async (t) => {
   const { warnings } = loadControlPlaneSettings({ CP_HOST: '0.0.0.0', CP_ADMIN_TOKEN: 'short' }, false);
-  t.match(warnings, [/^CP_ADMIN_TOKEN has fewer than 16/, /^CP_HOST: other machines can reach 0\.0\.0\.0/, /^CP_NAMES has only names of this machine/]);
+  t.match(warnings, [
+    /^CP_ADMIN_TOKEN has fewer than 16/,
+    /^CP_HOST: other machines can reach 0\.0\.0\.0/,
+    /^CP_NAMES has only names of this machine/,
+  ]);
   t.equal(loadControlPlaneSettings({ CP_HOST: '0.0.0.0', CP_NAMES: 'plane.example.com' }, false).warnings.length, 1);
 });
