@@ -28,7 +28,7 @@ t.test('a token and a request make a node, whose certificate names it and its or
   t.match(node, { node_id: 'node-1', org_id: 'acme', gateway_version: '0.0.0', certificate_expires_at: answer.expires_at });
   for (const file of ['ca.pem', 'bundle-key.pem', 'ledger-key.pem']) t.equal(statSync(join(dataDir, file)).mode & 0o777, 0o600, file);
   t.match(await plane.state.audit.page({ orgId: 'acme', operation: 'protocol.enroll' }, { limit: 5, after: undefined }), {
-    entries: [{ principal: { kind: 'node', id: 'acme/node-1' }, object: 'node-1' }],
+    items: [{ principal: { kind: 'node', id: 'acme/node-1' }, object: 'node-1' }],
   });
 });
 
