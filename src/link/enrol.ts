@@ -9,11 +9,11 @@ import type { EnrolledResponse, OrgState } from '../control-plane/proto/messages
 import type { Protocol } from '../control-plane/proto/protocol.ts';
 import { ProtocolClient } from '../control-plane/proto/protocol-client.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
-import { type BootstrapToken, readBootstrapToken } from './bootstrap-token.ts';
 import { type CertificateRequest, requestCertificate } from './certificate-request.ts';
 import { EnrolmentError, type EnrolmentFault } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { fingerprintOf, shownChain } from './shown-authority.ts';
+import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
 
