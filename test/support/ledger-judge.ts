@@ -14,7 +14,7 @@ export type AskJson = (path: string) => Promise<{ readonly status: number; reado
 export function askPublicly(url: string): AskJson {
   return async (path) => {
     const response = await fetch(url + path);
-    return { status: response.status, body: (await response.json()) as unknown };
+    return { status: response.status, body: await response.json() };
   };
 }
 

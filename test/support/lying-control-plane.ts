@@ -6,6 +6,7 @@ import type {
   CheckInResponse,
   ControlPlaneCalls,
   EnrolledResponse,
+  EnrolmentCalls,
   OrgState,
   SignedBundle,
   Stale,
@@ -70,7 +71,7 @@ export class LyingControlPlane {
       return self.made;
     };
     const protocol = loadProtocol();
-    server.add(protocol.enrolment, { Enroll: async (request) => made().enrolled(request.csr, request.node_id) });
+    server.add<EnrolmentCalls>(protocol.enrolment, { Enroll: async (request) => made().enrolled(request.csr, request.node_id) });
     server.add<Calls, 'StreamUpdates'>(protocol.controlPlane, handlersOf(made));
     const port = await server.open();
     t.teardown(() => server.close(AbortSignal.abort()));

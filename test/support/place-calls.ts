@@ -13,6 +13,9 @@ export interface PlaceAnswer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
+/** What a caller knows of a gateway. */
+export type CalledGateway = Pick<GatewayProcess, 'port' | 'url' | 'caFile'>;
+
 export interface PlaceCall {
   readonly model?: string;
   /** Of the control plane. */
@@ -25,11 +28,11 @@ export type PlaceDoor = 'CONNECT' | 'redirect' | 'structured API';
 export const PLACE_DOORS: readonly PlaceDoor[] = ['CONNECT', 'redirect', 'structured API'];
 
 /** One call of a program that has no key of a provider. */
-export function callThrough(t: HasTeardown, gateway: GatewayProcess, door: PlaceDoor, call: PlaceCall = {}): Promise<PlaceAnswer> {
+export function callThrough(t: HasTeardown, gateway: CalledGateway, door: PlaceDoor, call: PlaceCall = {}): Promise<PlaceAnswer> {
   return WAYS[door](t, gateway, call);
 }
 
-const WAYS: Readonly<Record<PlaceDoor, (t: HasTeardown, gateway: GatewayProcess, call: PlaceCall) => Promise<PlaceAnswer>>> = {
+const WAYS: Readonly<Record<PlaceDoor, (t: HasTeardown, gateway: CalledGateway, call: PlaceCall) => Promise<PlaceAnswer>>> = {
   CONNECT: async (t, gateway, call) => {
     const credentials = Buffer.from(`${call.workload ?? PLACE_WORKLOAD}:${call.apiKey ?? ''}`).toString('base64');
     const caPem = readFileSync(gateway.caFile, 'utf8');
