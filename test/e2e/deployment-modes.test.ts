@@ -207,12 +207,9 @@ t.test('managed', async (t) => {
   for (const door of PLACE_DOORS) {
     await t.test(`${door}: an API key of the control plane is needed`, async (t) => {
       const sent = upstream.requests.length;
-      const none = await callThrough(t, gateway, door).catch((error: unknown) => ({ status: statusIn(error), body: {} }));
+      const none = await callThrough(t, gateway, door);
       t.equal(none.status, door === 'CONNECT' ? 407 : 401);
-      const wrong = await callThrough(t, gateway, door, { apiKey: `gwk_${'A'.repeat(43)}` }).catch((error: unknown) => ({
-        status: statusIn(error),
-        body: {},
-      }));
+      const wrong = await callThrough(t, gateway, door, { apiKey: `gwk_${'A'.repeat(43)}` });
       t.equal(wrong.status, door === 'CONNECT' ? 407 : 401);
       t.equal(upstream.requests.length, sent);
       const good = await callThrough(t, gateway, door, { apiKey });
@@ -273,12 +270,6 @@ t.test('managed', async (t) => {
     t.equal((await callThrough(t, gateway, 'structured API', { apiKey: unused })).status, 200);
   });
 });
-
-function statusIn(error: unknown): number {
-  const { status } = error as { readonly status?: number };
-  if (status === undefined) throw error;
-  return status;
-}
 
 t.test('without its control plane', async (t) => {
   const { env } = await startUpstream(t);

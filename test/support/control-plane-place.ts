@@ -35,12 +35,14 @@ export class ControlPlanePlace {
   readonly link: CuttableLink;
   readonly org = PLACE_ORG;
   readonly #t: HasTeardown;
+  readonly #links: CuttableLink[];
   #controlPlane: ControlPlaneProcess;
 
   private constructor(t: HasTeardown, controlPlane: ControlPlaneProcess, link: CuttableLink) {
     this.#t = t;
     this.#controlPlane = controlPlane;
     this.link = link;
+    this.#links = [link];
   }
 
   /** @param org members of the org beside their defaults */
@@ -76,7 +78,14 @@ export class ControlPlanePlace {
   /** On the folder of the last one, which must be gone; the link leads there. */
   async startControlPlane(): Promise<void> {
     this.#controlPlane = await startControlPlaneProcess(this.#t, this.#controlPlane.env);
-    this.link.lead(this.#controlPlane.grpcPort);
+    for (const link of this.#links) link.lead(this.#controlPlane.grpcPort);
+  }
+
+  /** Beside the first one, for a gateway that is to have one of its own. */
+  async anotherLink(): Promise<CuttableLink> {
+    const link = await CuttableLink.start(this.#t, this.#controlPlane.grpcPort);
+    this.#links.push(link);
+    return link;
   }
 
   async bootstrapToken(): Promise<string> {

@@ -42,7 +42,7 @@ export function controlPlaneEnvironment(t: HasTeardown, env: Readonly<Record<str
 export async function startControlPlaneProcess(
   t: HasTeardown,
   env: Readonly<Record<string, string>>,
-  timeoutMs = 280_000,
+  timeoutMs = 3_600_000,
 ): Promise<ControlPlaneProcess> {
   const child = launch(t, process.execPath, ['--enable-source-maps', MAIN, 'control-plane', 'start'], { env, timeoutMs });
   let over = false;

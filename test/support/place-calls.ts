@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { PLACE_ORG, PLACE_WORKLOAD } from './control-plane-place.ts';
 import type { GatewayProcess } from './gateway-process.ts';
-import { connectPlain, connectThrough, h1Request } from './raw-clients.ts';
+import { ConnectRefused, connectPlain, connectThrough, h1Request } from './raw-clients.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
 const HOST = 'api.openai.com';
@@ -36,10 +36,18 @@ const WAYS: Readonly<Record<PlaceDoor, (t: HasTeardown, gateway: CalledGateway, 
   CONNECT: async (t, gateway, call) => {
     const credentials = Buffer.from(`${call.workload ?? PLACE_WORKLOAD}:${call.apiKey ?? ''}`).toString('base64');
     const caPem = readFileSync(gateway.caFile, 'utf8');
-    const socket = await connectThrough(gateway.port, `${HOST}:443`, caPem, { headers: { 'Proxy-Authorization': `Basic ${credentials}` } });
-    t.teardown(() => socket.destroy());
-    const { status, headers, body } = await h1Request(socket, HOST, chatRequest('/v1/chat/completions', call, []));
-    socket.destroy();
+    const tunnel = { headers: { 'Proxy-Authorization': `Basic ${credentials}` } };
+    const opened = await connectThrough(gateway.port, `${HOST}:443`, caPem, tunnel).catch((error: unknown) => {
+      if (error instanceof ConnectRefused) return error;
+      throw error;
+    });
+    if (opened instanceof ConnectRefused) {
+      const recordId = /^x-gw-record-id: *(\S+)/im.exec(opened.rawHead)?.[1];
+      return { status: opened.status, recordId, body: jsonOf(opened.body) };
+    }
+    t.teardown(() => opened.destroy());
+    const { status, headers, body } = await h1Request(opened, HOST, chatRequest('/v1/chat/completions', call, []));
+    opened.destroy();
     return { status, recordId: headers['x-gw-record-id'], body: jsonOf(body.toString()) };
   },
   redirect: async (t, gateway, call) => {
