@@ -6,7 +6,7 @@ import { PLACE_ORG, remoteBundle } from '../support/control-plane-place.ts';
 import { LyingControlPlane } from '../support/lying-control-plane.ts';
 import type { CleanUp } from './checks.ts';
 import { ALLOWED_MODEL, ControlledGateway } from './controlled-gateway.ts';
-import { Seeded } from './seeded.ts';
+import type { Seeded } from './seeded.ts';
 import { bundlesThatWentBack, hashesBelow } from './stored-hashes.ts';
 
 const STEPS = 6;
