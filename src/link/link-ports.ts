@@ -46,7 +46,7 @@ export interface Contact {
 }
 
 /** What other rooms may ask of the link. */
-export interface Link {
+export interface ControlPlaneLink {
   readonly contact: Contact;
   /** Somebody was denied for the org's state, or wants news: a check-in at once, unless one is under way. Waits for nothing. */
   checkInSoon(): void;

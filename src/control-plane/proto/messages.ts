@@ -108,7 +108,7 @@ export interface WorkloadsResponse {
   readonly next_cursor: string;
 }
 
-export interface Credential {
+export interface CredentialEntry {
   /** As the admin API takes it, JSON, without its secret. */
   readonly credential: string;
   readonly secret: string;
@@ -117,7 +117,7 @@ export interface Credential {
 export interface CredentialsResponse {
   readonly org: OrgState | null;
   readonly version: string;
-  readonly credentials: readonly Credential[];
+  readonly credentials: readonly CredentialEntry[];
   readonly next_cursor: string;
 }
 
@@ -130,7 +130,7 @@ export interface ExportConfigResponse {
   readonly next_cursor: string;
 }
 
-export interface Addon {
+export interface AddonEntry {
   readonly id: string;
   readonly enabled: boolean;
   /** JSON; empty: none. */
@@ -140,7 +140,7 @@ export interface Addon {
 export interface AddonsResponse {
   readonly org: OrgState | null;
   readonly version: string;
-  readonly addons: readonly Addon[];
+  readonly addons: readonly AddonEntry[];
 }
 
 export interface PublicKey {
@@ -167,10 +167,12 @@ export interface ApiKeyRequest {
 export interface ApiKeyResponse {
   readonly org: OrgState | null;
   /** Empty: no such key. */
-  readonly key: ApiKey | null;
+  readonly key: ApiKeyEntry | null;
+  /** Of the org's API keys, as `Versions` has it. */
+  readonly version: string;
 }
 
-export interface ApiKey {
+export interface ApiKeyEntry {
   readonly id: string;
   readonly name: string;
   readonly org_id: string;

@@ -26,7 +26,7 @@ export class LeafLog implements Leaves {
   #waiting: Waiting[] = [];
   #writing: Promise<void> | undefined;
   /** After a write that could not be taken back nobody knows what is in the file: it has to be opened anew. */
-  #broken: unknown;
+  #broken: Error | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(file: FileHandle, index: LeafIndex) {
@@ -140,7 +140,7 @@ export class LeafLog implements Leaves {
       await this.#file.truncate(this.#index.count * ROW_BYTES);
       await this.#file.datasync();
     } catch {
-      this.#broken = error;
+      this.#broken = error instanceof Error ? error : new Error(String(error));
     }
   }
 
