@@ -227,7 +227,7 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
         { kid: LEDGER_KID, alg: 'ed25519', use: 'ledger', public_key: rawKey(self.ledgerKey.publicKey) },
       ],
     })),
-    LookUpApiKey: or('LookUpApiKey', (_request, self) => ({ org: self.state(), key: null })),
+    LookUpApiKey: or('LookUpApiKey', (_request, self) => ({ org: self.state(), key: null, version: '1' })),
     SubmitHashes: or('SubmitHashes', ({ hashes }, self) => {
       self.hashes.push(...hashes.map((hash) => Buffer.from(hash).toString('hex')));
       return { org: self.state(), acknowledged: hashes.length, at: new Date().toISOString() };
