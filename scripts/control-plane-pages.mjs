@@ -97,7 +97,12 @@ function withoutNull({ anyOf, ...schema }) {
 }
 
 export function controlPlaneMetricsPage({ CONTROL_PLANE_METRICS }, { table, code }) {
-  const rows = Object.values(CONTROL_PLANE_METRICS).map(({ name, type, labels, help }) => [code(name), type, labels.map(code).join(', '), help]);
+  const rows = Object.values(CONTROL_PLANE_METRICS).map(({ name, type, labels, help }) => [
+    code(name),
+    type,
+    labels.map(code).join(', '),
+    help,
+  ]);
   return `# Metrics of the control plane
 
 \`GET /metrics\` on \`CP_HTTP_PORT\` shows these beside the metrics of the Node process. No label takes a value that a caller chose.

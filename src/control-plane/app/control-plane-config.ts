@@ -1,4 +1,4 @@
-/** How a control plane is run; `CP_*` says it (decision 13.5). */
+/** How a control plane is run; `CP_*` says it (decision 13.6). */
 export interface ControlPlaneConfig {
   /** Where both ports listen (`CP_HOST`). */
   readonly host: string;
@@ -16,6 +16,8 @@ export interface ControlPlaneConfig {
   readonly metricsToken: string | undefined;
   /** Names and addresses in the server's certificate (`CP_NAMES`), folded, at least one. */
   readonly names: readonly string[];
-  /** Milliseconds that calls under way have when it stops. */
-  readonly drainTimeout: number;
+  /** Milliseconds that calls under way have when it stops (`CP_DRAIN_TIMEOUT`); default 10 s. */
+  readonly drainTimeout?: number;
+  /** Milliseconds that entries of the audit trail are kept (`CP_AUDIT_RETENTION`); default 400 days. */
+  readonly auditRetention?: number;
 }

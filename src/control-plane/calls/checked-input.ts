@@ -1,6 +1,6 @@
-import { RESOURCES, type Resource } from '../state/control-plane-state.ts';
 import type { Versions } from '../proto/messages.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
+import { RESOURCES, type Resource } from '../state/control-plane-state.ts';
 
 const TEXT = /^[\x20-\x7e]*$/;
 const ID = /^[\x21-\x7e]{0,128}$/;

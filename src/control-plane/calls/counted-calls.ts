@@ -36,7 +36,8 @@ function faultFor(error: unknown): unknown {
   if (error instanceof SigningRequestError) return new ProtocolError('INVALID_ARGUMENT', `csr: ${error.message}`, { cause: error });
   if (!(error instanceof GatewayError)) return error;
   const { code, message } = error;
-  if (code === 'conflict') return new ProtocolError('UNAVAILABLE', 'something else has changed this at the same time; try again', { cause: error });
+  if (code === 'conflict')
+    return new ProtocolError('UNAVAILABLE', 'something else has changed this at the same time; try again', { cause: error });
   if (code === 'record_store_unavailable' || code === 'shutting_down') return new ProtocolError('UNAVAILABLE', message, { cause: error });
   return error;
 }

@@ -1,10 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../base/lib/clock.ts';
-import type { Principal } from '../../base/model/principal.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Principal } from '../../base/model/principal.ts';
 import type { Commit } from '../../services/commit.ts';
 import { keyOfRequest } from '../pki/signing-request.ts';
-import type { EnrolledResponse, EnrolmentCalls, EnrollRequest } from '../proto/messages.ts';
+import type { EnrolledResponse, EnrollRequest, EnrolmentCalls } from '../proto/messages.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
 import type { Handlers, Peer } from '../proto/protocol-server.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
@@ -60,7 +60,12 @@ export class EnrolmentHandlers {
       await nodes.enrol(node, certificate, use, this.#commit(node, 'protocol.enroll', peer));
     } catch (error) {
       // Of two who show the same token, or are the same node, one was first.
-      if (error instanceof GatewayError && error.code === 'conflict' && (await tokens.use(request.bootstrap_token, node.orgId)) === undefined) throw refused();
+      if (
+        error instanceof GatewayError &&
+        error.code === 'conflict' &&
+        (await tokens.use(request.bootstrap_token, node.orgId)) === undefined
+      )
+        throw refused();
       throw error;
     }
     await nodes.heard(node, { versions: nodes.said(node), gatewayVersion });

@@ -19,13 +19,19 @@ export class NodeStates {
   /** @throws ProtocolError UNAUTHENTICATED without a certificate that is good; PERMISSION_DENIED for one that counts no longer, and where the org is gone */
   caller({ certificate }: Peer): NodeId {
     if (certificate === undefined)
-      throw new ProtocolError('UNAUTHENTICATED', 'no certificate of this control plane was shown, or it has expired: enrol with a new bootstrap token');
+      throw new ProtocolError(
+        'UNAUTHENTICATED',
+        'no certificate of this control plane was shown, or it has expired: enrol with a new bootstrap token',
+      );
     const { nodes, register } = this.#state.registers;
     const holder = nodes.holderOf(certificate);
     if (holder === 'expired') throw new ProtocolError('UNAUTHENTICATED', 'the certificate has expired: enrol with a new bootstrap token');
-    if (holder === 'revoked') throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked, or another has taken its place');
+    if (holder === 'revoked')
+      throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked, or another has taken its place');
     if (register.find(holder.orgId) === undefined) throw new ProtocolError('PERMISSION_DENIED', `there is no org ${holder.orgId}`);
-    nodes.heard(holder).catch((error: unknown) => this.#log.warn({ err: error, node_id: holder.nodeId }, 'that a node was there could not be stored'));
+    nodes
+      .heard(holder)
+      .catch((error: unknown) => this.#log.warn({ err: error, node_id: holder.nodeId }, 'that a node was there could not be stored'));
     return holder;
   }
 

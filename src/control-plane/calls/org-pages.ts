@@ -1,11 +1,5 @@
 import type { JsonObject } from '../../base/json/json-object.ts';
-import type {
-  AddonsResponse,
-  CredentialsResponse,
-  ExportConfigResponse,
-  KeysResponse,
-  WorkloadsResponse,
-} from '../proto/messages.ts';
+import type { AddonsResponse, CredentialsResponse, ExportConfigResponse, KeysResponse, WorkloadsResponse } from '../proto/messages.ts';
 import type { EntityKind } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import { nodesOf, type OpenEntity } from '../state/org-entities.ts';
@@ -84,7 +78,9 @@ export class OrgPages {
   }
 
   keys(node: NodeId): KeysResponse {
-    const keys = this.#state.keys().map(({ kid, alg, use, public_key }) => ({ kid, alg, use, public_key: Buffer.from(public_key, 'base64') }));
+    const keys = this.#state
+      .keys()
+      .map(({ kid, alg, use, public_key }) => ({ kid, alg, use, public_key: Buffer.from(public_key, 'base64') }));
     return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys };
   }
 

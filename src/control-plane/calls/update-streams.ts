@@ -1,8 +1,8 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { ControlPlaneCalls, Update, UpdatesRequest } from '../proto/messages.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
-import type { NodeId } from '../state/enrolled-nodes.ts';
 import { keyIn } from '../state/control-plane-spaces.ts';
+import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { checkedNumber, checkedVersions } from './checked-input.ts';
 import type { NodeStates } from './node-states.ts';

@@ -67,7 +67,9 @@ export class NodeAuthority {
       if (keyIdentifier === undefined || !x509.checkPrivateKey(key)) throw new Error('its key is not that of its certificate');
       return new NodeAuthority(certificate, { name, keyIdentifier, key, validity, permits: () => true }, clock);
     } catch (error) {
-      throw new CertificateAuthorityError(`${file} does not hold the key and the certificate of a CA: restore it from a backup`, { cause: error });
+      throw new CertificateAuthorityError(`${file} does not hold the key and the certificate of a CA: restore it from a backup`, {
+        cause: error,
+      });
     }
   }
 

@@ -18,7 +18,9 @@ export async function openSigningKey(file: string, use: ListedKey['use']): Promi
   const text = await keptOnce(file, () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
   const key = readKey(file, text);
   const publicKey = createPublicKey(key);
-  const digest = createHash('sha256').update(publicKey.export({ type: 'spki', format: 'der' })).digest('hex');
+  const digest = createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex');
   const kid = `${use}-${digest.slice(0, KID_DIGITS)}`;
   return { kid, key, listed: listedKey(kid, use, publicKey) };
 }

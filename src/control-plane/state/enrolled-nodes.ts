@@ -68,7 +68,13 @@ export class EnrolledNodes {
   readonly #storedAt = new Map<string, number>();
   readonly #listeners: Set<(node: NodeId) => void>;
 
-  private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredNode>, holders: Map<string, string>, listeners: Set<(node: NodeId) => void>) {
+  private constructor(
+    store: Store,
+    clock: Clock,
+    space: WatchedSpace<StoredNode>,
+    holders: Map<string, string>,
+    listeners: Set<(node: NodeId) => void>,
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
@@ -140,7 +146,8 @@ export class EnrolledNodes {
       versions: said?.versions ?? before?.versions ?? NO_VERSIONS,
     };
     this.#seen.set(key, next);
-    const isNews = before?.gateway_version !== next.gateway_version || RESOURCES.some((one) => before?.versions[one] !== next.versions[one]);
+    const isNews =
+      before?.gateway_version !== next.gateway_version || RESOURCES.some((one) => before?.versions[one] !== next.versions[one]);
     if (!isNews && now - (this.#storedAt.get(key) ?? Number.NEGATIVE_INFINITY) < SEEN_EVERY_MS) return;
     this.#storedAt.set(key, now);
     await this.#store.commit(undefined, [{ op: 'put', space: SPACE.seen, key, value: next }]);

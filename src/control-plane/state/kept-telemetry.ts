@@ -1,4 +1,4 @@
-import { type JsonObject, isJsonObject } from '../../base/json/json-object.ts';
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { TELEMETRY_SCHEMA } from '../../base/model/telemetry-report.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';

@@ -42,7 +42,10 @@ export class OrgBundles {
   }
 
   static async open(options: OrgBundlesOptions): Promise<OrgBundles> {
-    return new OrgBundles(options, await WatchedSpace.open<OrgBundle>(options.store, SPACE.bundles, { read: (value) => value as OrgBundle }));
+    return new OrgBundles(
+      options,
+      await WatchedSpace.open<OrgBundle>(options.store, SPACE.bundles, { read: (value) => value as OrgBundle }),
+    );
   }
 
   get(orgId: string): OrgBundle | undefined {

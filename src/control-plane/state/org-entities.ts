@@ -151,7 +151,12 @@ export class OrgEntities {
     return { id, value: value.value };
   }
 
-  async #page(orgId: string, kind: EntityKind, after: string | undefined, limit: number): Promise<readonly (StoredEntity & { id: string })[]> {
+  async #page(
+    orgId: string,
+    kind: EntityKind,
+    after: string | undefined,
+    limit: number,
+  ): Promise<readonly (StoredEntity & { id: string })[]> {
     const prefix = prefixOf(orgId);
     const rows = await this.#options.store.list(ENTITY_SPACE[kind], {
       prefix,

@@ -54,7 +54,8 @@ export interface Subject {
 
 /** @param key the public half of an EC P-256 or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
 export function subjectOf(key: KeyObject): Subject {
-  if (key.asymmetricKeyType === 'ed25519') return subjectOfPoint(key.export({ type: 'spki', format: 'der' }).subarray(-ED25519_BYTES), OID.ed25519);
+  if (key.asymmetricKeyType === 'ed25519')
+    return subjectOfPoint(key.export({ type: 'spki', format: 'der' }).subarray(-ED25519_BYTES), OID.ed25519);
   // Built and not parsed: node-forge takes one key in 256 for nested ASN.1 inside its BIT STRING.
   const point = key.export({ type: 'spki', format: 'der' }).subarray(-UNCOMPRESSED_POINT_BYTES);
   return subjectOfPoint(point, OID.ecPublicKey, OID.prime256v1);
@@ -144,7 +145,12 @@ export async function issueClientCertificate(
   return await issueNamed(profile, distinguishedName(commonName, organization), [], validity);
 }
 
-async function issueNamed({ issuer, subject, extensions }: LeafProfile, name: Der, also: readonly Der[], validity: Validity): Promise<Buffer> {
+async function issueNamed(
+  { issuer, subject, extensions }: LeafProfile,
+  name: Der,
+  also: readonly Der[],
+  validity: Validity,
+): Promise<Buffer> {
   return await signed(tbs(name, issuer.name, validity, subject, [...extensions, ...also], algorithmOf(issuer.key)), issuer.key);
 }
 
