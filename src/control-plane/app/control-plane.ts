@@ -17,6 +17,7 @@ import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts
 import { createControlPlaneMetrics } from '../../surfaces/metrics/control-plane-metrics.ts';
 import type { AdminHealth } from '../admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../admin/admin-operation-table.ts';
+import { adminRefusalLog } from '../admin/admin-refusal-log.ts';
 import { AdminServer } from '../admin/admin-server.ts';
 import { ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
 import { keptOnce } from '../pki/kept-once.ts';
@@ -208,6 +209,7 @@ function adminServer(
     certificateExpiresAt: () => identity.notAfter,
   });
   events.attach(metrics.events);
+  events.attach(adminRefusalLog(log, clock));
   return new AdminServer({
     host: config.host,
     port: config.httpPort,
