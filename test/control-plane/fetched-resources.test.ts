@@ -3,13 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
-import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
-import type { ControlPlaneCalls, OrgState, Stale, Versions } from '../../src/control-plane/proto/messages.ts';
+import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import type { ControlPlaneCalls, OrgState, Versions } from '../../src/control-plane/proto/messages.ts';
 import type { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { checkInclusion, readProof } from '../../src/ledger/inclusion-proof.ts';
-import { checkSignature } from '../../src/ledger/merkle-root.ts';
 import { readKeys } from '../../src/ledger/ledger-keys.ts';
+import { checkSignature } from '../../src/ledger/merkle-root.ts';
 import { faultOfCall, NOTHING_YET, PROTOCOL, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 
@@ -17,17 +17,13 @@ const SECRET = 'sk-planted-secret-of-an-org';
 const BUNDLE = `schema: gw.policy_bundle.v1
 bundle_id: acme-policy
 version: "1.0.0"
-layer_order: [action_security]
 inline_rules:
-  - layer: action_security
-    rules:
-      - id: allow
-        priority: 1
-        decision: allow
+  targets:
+    - {id: all, effect: {decision: allow}}
 `;
 
 function staleOf(org: OrgState | null): readonly string[] {
-  return Object.entries(org?.stale ?? ({} as Stale)).flatMap(([name, is]) => (is === true ? [name] : []));
+  return Object.entries(org?.stale ?? {}).flatMap(([name, is]) => (is === true ? [name] : []));
 }
 
 async function checkIn(client: ProtocolClient, versions: Partial<Versions> = {}): Promise<readonly string[]> {
@@ -80,7 +76,13 @@ t.test('the state of an org is told with every answer', async (t) => {
   const { client } = await enrol('acme', 'node-1');
   await plane.state.orgs.put('acme', { status: 'suspended', suspended_reason: 'unpaid', grace_seconds: 10 }, commit);
   const state = async () => (await ask(client, 'FetchWorkloads')).org;
-  t.match(await state(), { status: 'suspended', suspended_reason: 'unpaid', grace_seconds: 10, cp_down_policy: 'permissive', redis_down_policy: 'allow' });
+  t.match(await state(), {
+    status: 'suspended',
+    suspended_reason: 'unpaid',
+    grace_seconds: 10,
+    cp_down_policy: 'permissive',
+    redis_down_policy: 'allow',
+  });
   await plane.state.orgs.put('acme', { status: 'active', cp_down_policy: 'strict' }, commit);
   t.match(await state(), { status: 'active', suspended_reason: '', plan_tier: 'enterprise', cp_down_policy: 'strict' });
 });
@@ -94,7 +96,7 @@ t.test('a bundle is signed with its org and a sequence that never goes back; one
   t.same(await checkIn(client, { policy: 'other' }), ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys']);
   const wrong = BUNDLE.replace('decision: allow', 'decision: perhaps');
   const refused = await plane.state.bundles.put('acme', wrong, commit).catch((error: unknown) => error);
-  t.match(refused, { code: 'invalid_policy', details: [{ line: 10 }] });
+  t.match(refused, { code: 'invalid_policy', details: [{ line: 6 }] });
   const again = await plane.state.bundles.put('acme', BUNDLE, commit);
   t.match(again, { bundle_id: 'acme-policy', sequence: 2 });
   const bundle = await fetched();
@@ -102,46 +104,64 @@ t.test('a bundle is signed with its org and a sequence that never goes back; one
   const signed = { schema: 'gw.signed_bundle.v1', org_id: 'acme', version: bundle?.version, sequence: 2, sha256: sha256Hex(BUNDLE) };
   const key = keys.find(bundle?.kid ?? '');
   t.equal(Buffer.from(bundle?.bundle_yaml ?? []).toString(), BUNDLE);
-  t.ok(key && verify(undefined, Buffer.from(canonicalJson(signed)), createPublicKey(key.export({ format: 'pem', type: 'spki' })), bundle?.signature ?? Buffer.alloc(0)));
+  t.ok(
+    key &&
+      verify(
+        undefined,
+        Buffer.from(canonicalJson(signed)),
+        createPublicKey(key.export({ format: 'pem', type: 'spki' })),
+        bundle?.signature ?? Buffer.alloc(0),
+      ),
+  );
   t.notOk((await checkIn(client, { policy: bundle?.version ?? '' })).includes('policy'));
 });
 
-t.test('credentials go to the nodes that they are for, with their secrets, which are sealed at rest and shown to nobody else', async (t) => {
-  const { plane, commit, enrol, dataDir } = await runControlPlane(t);
-  const { client: one } = await enrol('acme', 'node-1');
-  const { client: two } = await enrol('acme', 'node-2');
-  const { client: stranger } = await enrol('other', 'node-1');
-  const put = (id: string, body: Readonly<Record<string, unknown>>) => plane.state.entities.put('acme', 'credentials', id, body, commit);
-  await put('wide', { mode: 'alias', connector_id: 'openai', secret_ref: SECRET });
-  await put('scoped', { mode: 'alias', connector_id: 'openai', secret_ref: `${SECRET}-2`, distribution: 'node_scoped' });
-  await put('export', { mode: 'alias', connector_id: 'openai', secret_ref: `${SECRET}-3`, type: 'export_auth' });
-  const idsFor = async (client: ProtocolClient) =>
-    (await ask(client, 'FetchCredentials')).credentials.map(({ credential, secret }) => [
-      (JSON.parse(credential) as { credential_id: string }).credential_id,
-      secret,
+t.test(
+  'credentials go to the nodes that they are for, with their secrets, which are sealed at rest and shown to nobody else',
+  async (t) => {
+    const { plane, commit, enrol, dataDir } = await runControlPlane(t);
+    const { client: one } = await enrol('acme', 'node-1');
+    const { client: two } = await enrol('acme', 'node-2');
+    const { client: stranger } = await enrol('other', 'node-1');
+    const put = (id: string, body: Readonly<Record<string, unknown>>) => plane.state.entities.put('acme', 'credentials', id, body, commit);
+    await put('wide', { mode: 'alias', connector_id: 'openai', secret_ref: SECRET });
+    await put('scoped', { mode: 'alias', connector_id: 'openai', secret_ref: `${SECRET}-2`, distribution: 'node_scoped' });
+    await put('export', { mode: 'alias', connector_id: 'openai', secret_ref: `${SECRET}-3`, type: 'export_auth' });
+    const idsFor = async (client: ProtocolClient) =>
+      (await ask(client, 'FetchCredentials')).credentials.map(({ credential, secret }) => [
+        (JSON.parse(credential) as { credential_id: string }).credential_id,
+        secret,
+      ]);
+    t.same(await idsFor(one), [['wide', SECRET]]);
+    const assigned = await plane.state.assignments.set('acme', 'scoped', 'node-2', true, commit);
+    t.same(assigned.value['node_ids'], ['node-2']);
+    t.same(await idsFor(one), [['wide', SECRET]]);
+    t.same(await idsFor(two), [
+      ['scoped', `${SECRET}-2`],
+      ['wide', SECRET],
     ]);
-  t.same(await idsFor(one), [['wide', SECRET]]);
-  const assigned = await plane.state.assignments.set('acme', 'scoped', 'node-2', true, commit);
-  t.same(assigned.value['node_ids'], ['node-2']);
-  t.same(await idsFor(one), [['wide', SECRET]]);
-  t.same(await idsFor(two), [
-    ['scoped', `${SECRET}-2`],
-    ['wide', SECRET],
-  ]);
-  t.same(await idsFor(stranger), []);
-  await put('scoped', { mode: 'alias', connector_id: 'openai', name: 'Renamed' });
-  t.same((await idsFor(two))[0], ['scoped', `${SECRET}-2`], 'a secret that nobody names stays, and so do the nodes');
-  await plane.state.assignments.set('acme', 'scoped', 'node-2', false, commit);
-  t.same(await idsFor(two), [['wide', SECRET]]);
-  await t.rejects(plane.state.assignments.set('acme', 'wide', 'node-2', true, commit), { code: 'conflict' });
-  t.same(await badMembers(put('scoped', { mode: 'alias', connector_id: 'openai', distribution: 'org_wide' })), ['distribution']);
-  t.same(await badMembers(put('scoped', { mode: 'alias', connector_id: 'anthropic' })), ['secret_ref']);
-  t.same(await badMembers(put('new', { mode: 'alias', connector_id: 'nobody', secret_ref: '\n', other: 1 })), ['other', 'connector_id', 'secret_ref']);
-  const shown = JSON.stringify([await plane.state.entities.list('acme', 'credentials'), await plane.state.audit.page({}, { limit: 100, after: undefined })]);
-  t.notMatch(shown, SECRET);
-  const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  for (const { parentPath, name } of files) t.notOk(readFileSync(join(parentPath, name)).includes(SECRET), name);
-});
+    t.same(await idsFor(stranger), []);
+    await put('scoped', { mode: 'alias', connector_id: 'openai', name: 'Renamed' });
+    t.same((await idsFor(two))[0], ['scoped', `${SECRET}-2`], 'a secret that nobody names stays, and so do the nodes');
+    await plane.state.assignments.set('acme', 'scoped', 'node-2', false, commit);
+    t.same(await idsFor(two), [['wide', SECRET]]);
+    await t.rejects(plane.state.assignments.set('acme', 'wide', 'node-2', true, commit), { code: 'conflict' });
+    t.same(await badMembers(put('scoped', { mode: 'alias', connector_id: 'openai', distribution: 'org_wide' })), ['distribution']);
+    t.same(await badMembers(put('scoped', { mode: 'alias', connector_id: 'anthropic' })), ['secret_ref']);
+    t.same(await badMembers(put('new', { mode: 'alias', connector_id: 'nobody', secret_ref: '\n', other: 1 })), [
+      'other',
+      'connector_id',
+      'secret_ref',
+    ]);
+    const shown = JSON.stringify([
+      await plane.state.entities.list('acme', 'credentials'),
+      await plane.state.audit.page({}, { limit: 100, after: undefined }),
+    ]);
+    t.notMatch(shown, SECRET);
+    const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    for (const { parentPath, name } of files) t.notOk(readFileSync(join(parentPath, name)).includes(SECRET), name);
+  },
+);
 
 t.test('workloads, add-ons and export destinations are judged as the gateway judges them, and come in pages', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
@@ -152,14 +172,20 @@ t.test('workloads, add-ons and export destinations are judged as the gateway jud
   const second = await ask(client, 'FetchWorkloads', first.next_cursor);
   t.same([first.workloads.length, second.workloads.length, second.next_cursor, second.version], [500, 1, '', first.version]);
   t.same(JSON.parse(second.workloads[0] ?? ''), { workload_id: 'w-500', org_id: 'acme' });
-  t.same(await badMembers(entities.put('acme', 'workloads', 'w', { workload_id: 'x', org_id: 'other' }, commit)), ['workload_id', 'org_id']);
+  t.same(await badMembers(entities.put('acme', 'workloads', 'w', { workload_id: 'x', org_id: 'other' }, commit)), [
+    'workload_id',
+    'org_id',
+  ]);
   const config = { url: 'https://example.com/hook', token: SECRET };
   const shown = await entities.put('acme', 'export-destinations', 'd-1', { name: 'Hook', kind: 'webhook', config }, commit);
   t.notMatch(JSON.stringify(shown), SECRET);
   await entities.put('acme', 'export-destinations', 'd-2', { name: 'Of another', kind: 'webhook', config, node_id: 'node-2' }, commit);
   await entities.put('acme', 'export-destinations', 'd-1', { name: 'Renamed' }, commit);
   const { destinations } = await ask(client, 'FetchExportConfig');
-  t.same(destinations.map((text) => JSON.parse(text) as unknown), [{ id: 'd-1', name: 'Renamed', kind: 'webhook', config, enabled: true }]);
+  t.same(
+    destinations.map((text) => JSON.parse(text) as unknown),
+    [{ id: 'd-1', name: 'Renamed', kind: 'webhook', config, enabled: true }],
+  );
   await t.rejects(entities.put('acme', 'addons', 'provider-nobody', { enabled: true }, commit), { code: 'not_found' });
   t.same(await badMembers(entities.put('acme', 'addons', 'provider-openai', { enabled: 'yes', other: 1 }, commit)), ['other', 'enabled']);
   await entities.put('acme', 'addons', 'provider-openai', { enabled: false }, commit);
@@ -208,17 +234,21 @@ t.test('hashes are acknowledged, come under a signed root and are proved, each t
   const proof = readProof(JSON.parse(text));
   checkInclusion(proof, hashes[299]?.toString('hex') ?? '');
   checkSignature(proof.root, readKeys(plane.state.keys(), 'ledger'));
-  t.same((await plane.state.ledger.roots('acme', 0, 500)).map(({ sequence, leaf_count }) => [sequence, leaf_count]), [
-    [1, 256],
-    [2, 44],
-  ]);
+  t.same(
+    (await plane.state.ledger.roots('acme', 0, 500)).map(({ sequence, leaf_count }) => [sequence, leaf_count]),
+    [
+      [1, 256],
+      [2, 44],
+    ],
+  );
   t.same(await plane.state.ledger.roots('other', 0, 500), []);
 });
 
 t.test('a report of usage is summed and says nothing else; whatever is out of bounds is refused by its name', async (t) => {
   const { plane, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');
-  const report = (value: unknown) => faultOfCall(client.call(PROTOCOL.controlPlane, 'ReportTelemetry', { report: JSON.stringify(value) }, TIMEOUT_MS));
+  const report = (value: unknown) =>
+    faultOfCall(client.call(PROTOCOL.controlPlane, 'ReportTelemetry', { report: JSON.stringify(value) }, TIMEOUT_MS));
   const usage = { requests: 2, tokens_in: 10, tokens_out: 20, models: {}, domains: {}, connection_types: {} };
   t.equal(await report({ schema: 'gw.telemetry.v2', providers: { openai: usage, 'a stranger': usage }, risk_alerts: 0 }), 'none');
   t.match(await report({ schema: 'gw.telemetry.v2', providers: { openai: { ...usage, requests: -1 } } }), /^INVALID_ARGUMENT: report /);
@@ -232,6 +262,12 @@ t.test('a report of usage is summed and says nothing else; whatever is out of bo
   t.match(await call('FetchProof', { hash: Buffer.alloc(33) }), /^INVALID_ARGUMENT: hash /);
   t.match(await call('FetchWorkloads', { cursor: 'a b' }), /^INVALID_ARGUMENT: cursor /);
   t.match(await call('CheckIn', { versions: null, gateway_version: '' }), /^INVALID_ARGUMENT: versions /);
-  t.match(await call('CheckIn', { versions: { ...NOTHING_YET, keys: 'x'.repeat(257) }, gateway_version: '' }), /^INVALID_ARGUMENT: versions\.keys /);
-  t.match(plane.counts.calls.find(({ method, result }) => method === 'SubmitHashes' && result === 'INVALID_ARGUMENT'), { count: 2 });
+  t.match(
+    await call('CheckIn', { versions: { ...NOTHING_YET, keys: 'x'.repeat(257) }, gateway_version: '' }),
+    /^INVALID_ARGUMENT: versions\.keys /,
+  );
+  t.match(
+    plane.counts.calls.find(({ method, result }) => method === 'SubmitHashes' && result === 'INVALID_ARGUMENT'),
+    { count: 2 },
+  );
 });

@@ -45,7 +45,10 @@ t.test('who comes back gets what he has missed, in order and without gaps', asyn
   t.equal(short(await next()), 'snapshot 1');
   const told: string[] = [];
   for (let n = 2; n <= 151; n++) told.push(short(await next()));
-  t.same(told, Array.from({ length: 150 }, (_, n) => `changed ${n + 2}`));
+  t.same(
+    told,
+    Array.from({ length: 150 }, (_, n) => `changed ${n + 2}`),
+  );
   leave();
   const ahead = follow(t, client, 999);
   t.equal(short(await ahead.next()), 'snapshot 151 resync', 'a number that was never given');

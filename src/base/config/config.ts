@@ -8,8 +8,6 @@ import { SETTINGS, type SettingValues } from './settings.ts';
 import { ConfigError, type Environment, guessableTokens, SettingsReader, unknownSettings } from './settings-reader.ts';
 import { readTraces, type TraceConfig } from './trace-settings.ts';
 
-export { ConfigError, type ConfigProblem, type Environment } from './settings-reader.ts';
-
 /**
  * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
  * are sent.

@@ -60,12 +60,18 @@ async function go(place: FleetPlace, steps: readonly FleetStep[], io: CliIo): Pr
   const paint = paintFor(io.colours);
   io.stdout(`A control plane at ${paint.bold(place.url)}, for gateways at ${place.address}, and two that have enrolled with it.\n\n`);
   const all: Seen[] = [];
+  const records = new Map<string, string>();
   for (const step of steps) {
     io.stdout(`${step.title}\n`);
     try {
-      await takeStep(step, place, systemClock, (gateway, seen) => {
-        all.push({ step: step.title, gateway: gateway.name, seen });
-        io.stdout(`  ${gateway.name.padEnd(22)} ${paint.dim(seen)}\n`);
+      await takeStep(step, {
+        place,
+        clock: systemClock,
+        records,
+        seen: (gateway, seen) => {
+          all.push({ step: step.title, gateway: gateway.name, seen });
+          io.stdout(`  ${gateway.name.padEnd(22)} ${paint.dim(seen)}\n`);
+        },
       });
     } catch (error) {
       io.stderr(`gw control-plane demo: ${terminalLines(messageOf(error))}\n`);

@@ -8,11 +8,14 @@ const TRY_AGAIN_MS = 200;
 /** Nothing of the demo takes longer, but on a machine that is busy. */
 const LIMIT_MS = 60_000;
 
+/** Ids of the records of calls that were allowed last, by the name of the gateway. */
+export type LastRecords = Map<string, string>;
+
 /** One thing that the demo shows. */
 export interface FleetStep {
   readonly title: string;
   /** Done as often as it takes. @returns what there is to see, or undefined while it is not so yet */
-  readonly run: (place: FleetPlace, gateway: FleetGateway) => Promise<string | undefined>;
+  readonly run: (gateway: FleetGateway, records: LastRecords) => Promise<string | undefined>;
   /** What is done once, before it is looked at on each gateway. */
   readonly first?: (place: FleetPlace) => Promise<unknown>;
 }
@@ -29,56 +32,53 @@ export function callGateway({ url, headers }: FleetGateway): Promise<DemoAnswer>
 export const FLEET_STEPS: readonly FleetStep[] = [
   {
     title: 'connected to the control plane',
-    run: async (_place, { url }) => ((await jsonAt(`${url}/healthz`))['cp_status'] === 'connected' ? 'cp_status: connected' : undefined),
+    run: isConnected,
   },
   {
     title: 'a call, by the policy and with the credential of the control plane',
-    run: async (_place, gateway) => {
-      const { status } = await callGateway(gateway);
-      return status === 200 ? 'allowed' : undefined;
-    },
+    run: isAllowed,
   },
   {
     title: 'its record is in the ledger, under a signed root',
-    run: async (_place, gateway) => {
-      const proof = await proofOf(gateway);
-      return proof === undefined ? undefined : `verified: leaf ${String(proof['leaf_index'])} of batch ${String(proof['batch_id'])}`;
-    },
+    run: isProven,
   },
   {
     title: 'another bundle is put, which says no',
     first: ({ ask: askPlane }) => askPlane('bundle.put', { org: DEMO_ORG, bundle_yaml: bundleText('2', [FLEET_MODEL]) }),
-    run: (_place, gateway) => refusalOf(gateway, 'model_not_approved'),
+    run: (gateway) => refusalOf(gateway, 'model_not_approved'),
   },
   {
     title: 'the first bundle again',
     first: ({ ask: askPlane }) => askPlane('bundle.put', { org: DEMO_ORG, bundle_yaml: bundleText('3', []) }),
-    run: async (_place, gateway) => ((await callGateway(gateway)).status === 200 ? 'allowed' : undefined),
+    run: isAllowed,
   },
   {
     title: 'the org is suspended',
     first: ({ ask: askPlane }) => askPlane('org.put', { org: DEMO_ORG, status: 'suspended', suspended_reason: 'shown by the demo' }),
-    run: (_place, gateway) => refusalOf(gateway, 'org_suspended'),
+    run: (gateway) => refusalOf(gateway, 'org_suspended'),
   },
   {
     title: 'and active again',
     first: ({ ask: askPlane }) => askPlane('org.put', { org: DEMO_ORG, status: 'active', suspended_reason: null }),
-    run: async (_place, gateway) => ((await callGateway(gateway)).status === 200 ? 'allowed' : undefined),
+    run: isAllowed,
   },
 ];
 
-/** Does one step on every gateway. @param seen told what there is to see @throws Error when it does not come to it */
-export async function takeStep(
-  step: FleetStep,
-  place: FleetPlace,
-  clock: Clock,
-  seen: (gateway: FleetGateway, text: string) => void,
-): Promise<void> {
+interface Taking {
+  readonly place: FleetPlace;
+  readonly clock: Clock;
+  readonly records: LastRecords;
+  /** Told what there is to see. */
+  readonly seen: (gateway: FleetGateway, text: string) => void;
+}
+
+/** Does one step on every gateway. @throws Error when it does not come to it */
+export async function takeStep(step: FleetStep, { place, clock, records, seen }: Taking): Promise<void> {
   await step.first?.(place);
   for (const gateway of place.gateways) {
     const until = clock.monotonic() + LIMIT_MS;
     for (;;) {
-      const text = await step.run(place, gateway);
+      const text = await step.run(gateway, records);
       if (text !== undefined) {
         seen(gateway, text);
         break;
@@ -89,17 +89,31 @@ export async function takeStep(
   }
 }
 
+async function isConnected({ url }: FleetGateway): Promise<string | undefined> {
+  const { cp_status: status } = await jsonAt(`${url}/healthz`);
+  return status === 'connected' ? 'cp_status: connected' : undefined;
+}
+
+async function isAllowed(gateway: FleetGateway, records: LastRecords): Promise<string | undefined> {
+  const { status, headers } = await callGateway(gateway);
+  if (status !== 200) return undefined;
+  records.set(gateway.name, String(headers['x-gw-record-id']));
+  return 'allowed';
+}
+
+async function isProven(gateway: FleetGateway, records: LastRecords): Promise<string | undefined> {
+  const proof = await proofOf(gateway, records.get(gateway.name) ?? '');
+  return proof === undefined ? undefined : `verified: leaf ${String(proof['leaf_index'])} of batch ${String(proof['batch_id'])}`;
+}
+
 async function refusalOf(gateway: FleetGateway, code: string): Promise<string | undefined> {
   const { status, text } = await callGateway(gateway);
   return status === 403 && text.includes(code) ? `refused: ${code}` : undefined;
 }
 
-/** Of its newest record. */
-async function proofOf({ url, adminToken }: FleetGateway): Promise<Readonly<Record<string, unknown>> | undefined> {
+async function proofOf({ url, adminToken }: FleetGateway, recordId: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   const headers = { 'GW-Admin-Token': adminToken };
-  const { items } = await jsonAt(`${url}/v1/records?limit=1`, headers);
-  const [record]: readonly unknown[] = Array.isArray(items) ? items : [];
-  const hash = isJsonObject(record) ? record['record_hash'] : undefined;
+  const { record_hash: hash } = await jsonAt(`${url}/v1/records/${recordId}`, headers);
   if (typeof hash !== 'string') return undefined;
   const { status, inclusion_proof: proof } = await jsonAt(`${url}/v1/verify/${hash}`, headers);
   return status === 'verified' && isJsonObject(proof) ? proof : undefined;

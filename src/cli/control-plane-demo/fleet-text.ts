@@ -7,16 +7,12 @@ export function fleetText(place: FleetPlace, gw: string): string {
   const { url, adminToken, gateways } = place;
   const calls = gateways.map((gateway) => `# ${gateway.name}\n${curl(gateway)}\n`).join('\n');
   const [first] = gateways;
-  const verify =
-    first === undefined
-      ? ''
-      : `HASH=$(curl -s '${first.url}/v1/records?limit=1' -H 'GW-Admin-Token: ${first.adminToken}' | sed 's/.*"record_hash":"\\([0-9a-f]*\\)".*/\\1/')
-curl -s ${first.url}/v1/verify/$HASH -H 'GW-Admin-Token: ${first.adminToken}'`;
+  const verify = first === undefined ? '' : proofCommands(first);
   return `
 It keeps running until Ctrl-C. In another terminal:
 
 ${calls}
-# the proof that the last call is in the ledger
+# a call, its record, and the proof that it is in the ledger
 ${verify}
 
 # the commands below find the control plane by these
@@ -41,4 +37,13 @@ ${gw} control-plane token create ${DEMO_ORG} --address ${place.address}
 function curl({ url, headers }: FleetGateway): string {
   const shown = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);
   return `curl -s ${url}/proxy/openai/v1/chat/completions -H 'Content-Type: application/json'${shown.join('')} -d '{"model":"${FLEET_MODEL}","messages":[{"role":"user","content":"Say hello."}]}'`;
+}
+
+/** The record of a call by the id in its answer, and what `gw verify` would check. */
+function proofCommands(gateway: FleetGateway): string {
+  const { url, adminToken } = gateway;
+  const token = `-H 'GW-Admin-Token: ${adminToken}'`;
+  return `ID=$(${curl(gateway)} -o /dev/null -D - | sed -n 's/^x-gw-record-id: *\\([^[:space:]]*\\).*/\\1/Ip')
+HASH=$(curl -s ${url}/v1/records/$ID ${token} | sed 's/.*"record_hash": *"\\([0-9a-f]*\\)".*/\\1/')
+sleep 2; curl -s ${url}/v1/verify/$HASH ${token}`;
 }

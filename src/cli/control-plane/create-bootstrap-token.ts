@@ -50,7 +50,10 @@ interface MadeToken {
 }
 
 function show({ token, expiresAt, settings }: MadeToken, json: boolean, io: CliIo): void {
-  if (json) return printJson({ token, expires_at: expiresAt, settings }, io);
+  if (json) {
+    printJson({ token, expires_at: expiresAt, settings }, io);
+    return;
+  }
   const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
   io.stdout(`${token}\n\nIt can be used once, until ${expiresAt}. The gateway is started with:\n\n${lines.join('')}`);
 }

@@ -58,6 +58,7 @@ class AdminBody implements BodySource {
       // The rest of a body that is too large is not read: the answer closes its connection.
       for await (const chunk of this.#request.iterator({ destroyOnReturn: false })) if (chunk instanceof Uint8Array) yield chunk;
     } catch (error) {
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('client_gone', 'The client left before its request was complete.', { cause: error });
     }
   }

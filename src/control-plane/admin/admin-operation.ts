@@ -112,22 +112,35 @@ export function adminOperation<P extends z.ZodObject, Q extends z.ZodObject, B e
       ...(body === undefined ? {} : { body: body.schema(NO_CLOCK), bodyOptional: body.optional === true }),
     }),
     bind: (services) => {
-      const schema = body?.schema(services);
+      const read = reader(facts, input, services);
       return async (request) => {
         const { principal, from } = request;
-        const call = {
-          params: (params === undefined ? {} : readBody({ schema: params, what: 'The path' }, request.params)) as z.output<P>,
-          query: (query === undefined ? {} : readQuery(query, request.query)) as z.output<Q>,
-          body: (body === undefined || schema === undefined ? {} : await bodyOf(facts, { ...body, schema }, request)) as z.output<B>,
-          commit: facts.changes ? services.audit.commitFor({ principal, operation: facts.id, from }) : CHANGES_NOTHING,
-        };
-        const outcome = await handle(call, services);
-        const { status, contentType } = facts.output;
-        if ('text' in outcome) return { status, text: outcome.text, ...(contentType === undefined ? {} : { contentType }) };
-        return { status: outcome.status ?? status, json: outcome.json };
+        const commit = facts.changes ? services.audit.commitFor({ principal, operation: facts.id, from }) : CHANGES_NOTHING;
+        return answerOf(facts.output, await handle({ ...(await read(request)), commit }, services));
       };
     },
   };
+}
+
+type AdminInput<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<AdminEntry<P, Q, B, z.ZodType>['input']>;
+
+/** Reads what is asked by the schemas, which are made once. What has no schema is read by nobody. */
+function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
+  facts: AdminOperationFacts,
+  { params, query, body }: AdminInput<P, Q, B>,
+  services: AdminServices,
+) {
+  const made = body && { ...body, schema: body.schema(services) };
+  return async (request: RouteRequest): Promise<Omit<AdminCall<P, Q, B>, 'commit'>> => ({
+    params: (params ? readBody({ schema: params, what: 'The path' }, request.params) : {}) as z.output<P>,
+    query: (query ? readQuery(query, request.query) : {}) as z.output<Q>,
+    body: (made ? await bodyOf(facts, made, request) : {}) as z.output<B>,
+  });
+}
+
+function answerOf({ status, contentType }: AdminOperation['output'], outcome: AdminOutcome<unknown>): RouteAnswer {
+  if ('text' in outcome) return { status, text: outcome.text, ...(contentType === undefined ? {} : { contentType }) };
+  return { status: outcome.status ?? status, json: outcome.json };
 }
 
 /** @throws GatewayError `invalid_request` */

@@ -15,7 +15,7 @@ import type { AskedEntity, ReadBodies, ReadEntity } from '../state/org-entities.
 const ID = /^[\x21-\x7e]{1,128}$/;
 const PRESET = 'policy-';
 const CUSTOM_CONNECTOR = /^custom:[0-9a-f-]{36}$/;
-const MAX_CONFIG = 16_384;
+const MAX_CONFIG = 4_096;
 const ADDON_MEMBERS = ['id', 'enabled', 'config'];
 
 /** How bodies of the admin API are judged: by the schemas of the gateway's own API, with the shipped catalogue. Connectors that an org makes at its gateways are known there alone. */

@@ -41,9 +41,7 @@ export class EnrolmentHandlers {
     try {
       await state.registers.nodes.renew(node, certificate, this.#commit(node, 'protocol.renew', peer));
     } catch (error) {
-      if (error instanceof GatewayError && error.code === 'not_found')
-        throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked', { cause: error });
-      throw error;
+      throw error instanceof GatewayError && error.code === 'not_found' ? revoked(error) : error;
     }
     return this.#answer(node, certificate);
   }
@@ -57,7 +55,7 @@ export class EnrolmentHandlers {
     if (use === undefined) throw refused();
     const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, key);
     try {
-      await nodes.enrol(node, certificate, use, this.#commit(node, 'protocol.enroll', peer));
+      await nodes.enrol(node, certificate, gatewayVersion, use, this.#commit(node, 'protocol.enroll', peer));
     } catch (error) {
       // Of two who show the same token, or are the same node, one was first.
       if (
@@ -68,7 +66,6 @@ export class EnrolmentHandlers {
         throw refused();
       throw error;
     }
-    await nodes.heard(node, { versions: nodes.said(node), gatewayVersion });
     return this.#answer(node, certificate);
   }
 
@@ -79,7 +76,7 @@ export class EnrolmentHandlers {
 
   #commit({ orgId, nodeId }: NodeId, operation: string, { address }: Peer): Commit {
     const principal: Pick<Principal, 'kind' | 'id'> = { kind: 'node', id: `${orgId}/${nodeId}` };
-    return this.#options.state.audit.commitFor({ principal, operation, from: address.replace(/:\d+$/, '') });
+    return this.#options.state.audit.commitFor({ principal, operation, from: address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1') });
   }
 }
 
@@ -90,6 +87,11 @@ function checked(request: EnrollRequest): { readonly node: NodeId; readonly key:
   if (!NODE_ID.test(nodeId)) throw invalid('node_id', 'must be 1 to 64 letters, digits, ., _ and -');
   const gatewayVersion = shortText('gateway_version', request.gateway_version, MAX_GATEWAY_VERSION);
   return { node: { orgId, nodeId }, key: keyOfRequest(request.csr), gatewayVersion };
+}
+
+/** While it asked. */
+function revoked(cause: GatewayError): ProtocolError {
+  return new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked', { cause });
 }
 
 function refused(): ProtocolError {

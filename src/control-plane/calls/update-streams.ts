@@ -95,6 +95,7 @@ export class UpdateStreams {
       // He has read so slowly that the log has gone on without him.
       if (updates === undefined) last = await this.#resync(node, out);
       for (const { sequence, at } of updates ?? []) {
+        if (news.over) return;
         await out.send(this.#update(node, 'changed', sequence, { at }));
         last = sequence;
       }

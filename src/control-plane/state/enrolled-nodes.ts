@@ -157,25 +157,28 @@ export class EnrolledNodes {
   async enrol(
     node: NodeId,
     certificate: IssuedCertificate,
+    gatewayVersion: string,
     also: { readonly effects: readonly Effect[]; readonly expect: readonly Expectation[] },
     commit: Commit,
   ): Promise<void> {
     const { orgId, nodeId } = node;
     const key = keyIn(orgId, nodeId);
+    const now = this.#clock.now();
     const found = await this.#store.entity(SPACE.nodes, key);
+    const seen: Seen = { last_seen_at: timestamp(now), gateway_version: gatewayVersion, versions: NO_VERSIONS };
     const value: StoredNode = {
       org_id: orgId,
       node_id: nodeId,
-      enrolled_at: timestamp(this.#clock.now()),
+      enrolled_at: timestamp(now),
       certificates: [storedCertificate(certificate)],
     };
     await commit(
       nodeId,
-      [{ op: 'put', space: SPACE.nodes, key, value }, { op: 'delete', space: SPACE.seen, key }, ...also.effects],
+      [{ op: 'put', space: SPACE.nodes, key, value }, { op: 'put', space: SPACE.seen, key, value: seen }, ...also.effects],
       [{ space: SPACE.nodes, key, version: found?.version }, ...also.expect],
     );
-    this.#seen.delete(key);
-    this.#storedAt.delete(key);
+    this.#seen.set(key, seen);
+    this.#storedAt.set(key, now);
     await this.#space.refresh(key);
   }
 

@@ -3,6 +3,7 @@ import { canonicalJson } from '../../base/json/jcs.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import { isWellFormed } from '../../base/lib/well-formed.ts';
 import type { PlanTier } from '../../decide/policy/layers.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
@@ -56,9 +57,9 @@ export class OrgBundles {
   async put(org: Org, bundleYaml: string, commit: Commit): Promise<OrgBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;
     const { org_id: orgId } = org;
-    if (bundleYaml.length > MAX_CHARACTERS)
-      throw new GatewayError('invalid_request', 'The bundle is too long.', {
-        details: [{ path: 'bundle_yaml', message: `must be at most ${MAX_CHARACTERS} characters` }],
+    if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))
+      throw new GatewayError('invalid_request', 'The bundle is not valid.', {
+        details: [{ path: 'bundle_yaml', message: `must be text of at most ${MAX_CHARACTERS} characters, without halves of them` }],
       });
     const texts = { bundle: { text: bundleYaml, file: FILE } };
     const policy = await loadPolicy(texts, { tier: TIERS[org.plan_tier], connectorId }, 'The bundle does not load');
