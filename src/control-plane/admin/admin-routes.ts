@@ -3,10 +3,10 @@ import type { Route } from '../../surfaces/http/route.ts';
 import { type AdminOperation, type AdminServices, maxBodyOf } from './admin-operation.ts';
 
 /** Told of each answer: the id of the operation and the status. */
-export type Answered = (operation: string, status: number) => void;
+export type AdminAnswered = (operation: string, status: number) => void;
 
 /** The face of the table on the port: a route for each entry. */
-export function adminRoutes(operations: readonly AdminOperation[], services: AdminServices, answered: Answered): readonly Route[] {
+export function adminRoutes(operations: readonly AdminOperation[], services: AdminServices, answered: AdminAnswered): readonly Route[] {
   return operations.map((operation) => {
     const { id, method, path, scope, summary, bind } = operation;
     const ask = bind(services);

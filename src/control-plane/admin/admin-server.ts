@@ -12,7 +12,7 @@ import { arrivalOf } from './admin-exchange.ts';
 import { guardAdmin } from './admin-guard.ts';
 import type { AdminServices } from './admin-operation.ts';
 import { ADMIN_OPERATIONS } from './admin-operation-table.ts';
-import { type Answered, adminRoutes } from './admin-routes.ts';
+import { type AdminAnswered, adminRoutes } from './admin-routes.ts';
 
 const HEAD_MS = 10_000;
 const REQUEST_MS = 60_000;
@@ -28,7 +28,7 @@ export interface AdminServerOptions extends AdminTokens {
   /** Beside the operations: metrics. */
   readonly routes?: readonly Route[];
   /** Default: nobody is told. */
-  readonly answered?: Answered;
+  readonly answered?: AdminAnswered;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly log: Logger;
   /** Hears of `authFailure` and `unrecorded`. */
