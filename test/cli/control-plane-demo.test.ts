@@ -5,7 +5,9 @@ import { eventually, launch, run } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
 
 t.test('the demo goes through all of its steps on both gateways, and ends', async (t) => {
-  const { code, stdout, stderr } = await run(t, process.execPath, [MAIN, 'control-plane', 'demo', '--check', '--json'], { timeoutMs: 600_000 });
+  const { code, stdout, stderr } = await run(t, process.execPath, [MAIN, 'control-plane', 'demo', '--check', '--json'], {
+    timeoutMs: 600_000,
+  });
   t.equal(code, 0, stderr);
   const { steps } = JSON.parse(stdout) as { steps: { step: string; gateway: string }[] };
   t.same(

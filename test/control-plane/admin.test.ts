@@ -5,7 +5,10 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import type { AdminHealth } from '../../src/control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
+import { AdminServer } from '../../src/control-plane/admin/admin-server.ts';
 import { CONTROL_PLANE_METRICS } from '../../src/surfaces/metrics/control-plane-metric-table.ts';
 import { MONITORING } from '../support/monitoring-files.ts';
 import { namesOfExpression } from '../support/promql-names.ts';
@@ -305,4 +308,37 @@ t.test('every metric is shown, and the alert rules name no other metric or label
     for (const { name } of metrics) t.ok(labels.has(name), `${alert}: ${name}`);
     for (const label of [...grouped, ...metrics.flatMap((one) => one.labels)]) t.ok(known.includes(label), `${alert}: ${label}`);
   }
+});
+
+t.test('while it drains health is 503; a port that another has is said in words', async (t) => {
+  const { plane, clock } = await acme(t);
+  const status: { now: AdminHealth['status'] } = { now: 'ok' };
+  const health = () => ({
+    status: status.now,
+    version: '1',
+    enrolled_nodes: 0,
+    open_streams: 0,
+    pending_hashes: 0,
+    certificate_expires_at: new Date(clock.now()).toISOString(),
+  });
+  const serverOn = (port: number) =>
+    new AdminServer({
+      host: '127.0.0.1',
+      port,
+      names: ['localhost'],
+      adminToken: PLANE_TOKEN,
+      metricsToken: undefined,
+      services: { state: plane.state, audit: plane.state.audit, clock, health },
+      clock,
+      log: silentLogger,
+      events: { emit: () => undefined, hears: () => false },
+    });
+  await t.rejects(serverOn(plane.httpPort).open(), { message: /^CP_HTTP_PORT: port \d+ of 127\.0\.0\.1 is in use/ });
+  const server = serverOn(0);
+  const url = `http://127.0.0.1:${await server.open()}/healthz`;
+  t.teardown(() => server.close(AbortSignal.abort()));
+  t.equal((await fetch(url)).status, 200);
+  status.now = 'draining';
+  const answer = await fetch(url);
+  t.same([answer.status, ((await answer.json()) as { status: string }).status], [503, 'draining']);
 });

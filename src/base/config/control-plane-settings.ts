@@ -37,7 +37,7 @@ export const CONTROL_PLANE_SETTINGS = {
   secretsKey: secret(
     'CP_SECRETS_KEY',
     type.secretsKey,
-    'Encrypts stored credentials and private keys at rest (AES-256-GCM): 32 bytes in base64.',
+    'Encrypts stored credentials, and what is secret of export destinations, at rest (AES-256-GCM): 32 bytes in base64.',
     'generated on first start, kept in the data folder',
   ),
   metricsToken: secret('CP_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),

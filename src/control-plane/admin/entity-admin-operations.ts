@@ -138,7 +138,7 @@ function assignment(method: 'PUT' | 'DELETE', id: string, summary: string): Admi
 }
 
 function shownEntity({ id, value }: OrgEntity): { readonly id: string } & Readonly<Record<string, unknown>> {
-  return { ...value, id };
+  return { id, ...value };
 }
 
 /** What an org gives its gateways (decision 13.6). */
