@@ -72,6 +72,7 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Creates or replaces one workload.',
     annotations: REPLACES,
+    ownedRemotely: true,
     input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
     output: { status: 200, schema: WORKLOAD },
     handle: async ({ body, commit }, { workloads }) => {
@@ -87,6 +88,7 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Removes a workload and its token.',
     annotations: REMOVES,
+    ownedRemotely: true,
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: REMOVED },
@@ -153,6 +155,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Creates or replaces one workload of the org. One that counts for every org is changed by the admin API alone.',
     annotations: REPLACES,
+    ownedRemotely: true,
     versioned: true,
     errors: ['conflict'],
     tools: [
@@ -192,6 +195,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Removes a workload of the org and its token.',
     annotations: REMOVES,
+    ownedRemotely: true,
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'delete_workload', title: 'Delete a workload', ids: { id: 'workload_id' } }],
     input: { params },
