@@ -115,11 +115,14 @@ function namedBy(words: readonly string[], commands: readonly Command[]): readon
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
 
-/** Every command. Those that are made of the operations table are loaded here, so that the small commands do not wait for it. */
+/** Every command. Those that are made of the operations tables are loaded here, so that the small commands do not wait for it. */
 export async function allCommands(): Promise<readonly Command[]> {
-  const { operationCommands } = await import('./management/operation-commands.ts');
+  const [{ operationCommands }, { controlPlaneCommands }] = await Promise.all([
+    import('./management/operation-commands.ts'),
+    import('./control-plane/control-plane-commands.ts'),
+  ]);
   const names = new Set(OWN.map(({ name }) => name));
-  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name))];
+  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
 }
 
 /**
