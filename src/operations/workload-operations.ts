@@ -8,6 +8,7 @@ import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/c
 import { orgOf } from './management/org-of.ts';
 import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { readBody } from './read-input.ts';
 import { attribution, etag, pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
@@ -49,6 +50,11 @@ const WORKLOAD = z.object({
   allowed_connection_types: z.array(z.enum(CONNECTION_TYPES)).optional().meta({ description: 'Absent: all; empty: none' }),
   default_attribution: attribution.optional(),
 });
+
+/** A workload as the admin API takes it. @throws GatewayError `invalid_request` */
+export function parseWorkload(body: unknown): Workload {
+  return workloadOf(readBody({ schema: WORKLOAD_BODY, what: 'The workload' }, body));
+}
 
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
 const params = pathId('Workload id');
