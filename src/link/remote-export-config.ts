@@ -15,11 +15,9 @@ export interface RemoteExportConfigOptions {
   readonly orgId: string;
   readonly nodeId: string;
   readonly versions: FetchedVersions;
-  readonly exports: Pick<ExportService, 'replaceAll'>;
+  readonly exports: Pick<ExportService, 'check' | 'replaceAll'>;
   /** By the rules of the management API, but for the config, which the service judges. @throws GatewayError; no message repeats a secret */
   readonly parse: (body: unknown) => GivenDestination;
-  /** @throws GatewayError for a config that cannot be used */
-  readonly checkConfig: (destination: GivenDestination) => void;
 }
 
 /** Where the events of the org go from this node, as its control plane has it (specification, "Export destination"; decision 13.10). */
@@ -61,9 +59,9 @@ export class RemoteExportConfig implements RemoteResource {
   }
 
   #given(body: unknown): GivenDestination {
-    const { orgId, parse, checkConfig } = this.#options;
+    const { orgId, parse, exports } = this.#options;
     const given = parse(requireOrg(body, orgId));
-    checkConfig(given);
+    exports.check(given);
     return given;
   }
 }

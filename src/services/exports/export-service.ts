@@ -1,4 +1,5 @@
 import type { EventBus } from '../../base/events/bus.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExportEventName } from '../../base/model/export-destination.ts';
@@ -7,6 +8,7 @@ import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type Commit, commitAlone } from '../commit.ts';
 import type { Outbox } from '../outbox.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { readExportConfig } from './export-config.ts';
 import { ExportCounts } from './export-counts.ts';
 import {
   type DestinationStoreOptions,
@@ -119,6 +121,15 @@ export class ExportService {
     if (this.destinations.get(orgId, id) === undefined) return false;
     const left = [recordCursorRemoval(id, nodeId), ...(await this.deadLetters.removalOf(id))];
     return this.destinations.remove(orgId, id, left, commit);
+  }
+
+  /** @throws GatewayError `invalid_request` for a destination that {@link replaceAll} would not take */
+  check({ id, kind, config }: GivenDestination): void {
+    readExportConfig(kind, config, this.#options.mayBePlain);
+    if (CONFIGURABLE.some((one) => one === id))
+      throw new GatewayError('invalid_request', 'The export destination is not valid.', {
+        details: [{ path: 'id', message: 'is that of a destination which a setting names' }],
+      });
   }
 
   /**
