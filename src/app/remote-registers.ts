@@ -11,7 +11,7 @@ import { parseWorkload } from '../operations/workload-operations.ts';
 import { fileContext } from './credential-files.ts';
 import type { Ground } from './ground.ts';
 import type { Services } from './open-services.ts';
-import { remoteName, remoteOrg } from './remote-name.ts';
+import { remoteName } from './remote-name.ts';
 
 export interface RemoteRegisters {
   /** To be fetched when the control plane says that they are stale. */
@@ -26,11 +26,11 @@ export async function remoteRegisters(
   { store, catalogues, waysOut }: Pick<Ground, 'store' | 'catalogues'> & { readonly waysOut: Pick<Ground['waysOut'], 'throughChannel'> },
   services: Pick<Services, 'workloads' | 'credentials' | 'policies' | 'exports' | 'apiKeys' | 'customConnectors'>,
 ): Promise<RemoteRegisters | undefined> {
+  const { orgId, nodeId } = config;
   const from = remoteName(config);
-  if (from === undefined) return undefined;
+  if (from === undefined || orgId === undefined) return undefined;
   const { workloads, credentials, policies, exports, apiKeys, customConnectors } = services;
-  const orgId = remoteOrg(config);
-  const common = { store, orgId, nodeId: config.nodeId, versions: await FetchedVersions.open(store, from) };
+  const common = { store, orgId, nodeId, versions: await FetchedVersions.open(store, from) };
   const context = fileContext(catalogues, customConnectors);
   const { remote: keys } = apiKeys;
   return {

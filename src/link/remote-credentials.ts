@@ -17,7 +17,7 @@ export interface RemoteCredentialsOptions {
   readonly orgId: string;
   readonly nodeId: string;
   readonly versions: FetchedVersions;
-  readonly credentials: Pick<CredentialService, 'replaceAll'>;
+  readonly credentials: Pick<CredentialService, 'checkGiven' | 'replaceAll'>;
   readonly policies: Pick<PolicyService, 'changeAutoRules'>;
   /** By the rules of the admin API. @throws GatewayError; no message repeats a secret */
   readonly parse: (body: unknown) => CredentialChange;
@@ -73,10 +73,11 @@ export class RemoteCredentials implements RemoteResource {
   }
 
   #given(body: unknown, secret: string): GivenCredential {
-    const { orgId, nodeId, parse } = this.#options;
+    const { orgId, nodeId, parse, credentials } = this.#options;
     const owned = requireOrg(body, orgId);
     const whole = isJsonObject(owned) ? { ...owned, org_id: orgId, ...(secret === '' ? {} : { secret_ref: secret }) } : owned;
     const change = parse(whole);
+    credentials.checkGiven(change);
     if (change.type === 'export_auth')
       throw new GatewayError('invalid_request', 'The credential is not for gateways.', {
         details: [{ path: 'type', message: 'is export_auth, and such are never given to gateways' }],

@@ -163,10 +163,16 @@ export class CredentialService {
     this.#lists.clear();
   }
 
+  /** @throws GatewayError `invalid_request` for one that {@link replaceAll} would not take */
+  checkGiven({ mode, secret_ref: secretRef }: GivenCredential): void {
+    if (mode === 'alias' && secretRef === undefined) throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
+  }
+
   /** The entry itself when it is as it was. */
-  #given({ secret_ref: secretRef, ...rest }: GivenCredential): StoredCredential {
+  #given(given: GivenCredential): StoredCredential {
+    const { secret_ref: secretRef, ...rest } = given;
     const id = rest.credential_id;
-    if (rest.mode === 'alias' && secretRef === undefined) throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
+    this.checkGiven(given);
     const before = this.#entries.get(id);
     const now = timestamp(this.#options.clock.now());
     const credential: Credential = {

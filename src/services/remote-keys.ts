@@ -20,6 +20,8 @@ const AGAIN_MS = 10_000;
 /** A key that nobody knows is not asked for again for so long. */
 const UNKNOWN_MS = 10_000;
 const MAX_UNKNOWN = 10_000;
+/** A request waits so long for a look at its key. */
+const LOOK_MS = 3_000;
 /** Looks under way; whoever comes beyond them with a key that is not kept is refused. */
 const MAX_ASKING = 64;
 const LONG_AGO = Number.NEGATIVE_INFINITY;
@@ -177,7 +179,7 @@ export class RemoteKeys {
     const source = this.#source;
     if (source === undefined || this.#asking.size >= MAX_ASKING) return this.#unasked(hash);
     try {
-      const key = await this.#learn(source, hash, prefix);
+      const key = await this.#inTime(this.#learn(source, hash, prefix));
       this.#failing = false;
       lookedUp(key === undefined ? 'miss' : 'fallback');
       return key === undefined ? UNKNOWN : this.#verdict(key);
@@ -190,6 +192,14 @@ export class RemoteKeys {
       this.#failing = true;
       return this.#unasked(hash);
     }
+  }
+
+  /** What comes later is learnt all the same. @throws Error when it takes too long */
+  #inTime<T>(look: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#options.clock.after(LOOK_MS, () => reject(new Error(`no answer in ${LOOK_MS / 1_000} s`)));
+      look.then(resolve, reject).finally(cancel);
+    });
   }
 
   /** By the copy alone. */
