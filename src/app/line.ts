@@ -71,6 +71,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
     audit: resources.audit,
+    managedRemotely: config.cpAddr !== undefined,
     nodes: resources.nodes,
     policies,
     shadow,

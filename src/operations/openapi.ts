@@ -102,7 +102,12 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
     responses: {
       [output.status]: answerOf(output, rest.versioned, example?.answer),
       ...Object.fromEntries((output.otherStatuses ?? []).map((status) => [status, { ...answerOf(output), description: 'Not so.' }])),
-      ...errorsOf([...errors, ...ruledErrors(scope, inputs), ...(isConditional ? (['precondition_failed'] as const) : [])]),
+      ...errorsOf([
+        ...errors,
+        ...ruledErrors(scope, inputs),
+        ...(isConditional ? (['precondition_failed'] as const) : []),
+        ...(rest.ownedRemotely === true ? (['managed_remotely'] as const) : []),
+      ]),
     },
     'x-annotations': annotations,
     ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),

@@ -3,7 +3,7 @@
  * document and the reference page are made from it.
  */
 import type { z } from 'zod';
-import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
@@ -60,6 +60,8 @@ export interface OperationFacts {
   readonly errors?: readonly ErrorCode[];
   /** The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that as `If-Match` (RFC 9110 §13.1.1). */
   readonly versioned?: true;
+  /** It writes what a control plane owns where there is one: there it is `managed_remotely` on every face, before its input is read (decision 13.10). */
+  readonly ownedRemotely?: true;
   /** How it is offered to assistants (specification, "MCP server"); absent: it is not. */
   readonly tools?: readonly ToolFacts[];
 }
@@ -228,6 +230,8 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     bind: (services) => {
       const read = reader(input, services);
       return async (asked) => {
+        if (facts.ownedRemotely === true && services.managedRemotely)
+          throw new GatewayError('managed_remotely', 'The control plane of this gateway owns this: change it there.');
         available?.(services);
         const { principal, headers, from } = asked;
         const outcome = await handle(

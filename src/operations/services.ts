@@ -58,6 +58,8 @@ export interface ReadinessFacts {
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
   readonly audit: AuditTrail;
+  /** A control plane owns what operations write that are marked `ownedRemotely`. */
+  readonly managedRemotely: boolean;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** Undefined without `GW_POLICIES_SHADOW`. */

@@ -6,7 +6,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 import {
   type ActivePolicy,
   type Base,
@@ -19,9 +19,10 @@ import {
   type PutBundle,
   readPut,
 } from './active-policy.ts';
+import type { AutoAllowed } from './auto-rules.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import type { LanguageOptions } from './load-policy.ts';
-import { ADDONS, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
+import { ADDONS, AUTO_ALLOWED, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
@@ -107,6 +108,32 @@ export class PolicyService {
   /** The overlays that were put for an org, for all nodes. */
   overlays(orgId: string): readonly OrgOverlay[] {
     return this.#overlays.list(orgId);
+  }
+
+  /** The rules that an org has because it has credentials, as YAML; undefined when there are none. */
+  autoRules(orgId: string): string | undefined {
+    return this.#overlays.autoRules(orgId)?.text;
+  }
+
+  /**
+   * Allows an org the providers that it has credentials for, in the commit that stores those, and no others from then on.
+   * @param commit stores what it is given, with whatever belongs to it
+   * @throws what `commit` does; then nothing has changed
+   */
+  async changeAutoRules(
+    orgId: string,
+    connectorIds: readonly string[],
+    commit: (effects: readonly Effect[]) => Promise<void>,
+  ): Promise<void> {
+    const auto: AutoAllowed = { org_id: orgId, connector_ids: [...new Set(connectorIds)].sort() };
+    const at = { space: AUTO_ALLOWED, key: orgId };
+    await this.#change('put', async () => {
+      const layers = this.#overlays.layers(orgId, { auto });
+      const compiled = layers && (await orgPolicy(orgId, this.#base, layers, this.#options));
+      await commit([auto.connector_ids.length === 0 ? { op: 'delete', ...at } : { op: 'put', ...at, value: auto }]);
+      await this.#overlays.refreshAuto(orgId);
+      return this.#put(orgId, compiled);
+    });
   }
 
   /** What an org has switched. */
