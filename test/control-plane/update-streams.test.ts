@@ -54,6 +54,26 @@ t.test('who comes back gets what he has missed, in order and without gaps', asyn
   t.equal(short(await ahead.next()), 'snapshot 151 resync', 'a number that was never given');
 });
 
+t.test('changes at the same moment each get a number of their own, and who was too late is told so', async (t) => {
+  const { plane, commit, enrol } = await runControlPlane(t);
+  const { client } = await enrol('acme', 'node-1');
+  const put = (id: string, name: string) => plane.state.entities.put('acme', 'workloads', id, { name }, commit);
+  await Promise.all(Array.from({ length: 20 }, (_, n) => put(`w-${n}`, 'own')));
+  const same = await Promise.allSettled(Array.from({ length: 3 }, (_, n) => put('same', `${n}`)));
+  const lost = same.filter((one) => one.status === 'rejected');
+  for (const { reason } of lost) t.match(reason, { code: 'conflict' });
+  const done = 20 + same.length - lost.length;
+  const { next } = follow(t, client, 1);
+  await next();
+  const told: string[] = [];
+  for (let n = 0; n < done; n++) told.push(short(await next()));
+  t.same(
+    told,
+    Array.from({ length: done }, (_, n) => `changed ${n + 2}`),
+  );
+  t.equal(plane.state.registers.versions.sequence('acme'), done + 1);
+});
+
 t.test('who has been away for longer than the log goes back fetches everything', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');

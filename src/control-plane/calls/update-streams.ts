@@ -3,6 +3,7 @@ import type { ControlPlaneCalls, Update, UpdatesRequest } from '../proto/message
 import { ProtocolError } from '../proto/protocol-error.ts';
 import { keyIn } from '../state/control-plane-spaces.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
+import type { LoggedUpdate } from '../state/org-versions.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { checkedNumber, checkedVersions } from './checked-input.ts';
 import type { NodeStates } from './node-states.ts';
@@ -85,25 +86,36 @@ export class UpdateStreams {
   }
 
   async #tell(node: NodeId, after: number, news: News, out: Out): Promise<void> {
-    const { versions } = this.#options.state.registers;
-    const known = after === 0 ? undefined : await versions.updatesAfter(node.orgId, after, AT_A_TIME);
-    let last = known === undefined ? versions.sequence(node.orgId) : after;
-    await out.send(this.#update(node, 'snapshot', last, { resync: known === undefined && after !== 0 }));
+    let last = await this.#begin(node, after, out);
     while (!news.over) {
       const seen = news.count;
-      const updates = await versions.updatesAfter(node.orgId, last, AT_A_TIME);
-      // He has read so slowly that the log has gone on without him.
+      const updates = await this.#options.state.registers.versions.updatesAfter(node.orgId, last, AT_A_TIME);
       if (updates === undefined) last = await this.#resync(node, out);
-      for (const { sequence, at } of updates ?? []) {
-        if (news.over) return;
-        await out.send(this.#update(node, 'changed', sequence, { at }));
-        last = sequence;
-      }
-      if (updates?.length !== 0 || news.over) continue;
-      if (await this.#waits(news, seen)) await out.send(this.#update(node, 'alive', last));
+      else if (updates.length > 0) last = await this.#pass(node, updates, news, out);
+      else if (await this.#waits(news, seen)) await out.send(this.#update(node, 'alive', last));
     }
   }
 
+  /** @returns the number from which on it goes on */
+  async #begin(node: NodeId, after: number, out: Out): Promise<number> {
+    const { versions } = this.#options.state.registers;
+    const known = after === 0 ? undefined : await versions.updatesAfter(node.orgId, after, AT_A_TIME);
+    const last = known === undefined ? versions.sequence(node.orgId) : after;
+    await out.send(this.#update(node, 'snapshot', last, { resync: known === undefined && after !== 0 }));
+    return last;
+  }
+
+  async #pass(node: NodeId, updates: readonly LoggedUpdate[], news: News, out: Out): Promise<number> {
+    let last = 0;
+    for (const { sequence, at } of updates) {
+      if (news.over) break;
+      await out.send(this.#update(node, 'changed', sequence, { at }));
+      last = sequence;
+    }
+    return last;
+  }
+
+  /** He has read so slowly that the log has gone on without him. */
   async #resync(node: NodeId, out: Out): Promise<number> {
     const last = this.#options.state.registers.versions.sequence(node.orgId);
     await out.send(this.#update(node, 'changed', last, { resync: true }));

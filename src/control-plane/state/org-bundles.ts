@@ -9,7 +9,7 @@ import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import type { SigningKey } from '../pki/signing-key.ts';
+import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { SPACE } from './control-plane-spaces.ts';
 import type { Org, OrgBundle } from './control-plane-state.ts';
 import type { OrgVersions } from './org-versions.ts';
@@ -27,7 +27,7 @@ export interface OrgBundlesOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly versions: OrgVersions;
-  readonly signer: SigningKey;
+  readonly signer: KeptSigningKey;
   /** Turns names of providers into connector ids; undefined for an unknown one. */
   readonly connectorId: (text: string) => string | undefined;
 }

@@ -6,8 +6,8 @@ import type { SecretBox } from '../../base/lib/secret-box.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import { AuditTrail } from '../../services/audit-trail.ts';
 import type { Store } from '../../storage/contract/store.ts';
+import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { NodeAuthority } from '../pki/node-authority.ts';
-import type { SigningKey } from '../pki/signing-key.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
 import type { ControlPlaneState, Resource } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
@@ -28,8 +28,8 @@ export interface StoredControlPlaneOptions {
   readonly events: Events;
   readonly box: SecretBox;
   readonly authority: NodeAuthority;
-  readonly bundleKey: SigningKey;
-  readonly ledgerKey: SigningKey;
+  readonly bundleKey: KeptSigningKey;
+  readonly ledgerKey: KeptSigningKey;
   readonly leaves: LeafPlace;
   /** By the rules of the gateway's own API. */
   readonly read: ReadBodies;

@@ -5,7 +5,7 @@ import { keptOnce } from './kept-once.ts';
 const KID_DIGITS = 16;
 
 /** An Ed25519 key that signs roots, or bundles. */
-export interface SigningKey {
+export interface KeptSigningKey {
   /** `ledger-` or `bundle-`, and the beginning of the SHA-256 of the public key. */
   readonly kid: string;
   readonly key: KeyObject;
@@ -14,7 +14,7 @@ export interface SigningKey {
 }
 
 /** Reads the key from its file, or makes it. @throws Error when it is no Ed25519 key; CertificateAuthorityError when others can read it */
-export async function openSigningKey(file: string, use: ListedKey['use']): Promise<SigningKey> {
+export async function openSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey> {
   const text = await keptOnce(file, () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
   const key = readKey(file, text);
   const publicKey = createPublicKey(key);
