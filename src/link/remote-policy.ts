@@ -34,6 +34,7 @@ export class RemotePolicy implements RemoteResource {
   #inForce: ClaimedBundle | undefined;
   #highest: HighestSequence | undefined;
   #refused: BundleRefused | undefined;
+  #refusedVersion: string | undefined;
   /** Fetching and clearing run one after the other. */
   #running: Promise<unknown> = Promise.resolve();
 
@@ -139,7 +140,7 @@ export class RemotePolicy implements RemoteResource {
       await this.#options.policies.takeFetched({ bundle_yaml: text, fetched_at: fetchedAt }, store);
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'invalid_policy')
-        throw new BundleRefused('invalid_policy', messageOf(error), { cause: error });
+        throw new BundleRefused('invalid_policy', 'the bundle does not load; the log has every mistake', { cause: error });
       throw error;
     }
     this.#inForce = claimed;
@@ -154,11 +155,16 @@ export class RemotePolicy implements RemoteResource {
     } catch (error) {
       if (!(error instanceof BundleRefused)) throw error;
       events.emit('bundleRejected', error.fault);
-      const isNews = this.#refused?.message !== error.message;
+      const isNews = this.#refused?.message !== error.message || this.#refusedVersion !== given?.version;
       this.#refused = error;
+      this.#refusedVersion = given?.version;
       const { version, sequence, kid } = given ?? {};
+      const mistakes = error.cause === undefined ? {} : { mistakes: messageOf(error.cause) };
       if (isNews)
-        log.error({ reason: error.fault, version, sequence, kid }, `a policy bundle of the control plane was not taken: ${error.message}`);
+        log.error(
+          { reason: error.fault, version, sequence, kid, ...mistakes },
+          `a policy bundle of the control plane was not taken: ${error.message}`,
+        );
       throw error;
     }
   }

@@ -66,6 +66,11 @@ export const ERROR_CODES = {
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
+  control_plane_unreachable: {
+    status: 503,
+    meaning:
+      'The control plane has not been reached for longer than `grace_seconds`, and the org says `strict` for that (`cp_down_policy`).',
+  },
   shutting_down: {
     status: 503,
     meaning: 'The gateway is stopping: it takes nothing new, and this had not ended within `GW_DRAIN_TIMEOUT`.',
