@@ -97,7 +97,9 @@ async function open(
   listener = ports;
   closers.push(() => ports.close());
   if (resources.certificate) closers.push(followCertificate(resources.certificate, resources));
-  if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
+  // Of the shadow bundle alone where the control plane gives the other.
+  const isFollowed = config.cpAddr === undefined || line.shadow !== undefined;
+  if (config.policiesWatch && isFollowed) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
   const stopRetention = keepRetention(resources, keptOf(config, resources));
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');

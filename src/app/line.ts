@@ -1,4 +1,4 @@
-import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
+import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
@@ -6,7 +6,6 @@ import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
-import { AddonService } from '../services/addons.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -84,6 +83,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     store,
     audit: resources.audit,
     managedRemotely: config.cpAddr !== undefined,
+    policyCache: resources.remotePolicies?.policy,
     nodes: resources.nodes,
     policies,
     shadow,
@@ -93,7 +93,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
-    addons: addonsOf(resources, pipeline.settings),
+    addons: resources.addons,
     exports: resources.exports,
     telemetry: resources.telemetry,
     approvals: resources.approvals,
@@ -228,10 +228,6 @@ function authenticatorOf(
   });
 }
 
-function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPassthrough }: PipelineSettings): AddonService {
-  return new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
-}
-
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
@@ -261,7 +257,7 @@ function moneyRoutes(
   };
 }
 
-function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
+function settingsOf(config: Config, { adminToken, catalogues, oauthPassthrough }: Resources): PipelineSettings {
   // A setting holds for all orgs.
   const catalogue = catalogues.shipped();
   return {
@@ -270,7 +266,7 @@ function settingsOf(config: Config, { adminToken, catalogues }: Resources): Pipe
     maxBodyBytes: config.maxBodyBytes,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
-    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => configuredConnectorId(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),
+    oauthPassthrough,
     actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),
     pricingCached: config.pricingCached,
     injectUsage: config.meterInjectUsage,

@@ -1,12 +1,12 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
-import type { OrgState } from '../control-plane/proto/messages.ts';
+import type { OrgState, Versions } from '../control-plane/proto/messages.ts';
 import type { Protocol } from '../control-plane/proto/protocol.ts';
 import { CertificateRenewal } from './certificate-renewal.ts';
 import { CheckIns } from './check-ins.ts';
 import type { ContactBook } from './contact-book.ts';
 import { ControlPlaneChannel } from './control-plane-channel.ts';
-import type { Channel, Contact, ControlPlaneLink, RemoteResource } from './link-ports.ts';
+import type { Channel, Contact, ControlPlaneLink, RemoteName, RemoteResource } from './link-ports.ts';
 import type { NodeIdentity } from './node-identity.ts';
 import { RemoteFetches } from './remote-fetches.ts';
 
@@ -131,6 +131,18 @@ export class Link implements ControlPlaneLink {
 
   checkInSoon(): void {
     this.#checkIns.soon();
+  }
+
+  /** Of what is in force. */
+  versions(): Versions {
+    return this.#fetches.versions();
+  }
+
+  /** Fetches these at once, and tells the control plane. Never rejects. @returns those that could not be fetched */
+  async bringIn(names: readonly RemoteName[]): Promise<readonly RemoteName[]> {
+    const missing = await this.#fetches.now(new Set(names), this.#channel);
+    this.#checkIns.soon();
+    return missing;
   }
 
   /** A request has come: news are asked for where there were none for a second. While offline the retries do that. */

@@ -101,7 +101,12 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
     ...bodyOf(inputs, asked?.body),
     responses: {
       [output.status]: answerOf(output, rest.versioned, example?.answer),
-      ...Object.fromEntries((output.otherStatuses ?? []).map((status) => [status, { ...answerOf(output), description: 'Not so.' }])),
+      ...Object.fromEntries(
+        (output.otherStatuses ?? []).map((status) => [
+          status,
+          status === 204 ? answerOf({ status }) : { ...answerOf(output), description: 'Not so.' },
+        ]),
+      ),
       ...errorsOf([
         ...errors,
         ...ruledErrors(scope, inputs),

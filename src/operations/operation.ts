@@ -41,7 +41,8 @@ export type OperationOutcome<T> =
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
   | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[] }
-  | Readonly<Record<string, never>>;
+  /** Nothing to say; `status`: one of the answer's `otherStatuses`. */
+  | { readonly status?: 204 };
 
 /** What is true of an entry whoever serves it. */
 export interface OperationFacts {
@@ -85,7 +86,7 @@ export interface ToolFacts {
 export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
   readonly status: 200 | 201 | 204;
   /** With which the same form of answer says that it is not so. */
-  readonly otherStatuses?: readonly 503[];
+  readonly otherStatuses?: readonly (204 | 503)[];
   /** Default: `application/json`. */
   readonly contentType?: string;
   /** Of the JSON; absent when it answers something else. */

@@ -75,6 +75,8 @@ export interface OperationServices {
   readonly managedRemotely: boolean;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
+  /** The kept bundle of the control plane; undefined where there is none to keep. */
+  readonly policyCache: { clear(commit: Commit): Promise<void> } | undefined;
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { POLICY_SOURCES } from '../../services/active-policy.ts';
 import type { OrgOverlay } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
 import { choice, id, members, optional } from '../members.ts';
@@ -25,9 +26,7 @@ const BUNDLES = z.object({
       node_id: z.string().optional(),
       bundle_id: z.string().optional().meta({ description: 'Of the base' }),
       version: z.string().optional().meta({ description: 'Of the base' }),
-      source: z
-        .enum(['file', 'api', 'generated'])
-        .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
+      source: z.enum(POLICY_SOURCES),
       loaded_at: time,
       bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
     }),
@@ -71,6 +70,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: "Lays an overlay over the bundle for the org's requests, from the next one on; one that does not load changes nothing.",
     annotations: REPLACES,
+    ownedRemotely: true,
     errors: ['invalid_policy', 'precondition_failed'],
     versioned: true,
     tools: [
