@@ -8,6 +8,7 @@ import { Link } from '../link/link.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
 import type { Ground } from './ground.ts';
 import type { Services } from './open-services.ts';
+import { remoteRegisters } from './remote-registers.ts';
 
 type LinkGround = Omit<Ground, 'destinations'>;
 
@@ -22,7 +23,7 @@ export interface RemotePart {
 type OpenPart = (config: Config, ground: LinkGround, services: Services) => Promise<RemotePart | undefined>;
 
 /** Everything that has something from a control plane has its row here; undefined: not with these settings. */
-const PARTS: readonly OpenPart[] = [];
+const PARTS: readonly OpenPart[] = [remoteRegisters];
 
 /**
  * Enrols the gateway where it is not, and opens its way to the control plane: the first check-in, and the fetching that it leads to, have ended or taken three
