@@ -9,6 +9,7 @@ import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-por
 import { UpdateStream } from '../link/update-stream.ts';
 import type { Ground } from './ground.ts';
 import type { Services } from './open-services.ts';
+import { remoteRegisters } from './remote-registers.ts';
 
 type LinkGround = Omit<Ground, 'destinations'>;
 
@@ -23,7 +24,7 @@ export interface RemotePart {
 type OpenPart = (config: Config, ground: LinkGround, services: Services) => Promise<RemotePart | undefined>;
 
 /** Everything that has something from a control plane has its row here; undefined: not with these settings. */
-const PARTS: readonly OpenPart[] = [openPolicyPart];
+const PARTS: readonly OpenPart[] = [openPolicyPart, remoteRegisters];
 
 /** Opened with the registers, so that what was fetched last is in force before anything is asked. */
 function openPolicyPart(_config: Config, _ground: LinkGround, { remotePolicies }: Services): Promise<RemotePart | undefined> {

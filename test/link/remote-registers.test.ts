@@ -111,12 +111,12 @@ t.test('workloads are exactly what the control plane says, beside the seeded one
   const place = await somePlace(t);
   const { workloads, remote } = await gateway(t, place);
   await workloads.put({ workload_id: 'local', name: 'made here' });
-  await put('workloads', 'batch', { name: 'Batch', allowed_connection_types: ['proxy'] });
+  await put('workloads', 'batch', { name: 'Batch', allowed_connection_types: ['connect_proxy'] });
   await put('workloads', 'web', {});
   await fetchOf(remote, 'workloads', channel);
   const ids = () => workloads.list().map(({ workload_id: id }) => id);
   t.same(ids(), ['batch', 'default', 'web']);
-  t.match(workloads.get('acme', 'batch'), { org_id: 'acme', name: 'Batch', allowed_connection_types: ['proxy'] });
+  t.match(workloads.get('acme', 'batch'), { org_id: 'acme', name: 'Batch', allowed_connection_types: ['connect_proxy'] });
   t.equal(workloads.get('other', 'batch'), undefined);
   const token = await workloads.issueToken('batch');
   const webToken = await workloads.issueToken('web');

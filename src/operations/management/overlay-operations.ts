@@ -26,7 +26,9 @@ const BUNDLES = z.object({
       node_id: z.string().optional(),
       bundle_id: z.string().optional().meta({ description: 'Of the base' }),
       version: z.string().optional().meta({ description: 'Of the base' }),
-      source: z.enum(POLICY_SOURCES),
+      source: z
+        .enum([...POLICY_SOURCES, 'generated'])
+        .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
       loaded_at: time,
       bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
     }),
