@@ -16,6 +16,7 @@ const CHECKS = [
   { name: 'types in use (eslint)', run: () => node(bin('eslint', 'bin', 'eslint.js'), '--max-warnings=0', '.') },
   { name: 'rule of imports (dependency-cruiser)', run: floors },
   { name: 'reference pages', run: () => node(join(projectRoot, 'scripts', 'reference.mjs'), '--check'), needs: 'scripts/reference.mjs' },
+  { name: 'protocol', run: () => node(join(projectRoot, 'scripts', 'protocol.mjs'), '--check') },
   { name: 'policy schemas', run: () => node(join(projectRoot, 'scripts', 'policy-schema.mjs'), '--check') },
   // Fails where `npm ci` would: the lock file has to name the optional packages of every platform, which `npm install` forgets too easily.
   { name: 'lock file', run: () => npm('ci', '--dry-run', '--ignore-scripts', '--loglevel=error') },
@@ -34,6 +35,7 @@ const PACKAGE_MUST_HOLD = [
   'policies/presets/catalogue.yaml',
   'policies/rules/registered-providers.yaml',
   'preload/node20-proxy.cjs',
+  'src/control-plane/proto/control-plane.proto',
   'src/surfaces/pages/approval/page.html',
   'deploy/docker/healthcheck.mjs',
   'deploy/kubernetes/kustomization.yaml',

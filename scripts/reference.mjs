@@ -11,6 +11,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { parse } from 'yaml';
+import { controlPlaneApiPage, controlPlaneMetricsPage, controlPlaneSettingsPage } from './control-plane-pages.mjs';
 import { managementPage } from './management-page.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -46,9 +47,27 @@ const PAGES = [
     body: policyLanguagePage,
   },
   { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
+  {
+    file: 'control-plane-settings.md',
+    from: ['base/config/control-plane-settings'],
+    body: (settings) => controlPlaneSettingsPage(settings, { table, code, capitalised }),
+  },
+  {
+    file: 'control-plane-api.md',
+    from: ['control-plane/admin/admin-operation-table', 'cli/control-plane/control-plane-commands', 'operations/json-schema'],
+    body: (operations, commands, schemas) => controlPlaneApiPage(operations, commands, schemas, { table, code, shapeOf, bodyMembers }),
+  },
+  {
+    file: 'control-plane-metrics.md',
+    from: ['surfaces/metrics/control-plane-metric-table'],
+    body: (metrics) => controlPlaneMetricsPage(metrics, { table, code }),
+  },
   { file: 'commands.md', from: ['cli/run', 'cli/mcp/gw-mcp-options'], body: commandsPage },
   { file: 'providers.md', from: ['base/catalogue/catalogue'], body: providersPage },
 ];
+
+/** Pages that other scripts make: protocol.mjs. */
+const OTHERS = ['control-plane-protocol.md'];
 
 const SECTIONS = [
   { file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection },
@@ -72,7 +91,7 @@ for (const { file, name, from, body } of SECTIONS) {
   if (start < 0 || to < start) throw new Error(`${file} has no section "${name}"`);
   keep(file, `${whole.slice(0, start + begin.length)}\n${(await bodyOf(from, body)).trim()}\n\n${whole.slice(to)}`);
 }
-const stray = readdirSync(folder).filter((name) => !PAGES.some(({ file }) => file === name));
+const stray = readdirSync(folder).filter((name) => !PAGES.some(({ file }) => file === name) && !OTHERS.includes(name));
 
 for (const path of differing)
   console.log(options.check ? `${path} is not what the tables say: run node scripts/reference.mjs` : `wrote ${path}`);

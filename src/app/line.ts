@@ -33,6 +33,18 @@ const ALONE: OrgBudgetConfig = {
   redis_status: 'unconfigured',
 };
 
+/** As the control plane has last said it (decision 13.8). */
+function budgetConfig(link: Resources['link']): OrgBudgetConfig {
+  const org = link?.contact.org;
+  if (org === undefined) return ALONE;
+  return {
+    ...ALONE,
+    cp_down_policy: org.cp_down_policy === 'strict' ? 'strict' : 'permissive',
+    redis_down_policy: org.redis_down_policy === 'deny' ? 'deny' : 'allow',
+    grace_seconds: org.grace_seconds,
+  };
+}
+
 /** The request line and the gateway's own routes, with everything that listens to them. */
 export interface Line {
   readonly pipeline: LineGround;
@@ -95,6 +107,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       readiness: resources.readiness,
       connectors: () => health.list(),
       bundle: () => policies.current(),
+      controlPlane: resources.link,
     },
     trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
     metrics: config.metricsEnabled ? metrics.routes : [],
@@ -132,6 +145,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     policies: resources.policies,
     workloads: resources.workloads,
     orgs: resources.orgs,
+    controlPlane: resources.link,
     projects: resources.projects,
     rateLimits: resources.rateLimits,
     monthlyRequests: resources.monthlyRequests,
@@ -189,6 +203,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     approvals,
     quarantines,
     certificate,
+    link: resources.link,
   });
 }
 
@@ -219,7 +234,7 @@ function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPa
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
-  { clock, catalogues, budgets, credentials, customConnectors, log }: Resources,
+  { clock, catalogues, budgets, credentials, customConnectors, log, link }: Resources,
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
   const context = credentialContext(catalogues, customConnectors);
@@ -229,7 +244,7 @@ function moneyRoutes(
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
-      config: () => ALONE,
+      config: () => budgetConfig(link),
     },
     credentials: {
       ...context,

@@ -47,7 +47,7 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     presets,
     language,
     workloads: await WorkloadService.open(store),
-    orgs: await OrgService.open(store),
+    orgs: await OrgService.open(store, config.cpAddr !== undefined),
     projects: await ProjectService.open(store, clock),
     apiKeys: await ApiKeyService.open({ store, clock, events }),
     managementKeys: await ManagementKeyService.open({ store, clock }),

@@ -9,6 +9,7 @@ import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
+import type { Link } from '../link/link.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
@@ -18,6 +19,7 @@ import type { Store } from '../storage/contract/store.ts';
 import { clockConfirmation } from './clock-confirmation.ts';
 import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
+import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
 import { Readiness } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
@@ -53,6 +55,8 @@ export interface Resources extends Services {
   readonly ca: CertificateAuthority | undefined;
   readonly catalogues: CatalogueInForce;
   readonly upstream: Upstream & RawWays;
+  /** Undefined without a control plane. */
+  readonly link: Link | undefined;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
   /** Of the gateway's own ports; undefined: they speak plain HTTP. */
@@ -106,6 +110,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
+  // After everything that it fetches for, and before the ports.
+  const link = await openLink(config, ground, services, closers);
   return {
     clock,
     log,
@@ -117,6 +123,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     ca,
     catalogues,
     ...services,
+    link,
     upstream,
     ownAddresses,
     certificate,

@@ -2,7 +2,7 @@
  * The command line `gw`. Each command is one file and one row of the table in run.ts. Commands talk through the CliIo that they are given and answer
  * with an exit code; they start no server and keep nothing running.
  */
-import type { Environment } from '../base/config/config.ts';
+import type { Environment } from '../base/config/settings-reader.ts';
 
 /** Where a command reads and writes. */
 export interface CliIo {

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
-import type { Config, Environment } from '../base/config/config.ts';
+import type { Config } from '../base/config/config.ts';
 import { shellVariable } from '../base/config/environment.ts';
 import { ownOrigin } from '../base/config/own-origin.ts';
+import type { Environment } from '../base/config/settings-reader.ts';
 import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import { chainOf, covers } from '../inbound/ca/own-certificate.ts';
 import { type CliIo, Unusable, UsageError } from './command.ts';

@@ -12,6 +12,7 @@ const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] 
   ],
   ['Money and limits', ['budgets', 'ratelimit', 'pricing', 'monthly']],
   ['People decide, and are told', ['approvals', 'alerts', 'exports']],
+  ['Many gateways', ['control-plane']],
   ['Keep it running', ['secrets', 'journal', 'telemetry']],
   ['About this program', ['help', 'version', 'completion']],
 ];

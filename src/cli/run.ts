@@ -7,6 +7,8 @@ import { env } from './clients/env.ts';
 import { runTool } from './clients/run-tool.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { completion, completions } from './completion.ts';
+import { startControlPlaneCommand } from './control-plane/start-control-plane-command.ts';
+import { controlPlaneDemo } from './control-plane-demo/control-plane-demo-command.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
 import { demo } from './demo/demo-command.ts';
@@ -80,6 +82,8 @@ const OWN: readonly Command[] = [
   policyFormat,
   replayRisk,
   previewTelemetry,
+  startControlPlaneCommand,
+  controlPlaneDemo,
   completion,
   { name: 'version', usage: '[--json]', summary: 'Prints the version.', run: version },
   { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
@@ -115,11 +119,14 @@ function namedBy(words: readonly string[], commands: readonly Command[]): readon
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
 
-/** Every command. Those that are made of the operations table are loaded here, so that the small commands do not wait for it. */
+/** Every command. Those that are made of the operations tables are loaded here, so that the small commands do not wait for it. */
 export async function allCommands(): Promise<readonly Command[]> {
-  const { operationCommands } = await import('./management/operation-commands.ts');
+  const [{ operationCommands }, { controlPlaneCommands }] = await Promise.all([
+    import('./management/operation-commands.ts'),
+    import('./control-plane/control-plane-commands.ts'),
+  ]);
   const names = new Set(OWN.map(({ name }) => name));
-  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name))];
+  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
 }
 
 /**

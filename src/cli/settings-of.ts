@@ -1,4 +1,5 @@
-import { type Config, ConfigError, loadConfig } from '../base/config/config.ts';
+import { type Config, loadConfig } from '../base/config/config.ts';
+import { ConfigError } from '../base/config/settings-reader.ts';
 import { type CliIo, UsageError } from './command.ts';
 
 /** The settings of a gateway that is started like this command. @throws UsageError that names what is wrong */

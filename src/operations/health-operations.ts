@@ -1,11 +1,19 @@
 import { z } from 'zod';
+import { timestamp } from '../base/lib/clock.ts';
+import type { ControlPlaneHealth } from './services.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 
 const HEALTH = z.object({
   status: z.enum(['starting', 'ok']),
   node_id: z.string(),
   connectors: z.array(z.object({ id: z.string(), version: z.string(), healthy: z.boolean() })),
-  cp_status: z.literal('unconfigured'),
+  cp_status: z.enum(['connected', 'offline', 'unconfigured']),
+  cp_posture: z
+    .enum(['normal', 'permissive', 'strict'])
+    .optional()
+    .meta({ description: 'What holds without contact: `normal` within the grace period, then as the org says; absent without a control plane' }),
+  cp_offline_since: z.string().optional().meta({ description: 'RFC 3339; only while `offline`' }),
+  cp_certificate_expires_at: z.string().optional().meta({ description: 'RFC 3339: of this node; absent without a control plane' }),
   bundle_id: z.string(),
   bundle_version: z.string(),
   warnings: z.array(z.object({ code: z.string(), message: z.string() })),
@@ -15,6 +23,20 @@ const READINESS = z.object({
   status: z.enum(['ready', 'draining', 'record_store_unavailable', 'starting']),
   reasons: z.array(z.enum(['draining', 'record_store_unavailable', 'starting'])).optional(),
 });
+
+/** What health says of the control plane (specification, "Health response"; decision 13.8). */
+function controlPlaneOf(
+  link: ControlPlaneHealth | undefined,
+): Pick<z.output<typeof HEALTH>, 'cp_status' | 'cp_posture' | 'cp_offline_since' | 'cp_certificate_expires_at'> {
+  if (link === undefined) return { cp_status: 'unconfigured' };
+  const { status, posture, offlineSince } = link.contact;
+  return {
+    cp_status: status,
+    cp_posture: posture,
+    ...(offlineSince === undefined ? {} : { cp_offline_since: timestamp(offlineSince) }),
+    cp_certificate_expires_at: timestamp(link.certificateExpiresAt),
+  };
+}
 
 /** Health (specification, "Health response"), and what this gateway can be asked. */
 export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
@@ -35,10 +57,10 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
           status,
           node_id: health.nodeId,
           connectors: health.connectors(),
-          cp_status: 'unconfigured' as const,
+          ...controlPlaneOf(health.controlPlane),
           bundle_id,
           bundle_version: version,
-          warnings: health.readiness.warnings(),
+          warnings: [...health.readiness.warnings(), ...(health.controlPlane?.warnings() ?? [])],
         },
       };
     },

@@ -54,6 +54,19 @@ export interface ReadinessFacts {
   warnings(): readonly { readonly code: string; readonly message: string }[];
 }
 
+/** What is told of the control plane. */
+export interface ControlPlaneHealth {
+  readonly contact: {
+    readonly status: 'connected' | 'offline';
+    readonly posture: 'normal' | 'permissive' | 'strict';
+    /** Milliseconds since the epoch. */
+    readonly offlineSince: number | undefined;
+  };
+  /** Milliseconds since the epoch. */
+  readonly certificateExpiresAt: number;
+  warnings(): readonly { readonly code: string; readonly message: string }[];
+}
+
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
@@ -125,6 +138,8 @@ export interface OperationServices {
     readonly readiness: ReadinessFacts;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
     readonly bundle: () => { readonly bundle_id: string; readonly version: string };
+    /** How it stands with the control plane; undefined without one. */
+    readonly controlPlane: ControlPlaneHealth | undefined;
   };
   readonly trust: {
     /** Whether clients reach the proxy by TLS. */

@@ -27,7 +27,7 @@ const labels = z
   .meta({ type: 'object', maxProperties: MAX_LABELS, additionalProperties: { type: 'string', maxLength: 256 } })
   .transform((value) => Object.fromEntries(Object.entries(isJsonObject(value) ? value : {}).map(([name, label]) => [name, String(label)])));
 
-const WORKLOAD_BODY = members({
+export const WORKLOAD_BODY = members({
   workload_id: requiredId(),
   org_id: id.optional(),
   name: text.optional(),

@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { OrgStatus } from '../base/model/org-status.ts';
+import type { OrgStanding, OrgStatus } from '../base/model/org-status.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { WatchedSpace } from './watched-space.ts';
@@ -10,28 +10,35 @@ const STATUS = 'org_status';
 export class OrgService {
   readonly #store: Store;
   readonly #barred: WatchedSpace<OrgStatus>;
+  readonly #managedRemotely: boolean;
+  /** What the control plane has said since the start. */
+  readonly #told = new Map<string, OrgStatus>();
   /** Changes of one org follow each other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(store: Store, barred: WatchedSpace<OrgStatus>) {
+  private constructor(store: Store, managedRemotely: boolean, barred: WatchedSpace<OrgStatus>) {
     this.#store = store;
+    this.#managedRemotely = managedRemotely;
     this.#barred = barred;
   }
 
-  static async open(store: Store): Promise<OrgService> {
-    return new OrgService(store, await WatchedSpace.open(store, STATUS, { read: (value) => value as OrgStatus }));
+  /** @param managedRemotely a control plane says which orgs may call, and nobody else */
+  static async open(store: Store, managedRemotely = false): Promise<OrgService> {
+    return new OrgService(store, managedRemotely, await WatchedSpace.open(store, STATUS, { read: (value) => value as OrgStatus }));
   }
 
   status(orgId: string): OrgStatus {
-    return this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
+    return this.#told.get(orgId) ?? this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
   }
 
   /** False when nobody of this org is served. */
   isActive(orgId: string): boolean {
+    const told = this.#told.get(orgId);
+    if (told !== undefined) return told.status === 'active';
     return this.#barred.size === 0 || !this.#barred.has(orgId);
   }
 
-  /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org */
+  /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
   suspend(orgId: string, reason: string | undefined, commit?: Commit): Promise<OrgStatus> {
     return this.#change(commit, orgId, {
       org_id: orgId,
@@ -40,12 +47,35 @@ export class OrgService {
     });
   }
 
-  /** @throws GatewayError `conflict` for a terminated org */
+  /** @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
   reactivate(orgId: string, commit?: Commit): Promise<OrgStatus> {
     return this.#change(commit, orgId, { org_id: orgId, status: 'active' });
   }
 
+  /**
+   * What the control plane says of an org takes the place of all that was said before, also of a local suspension; it counts at once. Only a change is stored.
+   * @throws GatewayError `record_store_unavailable` when it counts and could not be stored
+   */
+  told(orgId: string, status: OrgStanding, reason: string | undefined): Promise<void> {
+    const to: OrgStatus = { org_id: orgId, status, ...(reason === undefined || status === 'active' ? {} : { suspended_reason: reason }) };
+    this.#told.set(orgId, to);
+    const store = async (): Promise<void> => {
+      const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
+      if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
+      const effect = status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
+      await this.#store.commit(undefined, [{ space: STATUS, key: orgId, ...effect }]);
+      await this.#barred.refresh(orgId);
+    };
+    const done = this.#last.then(store, store);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+
   #change(commit: Commit = commitAlone(this.#store), orgId: string, to: OrgStatus): Promise<OrgStatus> {
+    if (this.#managedRemotely)
+      return Promise.reject(
+        new GatewayError('managed_remotely', `The control plane says whether the org ${orgId} may call: change it there.`),
+      );
     const change = async (): Promise<OrgStatus> => {
       if (this.status(orgId).status === 'terminated') {
         throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);

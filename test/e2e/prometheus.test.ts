@@ -100,6 +100,8 @@ t.test(
     for (const args of [
       ['check', 'rules', '--lint=all', '--lint-fatal', 'alert-rules.yaml'],
       ['test', 'rules', 'alert-rules.test.yaml'],
+      ['check', 'rules', '--lint=all', '--lint-fatal', 'control-plane-alert-rules.yaml'],
+      ['test', 'rules', 'control-plane-alert-rules.test.yaml'],
     ]) {
       const { status, stdout, stderr } = spawnSync(requirePeer('promtool'), args, { cwd: MONITORING, encoding: 'utf8' });
       t.equal(status, 0, stdout + stderr);

@@ -6,6 +6,7 @@ import { gw } from '../support/run-gw.ts';
 /** Commands without `--json`, and why they print no data. */
 const NO_DATA: Readonly<Record<string, string>> = {
   start: 'it is the gateway: its standard output is the log, which is JSON already',
+  'control-plane start': 'it is the control plane: its standard output is the log, which is JSON already',
   run: 'its standard output is that of the program it runs',
   completion: 'it prints a script that a shell runs',
 };

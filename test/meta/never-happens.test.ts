@@ -100,8 +100,8 @@ t.test('no other room dials', async (t) => {
 });
 
 t.test('no other room makes or opens a private key', async (t) => {
-  /** The root's, and that of an issuer of delegation tokens, which is in no gateway. */
-  const rooms = ['src/inbound/ca/', 'src/cli/delegate/signing-key.ts'];
+  /** The root's; those of an issuer of delegation tokens and of a control plane, which are in no gateway. */
+  const rooms = ['src/inbound/ca/', 'src/cli/delegate/signing-key.ts', 'src/control-plane/pki/'];
   const keys = /\b(?:createPrivateKey|generateKeyPair(?:Sync)?|asPrivateKey|privateKeyFromPem)\b/;
   const found = sources.filter((file) => keys.test(read(file)));
   t.strictSame(

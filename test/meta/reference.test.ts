@@ -21,7 +21,8 @@ t.test('the reference pages say what the tables in the code say', async (t) => {
 t.test('a page that somebody changed by hand, or that is missing, is found and written anew', async (t) => {
   const copy = tempDir(t);
   mkdirSync(join(copy, 'docs'));
-  for (const name of ['reference.mjs', 'management-page.mjs']) cpSync(join(root, 'scripts', name), join(copy, 'scripts', name));
+  for (const name of ['reference.mjs', 'management-page.mjs', 'control-plane-pages.mjs'])
+    cpSync(join(root, 'scripts', name), join(copy, 'scripts', name));
   for (const name of ['reference', 'guides', 'monitoring']) cpSync(join(root, 'docs', name), join(copy, 'docs', name), { recursive: true });
   cpSync(join(root, 'ARCHITECTURE.md'), join(copy, 'ARCHITECTURE.md'));
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));

@@ -1,4 +1,4 @@
-import type { Environment } from './config.ts';
+import type { Environment } from './settings-reader.ts';
 
 /**
  * The value of an environment variable that a stored credential names (`secret_ref: env:NAME`, decision 6.6); undefined when it is unset or

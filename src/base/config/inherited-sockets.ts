@@ -1,5 +1,5 @@
 import type { TrafficClass } from '../model/connection.ts';
-import type { Environment } from './config.ts';
+import type { Environment } from './settings-reader.ts';
 
 /** Where systemd puts the first descriptor that it hands over (sd_listen_fds(3)). */
 const FIRST = 3;

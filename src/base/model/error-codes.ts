@@ -41,6 +41,7 @@ export const ERROR_CODES = {
   proxy_authentication_required: { status: 407, meaning: 'The proxy needs a valid workload token.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
+  managed_remotely: { status: 409, meaning: 'The control plane of this gateway owns it: it is changed there, and here by nobody.' },
   idempotency_key_reused: { status: 409, meaning: 'The idempotency key was used for another action within the last 24 hours.' },
   precondition_failed: { status: 412, meaning: 'Somebody has changed it since: read it again (`If-Match`).' },
   body_too_large: { status: 413, meaning: 'The body is larger than `GW_MAX_BODY_BYTES`, as it came or decoded.' },
@@ -67,6 +68,11 @@ export const ERROR_CODES = {
   control_plane_unreachable: { status: 503, meaning: 'The control plane cannot be reached.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
+  control_plane_unreachable: {
+    status: 503,
+    meaning:
+      'The control plane has not been reached for longer than `grace_seconds`, and the org says `strict` for that (`cp_down_policy`).',
+  },
   shutting_down: {
     status: 503,
     meaning: 'The gateway is stopping: it takes nothing new, and this had not ended within `GW_DRAIN_TIMEOUT`.',

@@ -60,6 +60,10 @@ export const REASON_CODES = {
   project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.' },
   org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
   org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.' },
+  control_plane_unreachable: {
+    decision: 'error',
+    meaning: 'The control plane was not reached for longer than `grace_seconds`, and the org says `strict` for that.',
+  },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },

@@ -1,7 +1,7 @@
 /* A program that a command runs in its own place: same terminal, same signals, same end. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import type { Environment } from '../../base/config/config.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 
 /** As shells and `env` have them. */

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import type { Config, Environment } from '../../base/config/config.ts';
+import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { ownOriginHere } from '../gateway-address.ts';
 import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';

@@ -1,5 +1,6 @@
-import type { Config, Environment } from '../../base/config/config.ts';
+import type { Config } from '../../base/config/config.ts';
 import { wholeEnvironment } from '../../base/config/environment.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import { createLogger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';

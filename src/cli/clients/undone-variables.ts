@@ -1,5 +1,6 @@
-import type { Config, Environment } from '../../base/config/config.ts';
+import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { CLIENT_VARIABLES, NO_PROXY, nodePreload, trustFolder, type VariableSource } from './client-variables.ts';
 import { mergedFrom } from './merged-certificates.ts';

@@ -1,5 +1,6 @@
-import { ConfigError, type LoadedConfig, loadConfig } from '../../base/config/config.ts';
+import { type LoadedConfig, loadConfig } from '../../base/config/config.ts';
 import { wholeEnvironment } from '../../base/config/environment.ts';
+import { ConfigError } from '../../base/config/settings-reader.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';

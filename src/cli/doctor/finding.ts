@@ -1,4 +1,5 @@
-import type { Config, Environment } from '../../base/config/config.ts';
+import type { Config } from '../../base/config/config.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import type { CliIo } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import type { Health } from './ask-health.ts';

@@ -1,4 +1,5 @@
-import { ConfigError, loadConfig } from '../../base/config/config.ts';
+import { loadConfig } from '../../base/config/config.ts';
+import { ConfigError } from '../../base/config/settings-reader.ts';
 import { type CliIo, EXIT_NO, EXIT_USAGE } from '../command.ts';
 
 /** Runs what works on the data folder that the settings name, and says on one line why it does not. */

@@ -5,8 +5,18 @@ import { parseMap, readDocument } from '../policy/input.ts';
 import type { OperationInput, OperationOption } from './operation-options.ts';
 import { missing, openValue, optionValue, placeholder, takes } from './option-values.ts';
 
+/** How a command finds whom it asks, and with what. */
+export interface AskingOptions {
+  readonly options: OptionTable;
+  /** The end of the usage text. */
+  readonly usage: string;
+}
+
 /** Options of every command that asks the management API. */
-const COMMON = { json: { type: 'boolean' }, url: { type: 'string' }, key: { type: 'string' }, org: { type: 'string' } } as const;
+const MANAGEMENT: AskingOptions = {
+  options: { json: { type: 'boolean' }, url: { type: 'string' }, key: { type: 'string' }, org: { type: 'string' } },
+  usage: '[--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
+};
 /** Behind the name of an option: its value stands in a file. */
 const FROM = '-from';
 
@@ -20,6 +30,8 @@ export interface GivenCall {
   readonly url: string | undefined;
   readonly key: string | undefined;
   readonly org: string | undefined;
+  /** The admin token of a control plane. */
+  readonly token: string | undefined;
   /** Of a report: by what it is shown. */
   readonly by: string | undefined;
 }
@@ -29,9 +41,11 @@ export interface CommandFacts {
   readonly versioned: boolean;
   /** Empty: the command has no `--by`. */
   readonly views: readonly string[];
+  /** Default: that of the management API. */
+  readonly asking?: AskingOptions;
 }
 
-type OptionTable = Record<string, { type: 'string' | 'boolean'; multiple?: boolean }>;
+type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly multiple?: boolean }>>;
 
 /** The arguments of an operation, from options, words and files. @throws UsageError */
 export async function givenCall(args: readonly string[], input: OperationInput, facts: CommandFacts, io: CliIo): Promise<GivenCall> {
@@ -54,12 +68,13 @@ export async function givenCall(args: readonly string[], input: OperationInput, 
     url: one('url')?.value,
     key: one('key')?.value,
     org: one('org')?.value,
+    token: one('token')?.value,
     by,
   };
 }
 
 /** Usage text: what is needed first. */
-export function callUsage(input: OperationInput, { versioned, views }: CommandFacts): string {
+export function callUsage(input: OperationInput, { versioned, views, asking = MANAGEMENT }: CommandFacts): string {
   const shown = input.options.filter(({ open, path }) => path.length === 1 || !open);
   const needed = shown.filter(({ required }) => required).map((option) => `--${option.name} ${placeholder(option)}`);
   const others = shown.filter(({ required }) => !required).map((option) => `[--${option.name} ${placeholder(option)}]`);
@@ -71,7 +86,7 @@ export function callUsage(input: OperationInput, { versioned, views }: CommandFa
     ...(input.hasBody ? ['[--file body.json|-]'] : []),
     ...(versioned ? ['[--if-match ETAG]'] : []),
     ...(input.paged ? ['[--all]'] : []),
-    '[--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
+    asking.usage,
   ].join(' ');
 }
 
@@ -85,7 +100,7 @@ export function callHelp(input: OperationInput): string {
   return `${rows.join('')}${from}`;
 }
 
-function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned, views }: CommandFacts): OptionTable {
+function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned, views, asking = MANAGEMENT }: CommandFacts): OptionTable {
   const texts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
   const isSwitch = ({ shape, value }: OperationOption) => shape === 'one' && value.kind === 'boolean';
   return {
@@ -94,7 +109,7 @@ function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned
     ...(versioned ? texts(['if-match']) : {}),
     ...(views.length === 0 ? {} : texts(['by'])),
     ...(paged ? { all: { type: 'boolean' as const } } : {}),
-    ...COMMON,
+    ...asking.options,
     ...Object.fromEntries(options.map((option) => [option.name, { type: isSwitch(option) ? ('boolean' as const) : ('string' as const) }])),
   };
 }

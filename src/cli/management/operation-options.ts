@@ -41,7 +41,7 @@ export interface OperationInput {
 }
 
 /** Reads the schemas of an operation. */
-export function operationInput(operation: GatewayOperation): OperationInput {
+export function operationInput(operation: Pick<GatewayOperation, 'inputs'>): OperationInput {
   const { params, query, body } = operation.inputs(ANY_SERVICES);
   const options = [query, body].flatMap((schema) => (schema === undefined ? [] : optionsIn(jsonSchema(schema, 'input'), [], true)));
   return {

@@ -1,5 +1,6 @@
 import { readKeyFile, rotateSecrets } from '../../app/rotate-secrets.ts';
-import { ConfigError, loadConfig } from '../../base/config/config.ts';
+import { loadConfig } from '../../base/config/config.ts';
+import { ConfigError } from '../../base/config/settings-reader.ts';
 import { StoreError } from '../../storage/contract/store.ts';
 import { type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';

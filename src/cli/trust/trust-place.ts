@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Environment } from '../../base/config/config.ts';
+import type { Environment } from '../../base/config/settings-reader.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { type Ran, runProgram } from './run-program.ts';
 

@@ -168,6 +168,8 @@ export interface ApiKeyResponse {
   readonly org: OrgState | null;
   /** Empty: no such key. */
   readonly key: ApiKeyEntry | null;
+  /** Of the org's API keys, as `Versions` has it. */
+  readonly version: string;
 }
 
 export interface ApiKeyEntry {

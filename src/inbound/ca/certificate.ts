@@ -17,6 +17,8 @@ const OID = {
   authorityKeyIdentifier: '2.5.29.35',
   extendedKeyUsage: '2.5.29.37',
   serverAuth: '1.3.6.1.5.5.7.3.1',
+  clientAuth: '1.3.6.1.5.5.7.3.2',
+  ed25519: '1.3.101.112',
 } as const;
 
 /** In the subject of every root that a gateway makes. */
@@ -25,6 +27,7 @@ export const ORGANIZATION = 'AI Request Gateway';
 const MAX_COMMON_NAME = 63;
 /** Of P-256: one byte of form, two coordinates. */
 const UNCOMPRESSED_POINT_BYTES = 65;
+const ED25519_BYTES = 32;
 
 export interface Validity {
   /** Milliseconds since the epoch. */
@@ -49,11 +52,17 @@ export interface Subject {
   readonly keyIdentifier: Buffer;
 }
 
-/** @param key the public half of an EC P-256 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
+/** @param key the public half of an EC P-256 or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
 export function subjectOf(key: KeyObject): Subject {
+  if (key.asymmetricKeyType === 'ed25519')
+    return subjectOfPoint(key.export({ type: 'spki', format: 'der' }).subarray(-ED25519_BYTES), OID.ed25519);
   // Built and not parsed: node-forge takes one key in 256 for nested ASN.1 inside its BIT STRING.
   const point = key.export({ type: 'spki', format: 'der' }).subarray(-UNCOMPRESSED_POINT_BYTES);
-  const spki = sequence(sequence(oid(OID.ecPublicKey), oid(OID.prime256v1)), bits(point));
+  return subjectOfPoint(point, OID.ecPublicKey, OID.prime256v1);
+}
+
+function subjectOfPoint(point: Buffer, ...algorithm: readonly string[]): Subject {
+  const spki = sequence(sequence(...algorithm.map(oid)), bits(point));
   return { spki, keyIdentifier: createHash('sha256').update(point).digest().subarray(0, 20) };
 }
 
@@ -68,10 +77,17 @@ export function rootName(keyIdentifier: Buffer): string {
   return `${ORGANIZATION} Root ${keyIdentifier.toString('hex', 0, 4)}`;
 }
 
-/** A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints. */
-export async function issueRoot(subject: Subject, key: KeyObject, validity: Validity): Promise<Buffer> {
-  // Each root has its own name: two roots of one name in a trust store make verifiers pick the wrong one.
-  const name = distinguishedName(rootName(subject.keyIdentifier));
+/**
+ * A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints.
+ * @param commonName each root has its own: two roots of one name in a trust store make verifiers pick the wrong one
+ */
+export async function issueRoot(
+  subject: Subject,
+  key: KeyObject,
+  validity: Validity,
+  commonName: string = rootName(subject.keyIdentifier),
+): Promise<Buffer> {
+  const name = distinguishedName(commonName);
   const extensions = [
     extension(OID.basicConstraints, true, sequence(boolean(true), integer(Uint8Array.of(0)))),
     extension(OID.keyUsage, true, bits(Uint8Array.of(0x06), 1)),
@@ -87,15 +103,15 @@ export interface LeafProfile {
   readonly extensions: readonly Der[];
 }
 
-/** Critical basicConstraints (no CA) and keyUsage (digital signature), EKU serverAuth only, SKI, and AKI from the issuer's SKI. */
-export function leafProfile(issuer: Issuer, subject: Subject): LeafProfile {
+/** Critical basicConstraints (no CA) and keyUsage (digital signature), one EKU, SKI, and AKI from the issuer's SKI. */
+export function leafProfile(issuer: Issuer, subject: Subject, usage: 'serverAuth' | 'clientAuth' = 'serverAuth'): LeafProfile {
   return {
     issuer,
     subject,
     extensions: [
       extension(OID.basicConstraints, true, sequence()),
       extension(OID.keyUsage, true, bits(Uint8Array.of(0x80), 7)),
-      extension(OID.extendedKeyUsage, false, sequence(oid(OID.serverAuth))),
+      extension(OID.extendedKeyUsage, false, sequence(oid(OID[usage]))),
       extension(OID.subjectKeyIdentifier, false, octets(subject.keyIdentifier)),
       extension(OID.authorityKeyIdentifier, false, sequence(implicit(0, issuer.keyIdentifier))),
     ],
@@ -107,10 +123,35 @@ export function leafProfile(issuer: Issuer, subject: Subject): LeafProfile {
  * @param host folded by decision 3.17: an ASCII name, or an IP literal without brackets
  */
 export async function issueLeaf(profile: LeafProfile, host: string, validity: Validity): Promise<Buffer> {
-  const extensions = [...profile.extensions, extension(OID.subjectAltName, false, sequence(alternativeName(host)))];
-  const name = distinguishedName(host.length <= MAX_COMMON_NAME ? host : undefined);
-  const { name: issuer, key } = profile.issuer;
-  return await signed(tbs(name, issuer, validity, profile.subject, extensions, algorithmOf(key)), key);
+  const names = extension(OID.subjectAltName, false, sequence(alternativeName(host)));
+  return await issueNamed(profile, distinguishedName(host.length <= MAX_COMMON_NAME ? host : undefined), [names], validity);
+}
+
+/**
+ * Signs the certificate of a server that has several names.
+ * @param hosts folded as those of {@link issueLeaf}, at least one
+ */
+export async function issueServerCertificate(profile: LeafProfile, hosts: readonly string[], validity: Validity): Promise<Buffer> {
+  const names = extension(OID.subjectAltName, false, sequence(...hosts.map(alternativeName)));
+  return await issueNamed(profile, distinguishedName(undefined), [names], validity);
+}
+
+/** Signs the certificate of a client, whose names stand in its subject alone. */
+export async function issueClientCertificate(
+  profile: LeafProfile,
+  { organization, commonName }: { readonly organization: string; readonly commonName: string },
+  validity: Validity,
+): Promise<Buffer> {
+  return await issueNamed(profile, distinguishedName(commonName, organization), [], validity);
+}
+
+async function issueNamed(
+  { issuer, subject, extensions }: LeafProfile,
+  name: Der,
+  also: readonly Der[],
+  validity: Validity,
+): Promise<Buffer> {
+  return await signed(tbs(name, issuer.name, validity, subject, [...extensions, ...also], algorithmOf(issuer.key)), issuer.key);
 }
 
 /** PEM with lines of 64 characters (RFC 7468). */
@@ -161,8 +202,8 @@ function serialNumber(): Buffer {
   return bytes;
 }
 
-function distinguishedName(commonName: string | undefined): Der {
-  const organization = set(sequence(oid(OID.organization), utf8(ORGANIZATION)));
+function distinguishedName(commonName: string | undefined, organizationName: string = ORGANIZATION): Der {
+  const organization = set(sequence(oid(OID.organization), utf8(organizationName)));
   return commonName === undefined ? sequence(organization) : sequence(organization, set(sequence(oid(OID.commonName), utf8(commonName))));
 }
 

@@ -54,6 +54,11 @@ export function explicit(tag: number, value: Der): Der {
   return asn1.create(Class.CONTEXT_SPECIFIC, tag, true, [value]);
 }
 
+/** `[tag]` of a SET OF without members, as where a certificate request has no attributes (RFC 2986 §4.1). */
+export function empty(tag: number): Der {
+  return asn1.create(Class.CONTEXT_SPECIFIC, tag, true, []);
+}
+
 /** RFC 5280 §4.1.2.5: UTCTime through 2049, GeneralizedTime from 2050 on; `iso` is an RFC 3339 UTC time. */
 export function time(iso: string): Der {
   const digits = iso.slice(0, 19).replace(/[-T:]/g, '');

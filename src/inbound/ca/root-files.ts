@@ -143,7 +143,13 @@ async function createExclusive(path: string, text: string, mode: number): Promis
   await chmod(path, mode);
 }
 
-async function readGuarded(path: string, forbiddenMode: number, remedy: string): Promise<string> {
+/**
+ * Text of a small file that others must not get at.
+ * @param forbiddenMode bits of its mode that must not be set
+ * @param remedy the command that sets it right
+ * @throws CertificateAuthorityError as {@link readRootFiles}
+ */
+export async function readGuarded(path: string, forbiddenMode: number, remedy: string): Promise<string> {
   const file = await openNoFollow(path);
   try {
     // Judged on the open file, so that what is checked is what is read.

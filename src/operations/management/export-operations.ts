@@ -27,7 +27,7 @@ const eventTypes = ruled<readonly ExportEventName[]>(
   `must be a list of some of ${EXPORT_EVENTS.join(', ')}`,
 ).meta({ type: 'array', items: { enum: EXPORT_EVENTS }, minItems: 1, description: 'Left out: all of them' });
 
-const BODY = members({
+export const EXPORT_DESTINATION_BODY = members({
   name: textThere,
   kind: choice(EXPORT_KINDS),
   config: config.refine((value) => value !== undefined, 'is required'),
@@ -35,7 +35,7 @@ const BODY = members({
   node_id: id.optional().meta({ description: 'The one node that it is of; left out: every node that has none of its own' }),
   event_types: eventTypes.optional(),
 });
-const CHANGE = BODY.partial();
+const CHANGE = EXPORT_DESTINATION_BODY.partial();
 
 const DESTINATION = z.object({
   id: z.string(),
@@ -84,7 +84,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     errors: ['conflict'],
     tools: [{ name: 'create_export_destination', title: 'Create export destination' }],
-    input: { body: { schema: () => BODY, what: 'The export destination' } },
+    input: { body: { schema: () => EXPORT_DESTINATION_BODY, what: 'The export destination' } },
     output: { status: 201, schema: DESTINATION },
     handle: async ({ principal, body, commit }, { exports }) => ({
       json: await exports.destinations.create(orgOf(principal), { ...body, config: body.config }, commit),

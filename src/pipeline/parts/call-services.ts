@@ -93,6 +93,16 @@ export interface Orgs {
   isActive(orgId: string): boolean;
 }
 
+/** The control plane, as a request meets it. */
+export interface ControlPlane {
+  /** True when nobody is to be served: it was not reached for too long, and the org is strict about that. */
+  readonly barsAll: boolean;
+  /** A request has come: asks for news where there were none lately. */
+  awaken(): void;
+  /** Somebody was denied for the state of his org: asks whether that still holds. */
+  checkInSoon(): void;
+}
+
 /** What callers show to be let in. */
 export interface Authentication {
   /** What was shown for the workload that a caller names. @param required false: another was shown before */
@@ -245,6 +255,8 @@ export interface CallServices {
   readonly policies: Policies;
   readonly workloads: Workloads;
   readonly orgs: Orgs;
+  /** Undefined without a control plane. */
+  readonly controlPlane: ControlPlane | undefined;
   readonly projects: Projects;
   readonly rateLimits: RateLimits;
   readonly monthlyRequests: MonthlyRequests;

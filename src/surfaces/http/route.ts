@@ -32,6 +32,8 @@ export interface RouteRequest {
   readonly query: URLSearchParams;
   /** The body as JSON. `ifNone`: what stands for one that is empty. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
   json(ifNone?: unknown): Promise<unknown>;
+  /** The body as UTF-8 text. @throws GatewayError `invalid_request`, `body_too_large` */
+  text(): Promise<string>;
 }
 
 interface RouteBase {
@@ -46,6 +48,8 @@ interface RouteBase {
   readonly ambient?: boolean;
   /** A page for people, which holds no data: links from other sites lead to it (decision 11.4). */
   readonly page?: true;
+  /** Default: 4 MiB. */
+  readonly maxBodyBytes?: number;
 }
 
 /** A route answers, or takes the whole exchange over (`take`), as the structured API does. */

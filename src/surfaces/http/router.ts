@@ -23,6 +23,8 @@ export interface RouterOptions {
   readonly events: Events;
   /** Address of the caller, without port. */
   callerIp(head: ArrivalHead): string;
+  /** What is said behind `There is nothing at …`. Default: how base URLs of providers begin. */
+  readonly advice?: string;
 }
 
 interface Match {
@@ -73,7 +75,7 @@ export class Router {
         return;
       }
       const from = this.#options.callerIp(head);
-      const answer = await match.route.handle({ ...requestOf(arrival, match.params), principal, from });
+      const answer = await match.route.handle({ ...requestOf(arrival, match), principal, from });
       if (reply.gone) return;
       if (answer.parts === undefined) sendAnswer(arrival, answer);
       else await sendParts(arrival, answer, answer.parts);
@@ -105,7 +107,8 @@ export class Router {
   /** Mostly a base URL without its prefix: SDKs show this text. */
   #nothingAt(path: string): string {
     if (this.#matches(path, false).length > 0) return `${path} is served on GW_PORT only.`;
-    const advice = path.startsWith('/v1/admin/') ? '' : ' Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.';
+    const { advice = path.startsWith('/v1/admin/') ? '' : ' Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.' } =
+      this.#options;
     return `There is nothing at ${path}.${advice}`;
   }
 
@@ -161,18 +164,29 @@ function matchSegments(pattern: readonly string[], given: readonly string[]): Re
   return params;
 }
 
-function requestOf(arrival: Arrival, params: Readonly<Record<string, string>>): Omit<RouteRequest, 'principal' | 'from'> {
+function requestOf(arrival: Arrival, { params, route }: Match): Omit<RouteRequest, 'principal' | 'from'> {
   const { head, body } = arrival;
+  const { maxBodyBytes = MAX_BODY_BYTES } = route;
   const query = head.rawTarget.indexOf('?');
   return {
     head,
     params,
     query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
     json: async (ifNone) => {
-      const bytes = await body.readAll(MAX_BODY_BYTES);
+      const bytes = await body.readAll(maxBodyBytes);
       return bytes.length === 0 && ifNone !== undefined ? ifNone : parseSafeJson(bytes, { malformed: 'invalid_request' }).value;
     },
+    text: async () => utf8In(await body.readAll(maxBodyBytes)),
   };
+}
+
+function utf8In(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    // biome-ignore lint/style/useErrorCause: the decoder's error says nothing more
+    throw new GatewayError('invalid_request', 'The body is no UTF-8 text.');
+  }
 }
 
 function headersOf(answer: RouteAnswer): string[] {

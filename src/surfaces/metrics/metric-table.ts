@@ -204,6 +204,36 @@ export const METRICS = {
     labels: [],
     help: 'Calls that failed because the upstream wants a client certificate, which the gateway does not have.',
   },
+  cpConnected: {
+    name: 'gw_cp_connected',
+    type: 'gauge',
+    labels: [],
+    help: '1 while there is contact with the control plane, 0 while there is none. Only with `GW_CP_ADDR`.',
+  },
+  cpOffline: {
+    name: 'gw_cp_offline_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'How long there has been no contact with the control plane, restarts included; 0 while there is. Past `grace_seconds` of the org its `cp_down_policy` holds.',
+  },
+  cpCheckIns: {
+    name: 'gw_cp_checkins_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Check-ins with the control plane: `ok`, `failed`, or `refused` because this node is not its own (any more).',
+  },
+  cpCertificateExpires: {
+    name: 'gw_cp_certificate_expires_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the certificate ends by which the control plane knows this node, seconds since the epoch; it renews itself 14 days before.',
+  },
+  cpFetches: {
+    name: 'gw_cp_resource_fetches_total',
+    type: 'counter',
+    labels: ['resource', 'result'],
+    help: 'What was fetched from the control plane, `fetched` or `failed`; where it failed the one before stays in force.',
+  },
   ownCertificateExpires: {
     name: 'gw_own_certificate_expiry_timestamp_seconds',
     type: 'gauge',

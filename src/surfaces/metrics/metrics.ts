@@ -36,6 +36,8 @@ export interface MetricsOptions {
   unremovedSegments(): number;
   /** Of the gateway's own ports; undefined: they speak plain HTTP. */
   readonly certificate: OwnCertificateState | undefined;
+  /** Undefined without a control plane. */
+  readonly link: LinkState | undefined;
   readonly approvals: { readonly pending: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
@@ -47,6 +49,18 @@ export interface MetricsOptions {
   /** Destination, seconds. */
   exportLags(): readonly (readonly [destination: string, seconds: number])[];
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
+}
+
+/** What there is to know of the way to the control plane. */
+interface LinkState {
+  readonly contact: { readonly status: 'connected' | 'offline' };
+  readonly offlineMs: number;
+  /** Milliseconds since the epoch. */
+  readonly certificateExpiresAt: number;
+  /** By their result. */
+  readonly checkIns: Readonly<Record<string, number>>;
+  /** Resource, result, count. */
+  fetchCounts(): readonly (readonly [resource: string, result: string, count: number])[];
 }
 
 /** What there is to know of the certificate of the gateway's own ports. */
@@ -66,6 +80,14 @@ function watchCertificate(registry: Registry, state: OwnCertificateState): void 
   gauge(registry, METRICS.ownCertificateExpires, () => state.current.notAfter / 1000);
   total(registry, METRICS.ownCertificateReloads, () => state.counts);
   totals(registry, METRICS.ownHandshakesFailed, () => [[state.failedHandshakes]]);
+}
+
+function watchLink(registry: Registry, link: LinkState): void {
+  gauge(registry, METRICS.cpConnected, () => (link.contact.status === 'connected' ? 1 : 0));
+  gauge(registry, METRICS.cpOffline, () => link.offlineMs / 1000);
+  gauge(registry, METRICS.cpCertificateExpires, () => link.certificateExpiresAt / 1000);
+  total(registry, METRICS.cpCheckIns, () => link.checkIns);
+  totals(registry, METRICS.cpFetches, () => link.fetchCounts());
 }
 
 /** What is asked for when somebody reads the metrics. */
@@ -91,6 +113,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   totals(registry, METRICS.exported, () => options.exportCounts());
   totals(registry, METRICS.exportDropped, () => options.exportDrops());
   gauges(registry, METRICS.exportLag, () => options.exportLags());
+  if (options.link) watchLink(registry, options.link);
   if (options.certificate) watchCertificate(registry, options.certificate);
   level(registry, METRICS.build)(packageVersion()).set(1);
 }

@@ -1,7 +1,8 @@
 // Settings that say where alerts and events go.
 import t from 'tap';
-import { ConfigError, loadConfig } from '../../../src/base/config/config.ts';
+import { loadConfig } from '../../../src/base/config/config.ts';
 import { mailAddress, smtpUrl, syslogAddress, webhookUrl } from '../../../src/base/config/delivery-types.ts';
+import { ConfigError } from '../../../src/base/config/settings-reader.ts';
 
 t.test('a mail server is read with its way of TLS, its port and its login', async (t) => {
   t.same(smtpUrl.parse('smtp://mail.example.com'), { authority: { host: 'mail.example.com', port: 587 }, tls: 'starttls' });

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { ConfigError, type Environment, loadConfig } from '../../../src/base/config/config.ts';
+import { loadConfig } from '../../../src/base/config/config.ts';
+import { ConfigError, type Environment } from '../../../src/base/config/settings-reader.ts';
 
 const tracesOf = (env: Environment) => loadConfig(env, false).config.traces;
 const pathOf = (env: Environment) => tracesOf(env)?.to.path;

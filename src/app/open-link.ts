@@ -1,0 +1,71 @@
+import type { Config } from '../base/config/config.ts';
+import { bracketHost } from '../base/lib/host.ts';
+import { loadProtocol } from '../control-plane/proto/protocol.ts';
+import { ContactBook } from '../link/contact-book.ts';
+import { EnrolmentError } from '../link/enrolment-error.ts';
+import { identityAtStart } from '../link/identity-at-start.ts';
+import { Link } from '../link/link.ts';
+import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
+import type { Ground } from './ground.ts';
+import type { Services } from './open-services.ts';
+
+type LinkGround = Omit<Ground, 'destinations'>;
+
+/** What one part of the gateway has from its control plane. */
+export interface RemotePart {
+  /** Each kind of thing is fetched by one object. */
+  readonly resources: readonly RemoteResource[];
+  /** Called once, before the first check-in. */
+  attach?(channel: Channel, link: ControlPlaneLink): void;
+}
+
+type OpenPart = (config: Config, ground: LinkGround, services: Services) => Promise<RemotePart | undefined>;
+
+/** Everything that has something from a control plane has its row here; undefined: not with these settings. */
+const PARTS: readonly OpenPart[] = [];
+
+/**
+ * Enrols the gateway where it is not, and opens its way to the control plane: the first check-in, and the fetching that it leads to, have ended or taken three
+ * seconds when this resolves. What is to be closed again is pushed to `closers`.
+ * @returns undefined in free mode
+ * @throws EnrolmentError
+ */
+export async function openLink(
+  config: Config,
+  ground: LinkGround,
+  services: Services,
+  closers: (() => Promise<void>)[],
+): Promise<Link | undefined> {
+  const { cpAddr: address, orgId, nodeId, keyDir, bootstrapToken: token, cpCaFile: caFile } = config;
+  if (address === undefined) return undefined;
+  if (orgId === undefined)
+    throw new EnrolmentError('no_org', 'GW_CP_ADDR needs GW_ORG_ID: a gateway belongs to one org of its control plane.');
+  const { clock, log, store, clockWatch } = ground;
+  const protocol = loadProtocol();
+  const contact = await ContactBook.open({ store, clock, log, orgs: services.orgs, orgId, mayBelieveClock: () => clockWatch.mayExpire });
+  const known = { protocol, address, orgId, nodeId, token, caFile, keyDir, clock, log };
+  const { identity, org } = await identityAtStart({ ...known, revoked: contact.revoked });
+  if (org !== undefined) await contact.heard(org);
+  const parts: RemotePart[] = [];
+  for (const open of PARTS) {
+    const part = await open(config, ground, services);
+    if (part) parts.push(part);
+  }
+  const resources = parts.flatMap((part) => part.resources);
+  const place = `${bracketHost(address.host)}:${address.port}`;
+  const link = new Link({
+    protocol,
+    address: place,
+    identity,
+    contact,
+    resources,
+    keyDir,
+    idleMs: config.checkinIdleThreshold,
+    clock,
+    log,
+  });
+  closers.push(() => link.close());
+  for (const part of parts) part.attach?.(link.channel, link);
+  await link.start();
+  return link;
+}

@@ -1,0 +1,66 @@
+import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
+import { required, type Setting, secret } from './setting.ts';
+import * as type from './setting-types.ts';
+
+const certificateNames: type.SettingType<readonly string[]> = {
+  name: 'list of hosts',
+  allowed: 'comma-separated host names and addresses, at least one',
+  parse(text) {
+    const names = [...type.hostNames.parse(text)];
+    if (names.length === 0) throw new RangeError('not allowed');
+    return names;
+  },
+};
+
+/** The settings of `gw control-plane start`, keyed by the member of `ControlPlaneSettings`: the variable in camel case without `CP_`. */
+export const CONTROL_PLANE_SETTINGS = {
+  host: required('CP_HOST', type.bindHost, '127.0.0.1', 'Bind address of both ports. Gateways on other machines need one that they reach.'),
+  grpcPort: required(
+    'CP_GRPC_PORT',
+    type.integer(0, 65_535),
+    '7443',
+    'Port of the protocol that gateways speak (TLS); `0` picks a free one.',
+  ),
+  httpPort: required(
+    'CP_HTTP_PORT',
+    type.integer(0, 65_535),
+    '7444',
+    'Port of the admin API, health and metrics (plain HTTP); `0` picks a free one.',
+  ),
+  dataDir: required('CP_DATA_DIR', type.folder, './control-plane-data', 'Folder of everything that it keeps: store, ledger, CA and keys.'),
+  adminToken: secret(
+    'CP_ADMIN_TOKEN',
+    type.token,
+    'Token of the admin API, sent as `CP-Admin-Token`.',
+    'generated on first start, kept in the data folder (`admin-token`)',
+  ),
+  secretsKey: secret(
+    'CP_SECRETS_KEY',
+    type.secretsKey,
+    'Encrypts stored credentials, and what is secret of export destinations, at rest (AES-256-GCM): 32 bytes in base64.',
+    'generated on first start, kept in the data folder',
+  ),
+  metricsToken: secret('CP_METRICS_TOKEN', type.token, 'When set, `/metrics` needs it as a bearer token.'),
+  names: required(
+    'CP_NAMES',
+    certificateNames,
+    'localhost,127.0.0.1',
+    'Names and addresses in its server certificate: the host of `GW_CP_ADDR` must be one of them. By these browsers and clients may address the admin API, too.',
+  ),
+  auditRetention: required('CP_AUDIT_RETENTION', type.duration('1d', '36500d'), '400d', 'Age at which audit entries are removed.'),
+  drainTimeout: required(
+    'CP_DRAIN_TIMEOUT',
+    type.duration('0', '1h'),
+    '10s',
+    'How long running calls may take to end after SIGTERM; what is left then is cut.',
+  ),
+  logLevel: required('CP_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),
+  logFormat: required('CP_LOG_FORMAT', type.choice(LOG_FORMATS), 'json', 'Form of the log.', '`json`; `pretty` on a terminal'),
+} as const satisfies Record<string, Setting<unknown>>;
+
+type ValueOfSetting<S> = S extends Setting<infer T> ? T : never;
+
+/** Every setting of the control plane as a value that is ready to use: durations in milliseconds, the folder absolute, names canonical. */
+export type ControlPlaneSettings = {
+  readonly [K in keyof typeof CONTROL_PLANE_SETTINGS]: ValueOfSetting<(typeof CONTROL_PLANE_SETTINGS)[K]>;
+};

@@ -1,0 +1,73 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { AdminOperation } from '../../control-plane/admin/admin-operation.ts';
+import { ADMIN_OPERATIONS } from '../../control-plane/admin/admin-operation-table.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { answerText, listText } from '../management/answer-text.ts';
+import { callHelp, callUsage, givenCall } from '../management/given-call.ts';
+import { operationInput } from '../management/operation-options.ts';
+import { printJson } from '../print-json.ts';
+import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
+import { createBootstrapToken } from './create-bootstrap-token.ts';
+import { putBundle, readBundle } from './org-bundle-commands.ts';
+
+export const CONTROL_PLANE_GROUP = 'control-plane';
+
+/** Columns of lists whose items have more than fits beside each other. */
+const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  'org.list': ['org_id', 'status', 'suspended_reason', 'plan_tier', 'cp_down_policy', 'redis_down_policy', 'grace_seconds'],
+  'node.list': ['node_id', 'last_seen_at', 'certificate_expires_at', 'revoked_at', 'gateway_version', 'versions.policy'],
+  'key.list': ['id', 'name', 'key_prefix', 'created_at', 'expires_at', 'revoked_at'],
+  'root.list': ['sequence', 'closed_at', 'leaf_count', 'root_hash', 'sig.kid'],
+  'audit.list': ['at', 'operation', 'object', 'org_id', 'principal.id', 'from'],
+};
+
+/** A command for each operation of the control plane, but for those that have one written by hand. */
+export function controlPlaneCommands(operations: readonly AdminOperation[] = ADMIN_OPERATIONS): Command[] {
+  const own = [createBootstrapToken, putBundle, readBundle];
+  const names = new Set(own.map(({ name }) => name));
+  return [...own, ...operations.map(commandFor).filter(({ name }) => !names.has(name))];
+}
+
+/** How the command of an operation is called. */
+export function controlPlaneCommandName(id: string): string {
+  return `${CONTROL_PLANE_GROUP} ${id.replaceAll('.', ' ').replaceAll('_', '-')}`;
+}
+
+function commandFor(operation: AdminOperation): Command {
+  const input = operationInput(operation);
+  const facts = { versioned: false, views: [], asking: CONTROL_PLANE_ASKING };
+  return {
+    name: controlPlaneCommandName(operation.id),
+    usage: callUsage(input, facts),
+    summary: operation.summary,
+    help: callHelp(input),
+    async run(args, io) {
+      const call = await givenCall(args, input, facts, io);
+      const client = await ControlPlaneClient.open(call, io);
+      try {
+        print(operation, await client.text(operation, call.args), call.json, io);
+      } catch (error) {
+        // Arguments that make no request are a mistake of whoever typed them.
+        if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
+        throw error;
+      }
+      return EXIT_OK;
+    },
+  };
+}
+
+function print(operation: AdminOperation, text: string, json: boolean, io: CliIo): void {
+  const isText = operation.output.contentType !== undefined;
+  if (json && isText) printJson({ text }, io);
+  else if (json || isText) io.stdout(`${text.trimEnd()}\n`);
+  else io.stdout(shownAnswer(operation, JSON.parse(text), io));
+}
+
+function shownAnswer({ id, path }: AdminOperation, answer: unknown, { columns: width }: CliIo): string {
+  const named = LIST_COLUMNS[id];
+  const things = path.slice(path.lastIndexOf('/') + 1).replaceAll('-', ' ');
+  const facts = { things, width, ...(named === undefined ? {} : { columns: named }) };
+  const items = isJsonObject(answer) ? (answer['data'] ?? answer['items']) : undefined;
+  return Array.isArray(items) ? listText(items, facts) : answerText(answer, facts);
+}

@@ -1,0 +1,44 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
+import { answerText } from '../management/answer-text.ts';
+import { parseWithOne, parseWithWords } from '../parse-options.ts';
+import { readDocument } from '../policy/input.ts';
+import { JSON_OPTION, printJson } from '../print-json.ts';
+import { adminOperationOf, ControlPlaneClient } from './control-plane-client.ts';
+
+const ACCESS = { url: { type: 'string' }, token: { type: 'string' }, ...JSON_OPTION } as const;
+
+/** Replaces the policy of an org by a file. */
+export const putBundle: Command = {
+  name: 'control-plane bundle put',
+  usage: 'ORG FILE|- [--json] [--url http://HOST:PORT] [--token TOKEN]',
+  summary: 'Replaces the policy bundle of an org by a file. One that does not load changes nothing.',
+  async run(args, io) {
+    const { values, words } = parseWithWords(args, ACCESS, 2);
+    const [org, file] = words;
+    if (org === undefined || file === undefined) throw new UsageError('it takes ORG and the FILE of a bundle, or - for standard input');
+    const { text } = await readDocument(file, io);
+    const client = await ControlPlaneClient.open(values, io);
+    const answer = await client.json(adminOperationOf('bundle.put'), { org, bundle_yaml: text });
+    if (values.json === true) printJson(answer, io);
+    else io.stdout(answerText(answer, { things: 'bundles', width: io.columns }));
+    return EXIT_OK;
+  },
+};
+
+/** Shows the policy of an org. */
+export const readBundle: Command = {
+  name: 'control-plane bundle read',
+  usage: 'ORG [--yaml] [--json] [--url http://HOST:PORT] [--token TOKEN]',
+  summary: 'The policy bundle of an org: version, sequence, and the text that was given; --yaml: the text alone.',
+  async run(args, io) {
+    const { values, one: org } = parseWithOne(args, { ...ACCESS, yaml: { type: 'boolean' } }, 'it takes one ORG');
+    const client = await ControlPlaneClient.open(values, io);
+    const answer = await client.json(adminOperationOf('bundle.read'), { org });
+    const text = isJsonObject(answer) ? answer['bundle_yaml'] : undefined;
+    if (typeof text !== 'string') throw new Unusable('what was answered is no bundle: is it a control plane?');
+    if (values.json === true) printJson(answer, io);
+    else io.stdout(values.yaml === true ? text : answerText(answer, { things: 'bundles', width: io.columns }));
+    return EXIT_OK;
+  },
+};

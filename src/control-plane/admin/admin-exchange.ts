@@ -1,0 +1,124 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Arrival, ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
+
+/** One exchange of `node:http` as routes see it. @param startedAt monotonic milliseconds */
+export function arrivalOf(request: IncomingMessage, response: ServerResponse, startedAt: number): Arrival {
+  return { head: headOf(request, startedAt), body: new AdminBody(request, response), reply: new AdminReply(response) };
+}
+
+function headOf(request: IncomingMessage, startedAt: number): ArrivalHead {
+  const headers = Object.fromEntries(
+    Object.entries(request.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]),
+  );
+  return {
+    door: 'origin',
+    trafficClass: 'developer',
+    method: request.method ?? 'GET',
+    rawTarget: request.url ?? '/',
+    rawHeaders: request.rawHeaders,
+    headers,
+    httpVersion: request.httpVersion === '1.0' ? '1.0' : '1.1',
+    secure: false,
+    remoteAddress: request.socket.remoteAddress ?? '',
+    startedAt,
+  };
+}
+
+class AdminBody implements BodySource {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly declaredLength: number | undefined;
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    this.#request = request;
+    this.#response = response;
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    this.declaredLength = length === undefined ? (coding === undefined ? 0 : undefined) : Number(length);
+  }
+
+  get trailers(): readonly string[] {
+    return this.#request.rawTrailers;
+  }
+
+  async readAll(limit: number): Promise<Uint8Array> {
+    if ((this.declaredLength ?? 0) > limit) throw this.#tooLarge(limit);
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of this.stream()) {
+      size += chunk.length;
+      if (size > limit) throw this.#tooLarge(limit);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  }
+
+  async *stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      // The rest of a body that is too large is not read: the answer closes its connection.
+      for await (const chunk of this.#request.iterator({ destroyOnReturn: false })) if (chunk instanceof Uint8Array) yield chunk;
+    } catch (error) {
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+      throw new GatewayError('client_gone', 'The client left before its request was complete.', { cause: error });
+    }
+  }
+
+  #tooLarge(limit: number): GatewayError {
+    this.#response.shouldKeepAlive = false;
+    return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
+  }
+}
+
+class AdminReply implements ReplySink {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+    response.on('error', () => undefined);
+  }
+
+  get headSent(): boolean {
+    return this.#response.headersSent;
+  }
+
+  get gone(): boolean {
+    return this.#response.destroyed || this.#response.closed;
+  }
+
+  info(): void {
+    // No route here has anything to say ahead of its answer.
+  }
+
+  head(status: number, rawHeaders: readonly string[], length?: number): void {
+    if (this.gone) return;
+    this.#response.writeHead(status, [...rawHeaders, ...(length === undefined ? [] : ['Content-Length', String(length)])]);
+  }
+
+  write(chunk: Uint8Array): boolean {
+    return this.gone || this.#response.write(chunk);
+  }
+
+  onDrain(listener: () => void): void {
+    this.#response.on('drain', listener);
+  }
+
+  end(): void {
+    if (!this.gone) this.#response.end();
+  }
+
+  sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void {
+    if (this.gone) return;
+    this.head(status, rawHeaders, body.length);
+    this.#response.end(body);
+  }
+
+  reset(): void {
+    this.#response.destroy();
+  }
+
+  onGone(listener: () => void): void {
+    this.#response.once('close', () => {
+      if (!this.#response.writableFinished) listener();
+    });
+  }
+}

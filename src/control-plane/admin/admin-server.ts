@@ -1,0 +1,103 @@
+import { createServer, type Server } from 'node:http';
+import type { Events } from '../../base/events/bus.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import { bracketHost } from '../../base/lib/host.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
+import type { Route } from '../../surfaces/http/route.ts';
+import { Router } from '../../surfaces/http/router.ts';
+import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
+import { arrivalOf } from './admin-exchange.ts';
+import { guardAdmin } from './admin-guard.ts';
+import type { AdminServices } from './admin-operation.ts';
+import { ADMIN_OPERATIONS } from './admin-operation-table.ts';
+import { type AdminAnswered, adminRoutes } from './admin-routes.ts';
+
+const HEAD_MS = 10_000;
+const REQUEST_MS = 60_000;
+const IDLE_MS = 30_000;
+
+export interface AdminServerOptions extends AdminTokens {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  /** `CP_NAMES`. */
+  readonly names: readonly string[];
+  readonly services: AdminServices;
+  /** Beside the operations: metrics. */
+  readonly routes?: readonly Route[];
+  /** Default: nobody is told. */
+  readonly answered?: AdminAnswered;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly log: Logger;
+  /** Hears of `authFailure` and `unrecorded`. */
+  readonly events: Events;
+}
+
+/** The port on which people and machines ask the control plane (decision 13.6). */
+export class AdminServer {
+  readonly #server: Server;
+  readonly #options: AdminServerOptions;
+
+  constructor(options: AdminServerOptions) {
+    this.#options = options;
+    const { host, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
+    const guard = { loopbackBind: isLoopbackHost(host), names: new Set(names) };
+    const router = new Router({
+      routes: [...adminRoutes(ADMIN_OPERATIONS, services, answered), ...routes],
+      authenticator: new AdminAuthenticator(options, events),
+      log,
+      events,
+      callerIp: (head) => head.remoteAddress,
+      advice: '',
+    });
+    this.#server = createServer({ headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS }, (request, response) => {
+      const arrival = arrivalOf(request, response, clock.monotonic());
+      const refusal = guardAdmin(arrival.head, guard);
+      if (refusal === undefined) void router.handle(arrival);
+      else router.refuse(arrival, refusal);
+    });
+  }
+
+  /** @returns the port @throws Error that says for a person why it cannot be opened */
+  open(): Promise<number> {
+    const { host, port } = this.#options;
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', (error) => reject(portError(error, host, port)));
+      this.#server.listen(port, host, () => {
+        const address = this.#server.address();
+        resolve(typeof address === 'object' && address !== null ? address.port : port);
+      });
+    });
+  }
+
+  /** Takes nothing new; what is under way has until the signal is aborted. */
+  close(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const cut = () => this.#server.closeAllConnections();
+      signal.addEventListener('abort', cut, { once: true });
+      this.#server.close(() => {
+        signal.removeEventListener('abort', cut);
+        resolve();
+      });
+      this.#server.closeIdleConnections();
+      if (signal.aborted) cut();
+    });
+  }
+}
+
+/** In words that name the setting to change. */
+function portError(error: Error, host: string, port: number): Error {
+  const say = (message: string) => new Error(message, { cause: error });
+  switch (codeOf(error)) {
+    case 'EADDRINUSE':
+      return say(`CP_HTTP_PORT: port ${port} of ${bracketHost(host)} is in use, perhaps by another control plane (0 takes a free one)`);
+    case 'EACCES':
+      return say(`CP_HTTP_PORT: this user may not open port ${port}; ports from 1024 up need no privilege`);
+    case 'EADDRNOTAVAIL':
+      return say(`CP_HOST: "${host}" is no address of this machine`);
+    default:
+      return error;
+  }
+}

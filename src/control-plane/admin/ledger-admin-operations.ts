@@ -1,0 +1,114 @@
+import { z } from 'zod';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type AdminOperation, adminOperation } from './admin-operation.ts';
+import { dataOf, noSuch, ofOrg, org } from './admin-shapes.ts';
+
+const MAX_ROOTS = 500;
+const AFTER_RULE = 'must be a whole number from 0';
+const LIMIT_RULE = `must be a whole number from 1 to ${MAX_ROOTS}`;
+const HASH = /^[0-9a-f]{64}$/i;
+
+const SIGNATURE = z.object({ alg: z.string(), kid: z.string(), sig: z.string() });
+const ROOT = z.object({
+  schema: z.string(),
+  batch_id: z.string(),
+  org_id: z.string(),
+  sequence: z.int(),
+  prev_root_hash: z.string(),
+  root_hash: z.string(),
+  leaf_count: z.int(),
+  closed_at: z.string(),
+  sig: SIGNATURE,
+});
+const PROOF = z.object({
+  schema: z.string(),
+  record_hash: z.string(),
+  batch_id: z.string(),
+  leaf_index: z.int(),
+  leaf_count: z.int(),
+  path: z.array(z.object({ side: z.enum(['left', 'right']), hash: z.string() })),
+  root: ROOT,
+});
+
+const ROOTS_QUERY = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,15}$/, AFTER_RULE)
+    .transform(Number)
+    .optional()
+    .meta({ type: 'integer', minimum: 0, description: 'The `sequence` behind which they begin; left out: all of them' }),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, LIMIT_RULE)
+    .transform(Number)
+    .refine((limit) => limit >= 1 && limit <= MAX_ROOTS, LIMIT_RULE)
+    .optional()
+    .meta({ type: 'integer', minimum: 1, maximum: MAX_ROOTS, description: `Default ${MAX_ROOTS}` }),
+});
+
+/** What anybody may see of the ledger: nothing of it is secret, and none of it needs to be believed (decision 13.6). */
+export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
+  adminOperation({
+    id: 'root.list',
+    method: 'GET',
+    path: '/v1/orgs/{org}/roots',
+    scope: 'none',
+    changes: false,
+    summary: `Signed roots of an org in the order of their sequence, at most ${MAX_ROOTS} at once.`,
+    errors: ['not_found'],
+    input: { params: ofOrg, query: ROOTS_QUERY },
+    output: { status: 200, schema: dataOf(ROOT) },
+    handle: async ({ params, query: { after = 0, limit = MAX_ROOTS } }, { state }) => ({
+      json: { data: await state.ledger.roots(params.org, after, limit) },
+    }),
+  }),
+  adminOperation({
+    id: 'proof.read',
+    method: 'GET',
+    path: '/v1/orgs/{org}/proofs/{hash}',
+    scope: 'none',
+    changes: false,
+    summary: "The inclusion proof of a record's hash, which may be submitted and not yet under a root (409).",
+    errors: ['not_found', 'conflict'],
+    input: {
+      params: z.object({ org, hash: z.string().regex(HASH, 'must be 64 hexadecimal digits').meta({ description: 'Hash of a record' }) }),
+    },
+    output: { status: 200, schema: PROOF },
+    handle: async ({ params: { org: orgId, hash } }, { state }) => {
+      const found = await state.ledger.inclusion(orgId, Buffer.from(hash, 'hex'));
+      if (found.status === 'verified') return { json: found.proof };
+      if (found.status === 'unknown') throw noSuch(`record of the org ${orgId} with this hash`);
+      throw new GatewayError('conflict', 'This hash is not under a root yet: ask again in a second.');
+    },
+  }),
+  adminOperation({
+    id: 'public_key.list',
+    method: 'GET',
+    path: '/v1/keys',
+    scope: 'none',
+    changes: false,
+    summary: 'Public keys by which roots and bundles are verified.',
+    output: {
+      status: 200,
+      schema: dataOf(
+        z.object({
+          kid: z.string(),
+          alg: z.literal('ed25519'),
+          use: z.enum(['ledger', 'bundle']),
+          public_key: z.string().meta({ description: 'The 32 bytes in base64' }),
+        }),
+      ),
+    },
+    handle: (_call, { state }) => ({ json: { data: state.keys() } }),
+  }),
+  adminOperation({
+    id: 'ca.read',
+    method: 'GET',
+    path: '/v1/ca.crt',
+    scope: 'none',
+    changes: false,
+    summary: 'The CA of the control plane, PEM: what gateways trust as `GW_CP_CA_FILE`.',
+    output: { status: 200, contentType: 'application/x-pem-file' },
+    handle: (_call, { state }) => ({ text: state.caCertificate }),
+  }),
+];

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { parseTime } from '../../base/lib/rfc3339.ts';
+import { id, text } from '../../operations/members.ts';
+import { page, pageParameters, pageQuery, shownPage } from '../../operations/pages.ts';
+import { count, time } from '../../operations/shapes.ts';
+import { type AdminOperation, adminOperation } from './admin-operation.ts';
+
+const TIME_RULE = 'must be a time, as RFC 3339 writes it';
+const moment = z
+  .string()
+  .refine((value) => parseTime(value) !== undefined, TIME_RULE)
+  .meta({ format: 'date-time' });
+
+const QUERY = z.strictObject({
+  org_id: id.optional(),
+  operation: id.optional(),
+  object: text.optional(),
+  from: moment.optional(),
+  to: moment.optional(),
+  ...pageParameters(50),
+});
+
+const hash = z.string().nullable();
+const ENTRY = z.object({
+  audit_id: z.string(),
+  at: time,
+  org_id: z.string().optional(),
+  principal: z.object({ kind: z.string(), id: z.string() }).meta({ description: 'Who has changed it' }),
+  operation: z.string().meta({ description: 'The id of the operation', examples: ['org.put'] }),
+  object: z.string().optional(),
+  from: z.string().meta({ description: 'Address of who asked' }),
+  changes: z.array(z.object({ entity: z.string(), member: z.string(), before: hash, after: hash })),
+  more_changes: z.int().optional(),
+});
+
+/** How it is, and what people have changed (decision 13.6). */
+export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
+  adminOperation({
+    id: 'audit.list',
+    method: 'GET',
+    path: '/v1/audit',
+    scope: 'admin',
+    changes: false,
+    summary: 'What people have changed, the newest first; values as hashes alone.',
+    input: { query: QUERY },
+    output: { status: 200, schema: page(ENTRY) },
+    handle: async ({ query }, { audit }) => {
+      const { org_id: orgId, operation, object, from, to } = query;
+      const filter = { orgId, operation, object, since: parseTime(from ?? ''), until: parseTime(to ?? '') };
+      return { json: shownPage(await audit.page(filter, pageQuery(query))) };
+    },
+  }),
+  adminOperation({
+    id: 'health.read',
+    method: 'GET',
+    path: '/healthz',
+    scope: 'none',
+    changes: false,
+    summary: 'Whether it serves: 503 while it drains.',
+    output: {
+      status: 200,
+      schema: z.object({
+        status: z.enum(['ok', 'draining']),
+        version: z.string(),
+        enrolled_nodes: count.meta({ description: 'Gateways whose certificate counts' }),
+        open_streams: count.meta({ description: 'Of updates to managed gateways' }),
+        pending_hashes: count.meta({ description: 'Hashes that are under no root yet' }),
+        certificate_expires_at: time.meta({ description: 'Of the gRPC port' }),
+      }),
+    },
+    handle: (_call, { health }) => {
+      const now = health();
+      return now.status === 'ok' ? { json: now } : { json: now, status: 503 };
+    },
+  }),
+];

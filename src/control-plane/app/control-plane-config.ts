@@ -1,0 +1,23 @@
+/** How a control plane is run; `CP_*` says it (decision 13.6). */
+export interface ControlPlaneConfig {
+  /** Where both ports listen (`CP_HOST`). */
+  readonly host: string;
+  /** For gateways (`CP_GRPC_PORT`); 0 picks a free one. */
+  readonly grpcPort: number;
+  /** For people (`CP_HTTP_PORT`); 0 picks a free one. */
+  readonly httpPort: number;
+  /** `CP_DATA_DIR`. */
+  readonly dataDir: string;
+  /** `CP_ADMIN_TOKEN`; undefined: made at the first start. */
+  readonly adminToken: string | undefined;
+  /** 32 bytes that seal stored secrets (`CP_SECRETS_KEY`); undefined: made at the first start. */
+  readonly secretsKey: Uint8Array | undefined;
+  /** `CP_METRICS_TOKEN`; undefined: metrics need none. */
+  readonly metricsToken: string | undefined;
+  /** Names and addresses in the server's certificate (`CP_NAMES`), folded, at least one. */
+  readonly names: readonly string[];
+  /** Milliseconds that calls under way have when it stops (`CP_DRAIN_TIMEOUT`); default 10 s. */
+  readonly drainTimeout?: number;
+  /** Milliseconds that entries of the audit trail are kept (`CP_AUDIT_RETENTION`); default 400 days. */
+  readonly auditRetention?: number;
+}

@@ -1,0 +1,258 @@
+/*
+ * The composition root of the control plane: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
+ */
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
+import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
+import { EventBus } from '../../base/events/bus.ts';
+import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
+import { inFolder, makeFolder } from '../../base/lib/folder.ts';
+import { type Logger, silentLogger } from '../../base/lib/log.ts';
+import { packageVersion } from '../../base/lib/package-root.ts';
+import { SecretBox } from '../../base/lib/secret-box.ts';
+import { PolicyPresets } from '../../services/policy-presets.ts';
+import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
+import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts';
+import { createControlPlaneMetrics } from '../../surfaces/metrics/control-plane-metrics.ts';
+import type { AdminHealth } from '../admin/admin-operation.ts';
+import { ADMIN_OPERATIONS } from '../admin/admin-operation-table.ts';
+import { adminRefusalLog } from '../admin/admin-refusal-log.ts';
+import { AdminServer } from '../admin/admin-server.ts';
+import { ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
+import { keptOnce } from '../pki/kept-once.ts';
+import { openSigningKey } from '../pki/kept-signing-key.ts';
+import { NodeAuthority } from '../pki/node-authority.ts';
+import { loadProtocol } from '../proto/protocol.ts';
+import { ProtocolServer } from '../proto/protocol-server.ts';
+import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
+import { StoredControlPlane } from '../state/stored-control-plane.ts';
+import type { ControlPlaneConfig } from './control-plane-config.ts';
+import { entityBodies } from './entity-bodies.ts';
+import { keepAuditTrail } from './keep-audit-trail.ts';
+import { leafFiles } from './leaf-files.ts';
+import { ServerIdentityInForce } from './server-identity.ts';
+
+const SETTING = 'CP_DATA_DIR';
+const DRAIN_MS = 10_000;
+const AUDIT_MS = 400 * 86_400_000;
+/** In the data folder. */
+const FILES = {
+  authority: 'ca.pem',
+  bundleKey: 'bundle-key.pem',
+  ledgerKey: 'ledger-key.pem',
+  secretsKey: 'secrets-key',
+  adminToken: 'admin-token',
+} as const;
+
+export interface ControlPlaneStart {
+  readonly clock?: Clock;
+  readonly log?: Logger;
+}
+
+/** A control plane that runs. */
+export interface ControlPlane {
+  readonly host: string;
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  readonly state: StoredControlPlane;
+  readonly counts: ControlPlaneCounts;
+  readonly adminToken: {
+    readonly value: string;
+    /** Where the one that was made is kept; undefined: it was configured. */
+    readonly file: string | undefined;
+  };
+  /** Takes nothing new, lets calls under way finish (`CP_DRAIN_TIMEOUT`), then closes everything. Idempotent. */
+  stop(): Promise<void>;
+}
+
+type Closers = (() => Promise<void>)[];
+
+interface Opened {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: EventBus;
+  readonly authority: NodeAuthority;
+  readonly state: StoredControlPlane;
+  readonly adminToken: ControlPlane['adminToken'];
+}
+
+/**
+ * Opens everything in order; what was opened is closed again when a later step fails.
+ * @throws Error that says for a person what keeps it from starting; StoreError `in_use` when another process has the folder
+ */
+export async function startControlPlane(config: ControlPlaneConfig, start: ControlPlaneStart = {}): Promise<ControlPlane> {
+  const closers: Closers = [];
+  const closeAll = async () => {
+    for (let close = closers.pop(); close; close = closers.pop()) await close();
+  };
+  try {
+    const opened = await openState(config, start, closers);
+    return await openPorts(config, opened, closers, closeAll);
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+async function openState(
+  config: ControlPlaneConfig,
+  { clock = systemClock, log = silentLogger }: ControlPlaneStart,
+  closers: Closers,
+): Promise<Opened> {
+  const dir = resolve(config.dataDir);
+  const events = new EventBus(log);
+  const file = (name: keyof typeof FILES) => join(dir, FILES[name]);
+  return inFolder(SETTING, dir, async () => {
+    await makeFolder(join(dir, 'ledger'), 0o700);
+    // First, because it says whether another process is at work here.
+    const store: EmbeddedStore = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'always', clock, log });
+    closers.push(() => store.close());
+    const secretsKey =
+      config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
+    const authority = await NodeAuthority.open(file('authority'), clock);
+    const catalogue = loadCatalogue();
+    const state = await StoredControlPlane.open({
+      store,
+      clock,
+      log,
+      events,
+      box: new SecretBox([secretsKey]),
+      authority,
+      bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
+      ledgerKey: await openSigningKey(file('ledgerKey'), 'ledger'),
+      leaves: leafFiles(join(dir, 'ledger')),
+      read: entityBodies(catalogue, new PolicyPresets()),
+      connectorId: (text) => canonicalConnectorId(catalogue, text),
+    });
+    closers.push(() => state.close());
+    const adminToken =
+      config.adminToken === undefined
+        ? {
+            value: (await keptOnce(file('adminToken'), () => `${randomBytes(32).toString('base64url')}\n`)).trim(),
+            file: file('adminToken'),
+          }
+        : { value: config.adminToken, file: undefined };
+    return { clock, log, events, authority, state, adminToken };
+  });
+}
+
+async function openPorts(
+  config: ControlPlaneConfig,
+  opened: Opened,
+  closers: Closers,
+  closeAll: () => Promise<void>,
+): Promise<ControlPlane> {
+  const { clock, log, state, adminToken } = opened;
+  const { host } = config;
+  const handlers = new ControlPlaneHandlers({ state, clock, log });
+  const identity = await ServerIdentityInForce.make({ authority: opened.authority, names: config.names, clock, log });
+  const protocol = loadProtocol();
+  const server = new ProtocolServer({ host, port: config.grpcPort, identity: identity.current, log });
+  server.add(protocol.enrolment, handlers.enrolment);
+  server.add(protocol.controlPlane, handlers.controlPlane);
+  const ending = new AbortController();
+  const health: { status: AdminHealth['status'] } = { status: 'ok' };
+  closers.push(() => {
+    // The start has failed: there is nobody to wait for.
+    if (health.status === 'ok') ending.abort();
+    return server.close(ending.signal);
+  });
+  const grpcPort = await openGrpc(server, config);
+  const stopFollowing = identity.follow((next) => server.renew(next));
+  closers.push(() => Promise.resolve(stopFollowing()));
+  const admin = adminServer(config, opened, { counts: handlers.counts, identity, health });
+  closers.push(() => admin.close(ending.signal));
+  const httpPort = await admin.open();
+  const stopKeeping = keepAuditTrail(state.audit, { clock, log, keptMs: config.auditRetention ?? AUDIT_MS });
+  log.info({ version: packageVersion(), grpc_port: grpcPort, http_port: httpPort }, 'started');
+  let stopped: Promise<void> | undefined;
+  const stop = async () => {
+    log.info({ open_streams: handlers.counts.connectedStreams }, 'stopping: nothing new is taken, what runs may finish (CP_DRAIN_TIMEOUT)');
+    health.status = 'draining';
+    stopKeeping();
+    handlers.close();
+    const cancel = clock.after(config.drainTimeout ?? DRAIN_MS, () => ending.abort());
+    await closeAll();
+    cancel();
+    log.info({}, 'stopped');
+    log.flush();
+  };
+  return {
+    host,
+    grpcPort,
+    httpPort,
+    state,
+    counts: handlers.counts,
+    adminToken,
+    stop: () => {
+      stopped ??= stop();
+      return stopped;
+    },
+  };
+}
+
+interface AdminGround {
+  readonly counts: ControlPlaneCounts;
+  readonly identity: ServerIdentityInForce;
+  readonly health: { readonly status: AdminHealth['status'] };
+}
+
+function adminServer(
+  config: ControlPlaneConfig,
+  { clock, log, events, state, adminToken }: Opened,
+  { counts, identity, health }: AdminGround,
+): AdminServer {
+  const metrics = createControlPlaneMetrics({
+    operations: ADMIN_OPERATIONS.map(({ id }) => id),
+    counts: () => counts,
+    certificateExpiresAt: () => identity.notAfter,
+  });
+  events.attach(metrics.events);
+  events.attach(adminRefusalLog(log, clock));
+  return new AdminServer({
+    host: config.host,
+    port: config.httpPort,
+    names: config.names,
+    adminToken: adminToken.value,
+    metricsToken: config.metricsToken,
+    services: {
+      state,
+      audit: state.audit,
+      clock,
+      health: () => ({
+        status: health.status,
+        version: packageVersion(),
+        enrolled_nodes: counts.enrolledNodes,
+        open_streams: counts.connectedStreams,
+        pending_hashes: counts.pendingHashes,
+        certificate_expires_at: timestamp(identity.notAfter),
+      }),
+    },
+    routes: metrics.routes,
+    answered: metrics.answered,
+    clock,
+    log,
+    events,
+  });
+}
+
+/** @throws Error in words that name the setting to change */
+async function openGrpc(server: ProtocolServer, { host, grpcPort }: ControlPlaneConfig): Promise<number> {
+  try {
+    return await server.open();
+  } catch (error) {
+    throw new Error(
+      `CP_GRPC_PORT: port ${grpcPort} of ${host} cannot be opened; it may be in use, perhaps by another control plane (0 takes a free one)`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function readKey(text: string, file: string): Uint8Array {
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length !== 32) throw new Error(`${file} must hold one base64 key of 32 bytes; restore it from a backup`);
+  return key;
+}

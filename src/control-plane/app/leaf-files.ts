@@ -1,0 +1,22 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isMissing } from '../../base/lib/thrown.ts';
+import { LeafLog } from '../../storage/leaves/leaf-log.ts';
+import type { LeafPlace } from '../state/org-ledgers.ts';
+
+/** The leaves of each org in a file of its own. @param dir a folder that is there */
+export function leafFiles(dir: string): LeafPlace {
+  // An id may hold what no file name does.
+  const fileOf = (orgId: string) => join(dir, `${Buffer.from(orgId).toString('hex')}.leaves`);
+  return {
+    has: async (orgId) => {
+      try {
+        return (await stat(fileOf(orgId))).isFile();
+      } catch (error) {
+        if (isMissing(error)) return false;
+        throw error;
+      }
+    },
+    open: (orgId, atLeast) => LeafLog.open(fileOf(orgId), atLeast),
+  };
+}

@@ -1,0 +1,72 @@
+import type { Clock } from '../../base/lib/clock.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import type { NodeAuthority, ServerCertificate } from '../pki/node-authority.ts';
+import type { ServerIdentity } from '../proto/protocol-server.ts';
+
+const DAY_MS = 86_400_000;
+/** Before its end another one is made. */
+const RENEWED_MS = 30 * DAY_MS;
+
+export interface ServerIdentityOptions {
+  readonly authority: NodeAuthority;
+  readonly names: readonly string[];
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The certificate that gateways are shown: made at the start, and anew 30 days before its end (decision 13.7). Its key is in memory alone. */
+export class ServerIdentityInForce {
+  readonly #options: ServerIdentityOptions;
+  #certificate: ServerCertificate;
+
+  private constructor(options: ServerIdentityOptions, certificate: ServerCertificate) {
+    this.#options = options;
+    this.#certificate = certificate;
+  }
+
+  static async make(options: ServerIdentityOptions): Promise<ServerIdentityInForce> {
+    return new ServerIdentityInForce(options, await options.authority.issueForServer(options.names));
+  }
+
+  get current(): ServerIdentity {
+    const { certificate, key } = this.#certificate;
+    return { ca: this.#options.authority.certificatePem, certificate, key };
+  }
+
+  /** Milliseconds since the epoch. */
+  get notAfter(): number {
+    return this.#certificate.notAfter;
+  }
+
+  /** Looks once a day whether it is time for the next one. @returns what ends that */
+  follow(renewed: (identity: ServerIdentity) => void): () => void {
+    const { clock, log } = this.#options;
+    let over = false;
+    let cancel: () => void = () => undefined;
+    const look = async () => {
+      try {
+        if (!over && this.notAfter - clock.now() <= RENEWED_MS) await this.#renew(renewed);
+      } catch (error) {
+        log.error({ err: error }, 'the certificate of the control plane could not be renewed; it is tried again tomorrow');
+      }
+    };
+    const schedule = () => {
+      cancel = clock.after(DAY_MS, () => {
+        void look();
+        schedule();
+      });
+    };
+    schedule();
+    return () => {
+      over = true;
+      cancel();
+    };
+  }
+
+  async #renew(renewed: (identity: ServerIdentity) => void): Promise<void> {
+    const { authority, names, log } = this.#options;
+    this.#certificate = await authority.issueForServer(names);
+    renewed(this.current);
+    log.info({ expires_at: new Date(this.notAfter).toISOString() }, 'the certificate of the control plane was renewed');
+  }
+}

@@ -1,0 +1,88 @@
+import type { Logger } from '../../base/lib/log.ts';
+import type { OrgState, Stale, Versions } from '../proto/messages.ts';
+import { ProtocolError } from '../proto/protocol-error.ts';
+import type { Peer } from '../proto/protocol-server.ts';
+import type { Org, Resource } from '../state/control-plane-state.ts';
+import type { NodeId } from '../state/enrolled-nodes.ts';
+import type { StoredControlPlane } from '../state/stored-control-plane.ts';
+
+/** Who calls, and what every answer tells him of his org and of what he lacks. */
+export class NodeStates {
+  readonly #state: StoredControlPlane;
+  readonly #log: Logger;
+
+  constructor(state: StoredControlPlane, log: Logger) {
+    this.#state = state;
+    this.#log = log;
+  }
+
+  /** @throws ProtocolError UNAUTHENTICATED without a certificate that is good; PERMISSION_DENIED for one that counts no longer, and where the org is gone */
+  caller({ certificate }: Peer): NodeId {
+    if (certificate === undefined)
+      throw new ProtocolError(
+        'UNAUTHENTICATED',
+        'no certificate of this control plane was shown, or it has expired: enrol with a new bootstrap token',
+      );
+    const { nodes, register } = this.#state.registers;
+    const holder = nodes.holderOf(certificate);
+    if (holder === 'expired') throw new ProtocolError('UNAUTHENTICATED', 'the certificate has expired: enrol with a new bootstrap token');
+    if (holder === 'revoked')
+      throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked, or another has taken its place');
+    if (register.find(holder.orgId) === undefined) throw new ProtocolError('PERMISSION_DENIED', `there is no org ${holder.orgId}`);
+    nodes
+      .heard(holder)
+      .catch((error: unknown) => this.#log.warn({ err: error, node_id: holder.nodeId }, 'that a node was there could not be stored'));
+    return holder;
+  }
+
+  /** The org of a node, with what the node lacks by what it has said last. */
+  stateFor(node: NodeId): OrgState {
+    return this.#stateWith(node, this.#state.registers.nodes.said(node));
+  }
+
+  /**
+   * Takes in what a node says of its versions. A gateway is told no version of API keys with them, so that one which names none is taken to have forgotten what it was told to forget
+   * at its check-in before.
+   * @returns the org, with what the node lacks
+   */
+  async takeVersions(node: NodeId, said: Versions, gatewayVersion: string | undefined): Promise<OrgState> {
+    const { nodes } = this.#state.registers;
+    const { api_keys: present } = this.#state.presentVersions(node.orgId);
+    const { api_keys: before } = nodes.said(node);
+    const state = this.#stateWith(node, { ...said, api_keys: said.api_keys === '' ? before : said.api_keys });
+    await nodes.heard(node, { versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys }, gatewayVersion });
+    return state;
+  }
+
+  #stateWith({ orgId }: NodeId, said: Readonly<Record<Resource, string>>): OrgState {
+    const org = this.#state.registers.register.find(orgId);
+    if (org === undefined) throw new ProtocolError('PERMISSION_DENIED', `there is no org ${orgId}`);
+    return orgState(org, this.#stale(orgId, said));
+  }
+
+  #stale(orgId: string, said: Readonly<Record<Resource, string>>): Stale {
+    const present = this.#state.presentVersions(orgId);
+    const differs = (name: Resource): boolean => present[name] !== '' && present[name] !== said[name];
+    return {
+      policy: differs('policy'),
+      workloads: differs('workloads'),
+      credentials: differs('credentials'),
+      export_config: differs('export_config'),
+      addons: differs('addons'),
+      api_keys: differs('api_keys'),
+      keys: differs('keys'),
+    };
+  }
+}
+
+function orgState(org: Org, stale: Stale): OrgState {
+  return {
+    status: org.status,
+    suspended_reason: org.suspended_reason ?? '',
+    plan_tier: org.plan_tier,
+    cp_down_policy: org.cp_down_policy,
+    redis_down_policy: org.redis_down_policy,
+    grace_seconds: org.grace_seconds,
+    stale,
+  };
+}

@@ -1,0 +1,66 @@
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
+import type { Commit } from '../../services/commit.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+import { makeBootstrapToken } from '../pki/bootstrap-token.ts';
+import { SPACE } from './control-plane-spaces.ts';
+import type { IssuedToken } from './control-plane-state.ts';
+
+/** Tokens that are looked at for their age whenever one is made. */
+const SWEPT = 500;
+
+interface StoredToken {
+  readonly org_id: string;
+  readonly expires_at: string;
+  readonly used_at?: string;
+}
+
+/** What uses a token up, in the commit of the enrolment that it lets in. */
+export interface TokenUse {
+  readonly effects: readonly Effect[];
+  readonly expect: readonly Expectation[];
+}
+
+/** Bootstrap tokens, each for one enrolment; only their SHA-256 is kept (decision 13.7). */
+export class BootstrapTokens {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #ca: Uint8Array;
+
+  /** @param ca DER */
+  constructor(store: Store, clock: Clock, ca: Uint8Array) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#ca = ca;
+  }
+
+  async issue(orgId: string, ttlSeconds: number, commit: Commit): Promise<IssuedToken> {
+    const token = makeBootstrapToken(this.#ca);
+    const stored: StoredToken = { org_id: orgId, expires_at: timestamp(this.#clock.now() + ttlSeconds * 1_000) };
+    const expired = await this.#expired();
+    await commit(orgId, [
+      { op: 'put', space: SPACE.tokens, key: sha256Hex(token), value: stored },
+      ...expired.map((key) => ({ op: 'delete', space: SPACE.tokens, key }) as const),
+    ]);
+    return { token, expires_at: stored.expires_at };
+  }
+
+  /** What uses this token up; undefined when it cannot be used: it is not known, was used, has expired, or is of another org. */
+  async use(token: string, orgId: string): Promise<TokenUse | undefined> {
+    const key = sha256Hex(token);
+    const found = await this.#store.entity(SPACE.tokens, key);
+    const stored = found?.value as StoredToken | undefined;
+    const now = this.#clock.now();
+    if (stored?.org_id !== orgId || stored.used_at !== undefined || Date.parse(stored.expires_at) <= now) return undefined;
+    return {
+      effects: [{ op: 'put', space: SPACE.tokens, key, value: { ...stored, used_at: timestamp(now) } }],
+      expect: [{ space: SPACE.tokens, key, version: found?.version }],
+    };
+  }
+
+  async #expired(): Promise<readonly string[]> {
+    const now = this.#clock.now();
+    const rows = await this.#store.list(SPACE.tokens, { limit: SWEPT });
+    return rows.filter(({ value }) => Date.parse((value as StoredToken).expires_at) <= now).map(({ key }) => key);
+  }
+}

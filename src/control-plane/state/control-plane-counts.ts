@@ -1,0 +1,22 @@
+/** What the control plane counts, for its metrics. Read at any time; nothing is computed but sums over what is in memory. */
+export interface ControlPlaneCounts {
+  readonly orgs: number;
+  /** Nodes whose certificate counts. */
+  readonly enrolledNodes: number;
+  /** Streams of updates that are open. */
+  readonly connectedStreams: number;
+  /** Hashes of all orgs that are under no root yet. */
+  readonly pendingHashes: number;
+  /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
+  readonly acknowledgedHashes: number;
+  /** Usage reports that were taken since the start. */
+  readonly telemetryReports: number;
+  /** Calls of gateways since the start, by method and how they ended: `OK` or the name of a fault. */
+  readonly calls: readonly CountedCall[];
+}
+
+export interface CountedCall {
+  readonly method: string;
+  readonly result: string;
+  readonly count: number;
+}

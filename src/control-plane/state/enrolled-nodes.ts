@@ -1,0 +1,234 @@
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
+import type { Commit } from '../../services/commit.ts';
+import { WatchedSpace } from '../../services/watched-space.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+import type { IssuedCertificate } from '../pki/node-authority.ts';
+import { keyIn, SPACE } from './control-plane-spaces.ts';
+import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
+
+/** Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still there. */
+const MAX_CERTIFICATES = 4;
+/** How often it is stored that a node was there, where nothing else is to be stored. */
+const SEEN_EVERY_MS = 60_000;
+
+interface StoredCertificate {
+  readonly sha256: string;
+  readonly expires_at: string;
+}
+
+interface StoredNode {
+  readonly org_id: string;
+  readonly node_id: string;
+  readonly enrolled_at: string;
+  readonly revoked_at?: string;
+  /** Those that count, the newest last. */
+  readonly certificates: readonly StoredCertificate[];
+}
+
+interface Seen {
+  readonly last_seen_at: string;
+  readonly gateway_version: string;
+  readonly versions: Readonly<Record<Resource, string>>;
+}
+
+/** Who a certificate belongs to. */
+export interface NodeId {
+  readonly orgId: string;
+  readonly nodeId: string;
+}
+
+/** What a node says of itself. */
+export interface SaidByNode {
+  readonly versions: Readonly<Record<Resource, string>>;
+  /** Undefined: as it was. */
+  readonly gatewayVersion: string | undefined;
+}
+
+export const NO_VERSIONS: Readonly<Record<Resource, string>> = {
+  policy: '',
+  workloads: '',
+  credentials: '',
+  export_config: '',
+  addons: '',
+  api_keys: '',
+  keys: '',
+};
+
+/** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
+export class EnrolledNodes {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #space: WatchedSpace<StoredNode>;
+  /** SHA-256 of a certificate to the key of its node. */
+  readonly #holders: ReadonlyMap<string, string>;
+  readonly #seen = new Map<string, Seen>();
+  /** When it was last stored, milliseconds. */
+  readonly #storedAt = new Map<string, number>();
+  readonly #listeners: Set<(node: NodeId) => void>;
+
+  private constructor(
+    store: Store,
+    clock: Clock,
+    space: WatchedSpace<StoredNode>,
+    holders: Map<string, string>,
+    listeners: Set<(node: NodeId) => void>,
+  ) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#space = space;
+    this.#holders = holders;
+    this.#listeners = listeners;
+  }
+
+  static async open(store: Store, clock: Clock): Promise<EnrolledNodes> {
+    const holders = new Map<string, string>();
+    const listeners = new Set<(node: NodeId) => void>();
+    const space = await WatchedSpace.open<StoredNode>(store, SPACE.nodes, {
+      read: (value) => value as StoredNode,
+      changed: (key, now, before) => {
+        for (const { sha256 } of before?.certificates ?? []) holders.delete(sha256);
+        for (const { sha256 } of now?.certificates ?? []) holders.set(sha256, key);
+        const of = now ?? before;
+        if (of !== undefined) for (const listener of listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
+      },
+    });
+    const nodes = new EnrolledNodes(store, clock, space, holders, listeners);
+    for (const { key, value } of await store.list(SPACE.seen)) nodes.#seen.set(key, value as Seen);
+    return nodes;
+  }
+
+  /** Those whose certificate counts. */
+  get count(): number {
+    let count = 0;
+    for (const { revoked_at: revoked } of this.#space.values()) if (revoked === undefined) count += 1;
+    return count;
+  }
+
+  /** Told of each node whose certificates are others now. @returns what ends that */
+  onChange(listener: (node: NodeId) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Whose certificate this is.
+   * @param certificate DER, signed by the CA
+   * @returns `revoked` where it counts no longer, `expired`
+   */
+  holderOf(certificate: Uint8Array): NodeId | 'revoked' | 'expired' {
+    const sha256 = sha256Hex(certificate);
+    const node = this.#space.get(this.#holders.get(sha256) ?? '');
+    const found = node?.certificates.find((one) => one.sha256 === sha256);
+    if (node === undefined || found === undefined || node.revoked_at !== undefined) return 'revoked';
+    return Date.parse(found.expires_at) <= this.#clock.now() ? 'expired' : { orgId: node.org_id, nodeId: node.node_id };
+  }
+
+  list(orgId: string): readonly NodeEntry[] {
+    const own = [...this.#space.values()].filter(({ org_id: org }) => org === orgId);
+    return own.map((node) => this.#entry(node)).sort((a, b) => (a.node_id < b.node_id ? -1 : 1));
+  }
+
+  /** What a node has said of its versions last. */
+  said({ orgId, nodeId }: NodeId): Readonly<Record<Resource, string>> {
+    return this.#seen.get(keyIn(orgId, nodeId))?.versions ?? NO_VERSIONS;
+  }
+
+  /** A node has called; if it said something of itself that is kept. */
+  async heard({ orgId, nodeId }: NodeId, said?: SaidByNode): Promise<void> {
+    const key = keyIn(orgId, nodeId);
+    const now = this.#clock.now();
+    const before = this.#seen.get(key);
+    const next: Seen = {
+      last_seen_at: timestamp(now),
+      gateway_version: said?.gatewayVersion ?? before?.gateway_version ?? '',
+      versions: said?.versions ?? before?.versions ?? NO_VERSIONS,
+    };
+    this.#seen.set(key, next);
+    const isNews =
+      before?.gateway_version !== next.gateway_version || RESOURCES.some((one) => before?.versions[one] !== next.versions[one]);
+    if (!isNews && now - (this.#storedAt.get(key) ?? Number.NEGATIVE_INFINITY) < SEEN_EVERY_MS) return;
+    this.#storedAt.set(key, now);
+    await this.#store.commit(undefined, [{ op: 'put', space: SPACE.seen, key, value: next }]);
+  }
+
+  /** The node is enrolled, whatever it was before: of its certificates this one alone counts. @param also what belongs into the commit @throws GatewayError `conflict` */
+  async enrol(
+    node: NodeId,
+    certificate: IssuedCertificate,
+    gatewayVersion: string,
+    also: { readonly effects: readonly Effect[]; readonly expect: readonly Expectation[] },
+    commit: Commit,
+  ): Promise<void> {
+    const { orgId, nodeId } = node;
+    const key = keyIn(orgId, nodeId);
+    const now = this.#clock.now();
+    const found = await this.#store.entity(SPACE.nodes, key);
+    const seen: Seen = { last_seen_at: timestamp(now), gateway_version: gatewayVersion, versions: NO_VERSIONS };
+    const value: StoredNode = {
+      org_id: orgId,
+      node_id: nodeId,
+      enrolled_at: timestamp(now),
+      certificates: [storedCertificate(certificate)],
+    };
+    await commit(
+      nodeId,
+      [{ op: 'put', space: SPACE.nodes, key, value }, { op: 'put', space: SPACE.seen, key, value: seen }, ...also.effects],
+      [{ space: SPACE.nodes, key, version: found?.version }, ...also.expect],
+    );
+    this.#seen.set(key, seen);
+    this.#storedAt.set(key, now);
+    await this.#space.refresh(key);
+  }
+
+  /** A further certificate of a node that is enrolled. @throws GatewayError `not_found` when it was revoked meanwhile, `conflict` */
+  async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, commit: Commit): Promise<void> {
+    const now = this.#clock.now();
+    await this.#change(orgId, nodeId, commit, (before) => {
+      if (before.revoked_at !== undefined) throw unknown(nodeId);
+      const alive = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
+      return { ...before, certificates: [...alive, storedCertificate(certificate)].slice(-MAX_CERTIFICATES) };
+    });
+  }
+
+  /** None of its certificates counts from now on. The second time nothing changes. @throws GatewayError `not_found`, `conflict` */
+  async revoke(orgId: string, nodeId: string, commit: Commit): Promise<NodeEntry> {
+    const node = this.#space.get(keyIn(orgId, nodeId));
+    if (node?.revoked_at !== undefined) return this.#entry(node);
+    const at = timestamp(this.#clock.now());
+    return this.#entry(await this.#change(orgId, nodeId, commit, (before) => ({ ...before, revoked_at: at })));
+  }
+
+  async #change(orgId: string, nodeId: string, commit: Commit, next: (before: StoredNode) => StoredNode): Promise<StoredNode> {
+    const key = keyIn(orgId, nodeId);
+    const found = await this.#store.entity(SPACE.nodes, key);
+    if (found === undefined) throw unknown(nodeId);
+    const value = next(found.value as StoredNode);
+    await commit(nodeId, [{ op: 'put', space: SPACE.nodes, key, value }], [{ space: SPACE.nodes, key, version: found.version }]);
+    await this.#space.refresh(key);
+    return value;
+  }
+
+  #entry({ org_id, node_id, enrolled_at, revoked_at, certificates }: StoredNode): NodeEntry {
+    const seen = this.#seen.get(keyIn(org_id, node_id));
+    return {
+      node_id,
+      org_id,
+      enrolled_at,
+      ...(seen === undefined ? {} : { last_seen_at: seen.last_seen_at }),
+      certificate_expires_at: certificates.at(-1)?.expires_at ?? enrolled_at,
+      ...(revoked_at === undefined ? {} : { revoked_at }),
+      ...(seen === undefined || seen.gateway_version === '' ? {} : { gateway_version: seen.gateway_version }),
+      versions: seen?.versions ?? NO_VERSIONS,
+    };
+  }
+}
+
+function storedCertificate({ der, notAfter }: IssuedCertificate): StoredCertificate {
+  return { sha256: sha256Hex(der), expires_at: timestamp(notAfter) };
+}
+
+function unknown(nodeId: string): GatewayError {
+  return new GatewayError('not_found', `There is no node ${nodeId}.`);
+}

@@ -1,0 +1,100 @@
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { changeEntity } from '../../services/change-entity.ts';
+import type { Commit } from '../../services/commit.ts';
+import { WatchedSpace } from '../../services/watched-space.ts';
+import type { Store } from '../../storage/contract/store.ts';
+import { SPACE } from './control-plane-spaces.ts';
+import type { ControlPlaneState, Org, OrgChange } from './control-plane-state.ts';
+import type { OrgVersions } from './org-versions.ts';
+
+/** Ids stand in certificates, whose names have at most so many characters (X.520, `ub-common-name`). */
+const NAME = /^[\x21-\x7e]{1,64}$/;
+export const NAME_RULE = 'must be 1 to 64 visible ASCII characters';
+
+/** True for the id of an org or a node. */
+export function isName(text: string): boolean {
+  return NAME.test(text);
+}
+
+/** The orgs of a control plane, in memory. */
+export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
+  readonly orgs: ControlPlaneState['orgs'];
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #versions: OrgVersions;
+  readonly #space: WatchedSpace<Org>;
+
+  private constructor(store: Store, clock: Clock, versions: OrgVersions, space: WatchedSpace<Org>) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#versions = versions;
+    this.#space = space;
+    this.orgs = {
+      list: () => [...space.values()].sort((a, b) => (a.org_id < b.org_id ? -1 : 1)),
+      get: (orgId) => this.require(orgId),
+      put: (orgId, change, commit) => this.#put(orgId, change, commit),
+    };
+  }
+
+  static async open(store: Store, clock: Clock, versions: OrgVersions): Promise<OrgRegister> {
+    const space = await WatchedSpace.open<Org>(store, SPACE.orgs, { read: (value) => value as Org });
+    return new OrgRegister(store, clock, versions, space);
+  }
+
+  get count(): number {
+    return this.#space.size;
+  }
+
+  find(orgId: string): Org | undefined {
+    return this.#space.get(orgId);
+  }
+
+  /** @throws GatewayError `not_found` */
+  require(orgId: string): Org {
+    const org = this.#space.get(orgId);
+    if (org === undefined) throw new GatewayError('not_found', `There is no org ${orgId}.`);
+    return org;
+  }
+
+  async #put(orgId: string, change: OrgChange, commit: Commit): Promise<Org> {
+    if (!isName(orgId))
+      throw new GatewayError('invalid_request', 'The id of the org is not valid.', { details: [{ path: 'org_id', message: NAME_RULE }] });
+    const org = await changeEntity<Org>(this.#store, {
+      space: SPACE.orgs,
+      key: orgId,
+      object: orgId,
+      commit: this.#versions.raising(orgId, [], commit),
+      next: (before) => changed(before ?? newOrg(orgId, this.#now()), change, this.#now()),
+    });
+    await this.#space.refresh(orgId);
+    return org;
+  }
+
+  #now(): string {
+    return timestamp(this.#clock.now());
+  }
+}
+
+/** As decision 13.5 has it for an org of which nothing is said. */
+function newOrg(orgId: string, now: string): Org {
+  return {
+    org_id: orgId,
+    status: 'active',
+    plan_tier: 'enterprise',
+    cp_down_policy: 'permissive',
+    redis_down_policy: 'allow',
+    grace_seconds: 300,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+function changed(before: Org, { suspended_reason: given, ...change }: OrgChange, now: string): Org {
+  const { suspended_reason: kept, ...rest } = before;
+  const values = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+  const next: Org = { ...rest, ...values, updated_at: now };
+  // A reason is that of a suspension, and goes with it.
+  const reason = given === undefined ? kept : (given ?? undefined);
+  return next.status === 'active' || reason === undefined ? next : { ...next, suspended_reason: reason };
+}

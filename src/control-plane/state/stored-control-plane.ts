@@ -1,0 +1,147 @@
+import { createHash } from 'node:crypto';
+import type { Events } from '../../base/events/bus.ts';
+import type { Clock } from '../../base/lib/clock.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import type { SecretBox } from '../../base/lib/secret-box.ts';
+import type { ListedKey } from '../../ledger/ledger-keys.ts';
+import { AuditTrail } from '../../services/audit-trail.ts';
+import type { Store } from '../../storage/contract/store.ts';
+import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
+import type { NodeAuthority } from '../pki/node-authority.ts';
+import { BootstrapTokens } from './bootstrap-tokens.ts';
+import type { ControlPlaneState, Resource } from './control-plane-state.ts';
+import { EnrolledNodes } from './enrolled-nodes.ts';
+import { KeptTelemetry } from './kept-telemetry.ts';
+import { OrgApiKeys } from './org-api-keys.ts';
+import { OrgBundles } from './org-bundles.ts';
+import { OrgEntities, type ReadBodies } from './org-entities.ts';
+import { type LeafPlace, OrgLedgers } from './org-ledgers.ts';
+import { OrgRegister } from './org-register.ts';
+import { OrgVersions } from './org-versions.ts';
+
+const DIGITS_OF_KEYS = 16;
+
+export interface StoredControlPlaneOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Events;
+  readonly box: SecretBox;
+  readonly authority: NodeAuthority;
+  readonly bundleKey: KeptSigningKey;
+  readonly ledgerKey: KeptSigningKey;
+  readonly leaves: LeafPlace;
+  /** By the rules of the gateway's own API. */
+  readonly read: ReadBodies;
+  /** Turns names of providers into connector ids; undefined for an unknown one. */
+  readonly connectorId: (text: string) => string | undefined;
+}
+
+interface Registers {
+  readonly versions: OrgVersions;
+  readonly register: OrgRegister;
+  readonly tokens: BootstrapTokens;
+  readonly keys: OrgApiKeys;
+  readonly bundles: OrgBundles;
+  readonly entities: OrgEntities;
+  readonly nodes: EnrolledNodes;
+  readonly ledgers: OrgLedgers;
+  readonly telemetry: KeptTelemetry;
+}
+
+/** What a control plane keeps, over the storage contract. */
+export class StoredControlPlane implements ControlPlaneState {
+  readonly orgs: ControlPlaneState['orgs'];
+  readonly tokens: ControlPlaneState['tokens'];
+  readonly apiKeys: ControlPlaneState['apiKeys'];
+  readonly bundles: ControlPlaneState['bundles'];
+  readonly entities: ControlPlaneState['entities'];
+  readonly assignments: ControlPlaneState['assignments'];
+  readonly nodes: ControlPlaneState['nodes'];
+  readonly ledger: ControlPlaneState['ledger'];
+  readonly caCertificate: string;
+  /** Whoever changes something by the admin API does so by its `commitFor`. */
+  readonly audit: AuditTrail;
+  /** For the calls of gateways. */
+  readonly registers: Registers;
+  readonly authority: NodeAuthority;
+  readonly #keys: readonly ListedKey[];
+  readonly #keysVersion: string;
+
+  private constructor({ store, clock, events, authority, bundleKey, ledgerKey }: StoredControlPlaneOptions, registers: Registers) {
+    const { register, tokens, keys, bundles, entities, nodes, ledgers } = registers;
+    /** Everything but orgs is below one that there is. */
+    const below = (orgId: string) => register.require(orgId);
+    this.registers = registers;
+    this.authority = authority;
+    this.caCertificate = authority.certificatePem;
+    this.#keys = [bundleKey.listed, ledgerKey.listed];
+    this.#keysVersion = createHash('sha256').update(JSON.stringify(this.#keys)).digest('hex').slice(0, DIGITS_OF_KEYS);
+    this.audit = new AuditTrail({ store, clock, events, outbox: { post: () => ({ effects: [], stored: nothing, failed: nothing }) } });
+    this.orgs = register.orgs;
+    this.tokens = { issue: async (orgId, ttl, commit) => tokens.issue(below(orgId).org_id, ttl, commit) };
+    this.apiKeys = {
+      create: async (orgId, asked, commit) => keys.create(below(orgId).org_id, asked, commit),
+      list: async (orgId) => keys.list(below(orgId).org_id),
+      revoke: async (orgId, id, commit) => keys.revoke(below(orgId).org_id, id, commit),
+    };
+    this.bundles = {
+      get: async (orgId) => bundles.get(below(orgId).org_id),
+      put: async (orgId, yaml, commit) => bundles.put(below(orgId), yaml, commit),
+    };
+    this.entities = {
+      list: async (orgId, kind) => entities.list(below(orgId).org_id, kind),
+      get: async (orgId, kind, id) => entities.get(below(orgId).org_id, kind, id),
+      put: async (orgId, kind, id, body, commit) => entities.put(below(orgId).org_id, kind, id, body, commit),
+      remove: async (orgId, kind, id, commit) => entities.remove(below(orgId).org_id, kind, id, commit),
+    };
+    this.assignments = { set: async (orgId, id, node, on, commit) => entities.assign(below(orgId).org_id, id, node, on, commit) };
+    this.nodes = {
+      list: async (orgId) => nodes.list(below(orgId).org_id),
+      revoke: async (orgId, nodeId, commit) => nodes.revoke(below(orgId).org_id, nodeId, commit),
+    };
+    this.ledger = {
+      roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
+      inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
+      get pending() {
+        return ledgers.pending;
+      },
+    };
+  }
+
+  /** @throws Error when something of what is kept cannot be read */
+  static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
+    const { store, clock, log, box, authority, bundleKey, ledgerKey, leaves, read, connectorId } = options;
+    const versions = await OrgVersions.open(store, clock);
+    const register = await OrgRegister.open(store, clock, versions);
+    const orgIds = register.orgs.list().map((org) => org.org_id);
+    return new StoredControlPlane(options, {
+      versions,
+      register,
+      tokens: new BootstrapTokens(store, clock, authority.certificate),
+      keys: await OrgApiKeys.open(store, clock, versions),
+      bundles: await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId }),
+      entities: new OrgEntities({ store, clock, versions, box, read }),
+      nodes: await EnrolledNodes.open(store, clock),
+      telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
+      ledgers: await OrgLedgers.open({ store, place: leaves, signer: ledgerKey, clock, log }, orgIds),
+    });
+  }
+
+  keys(): readonly ListedKey[] {
+    return this.#keys;
+  }
+
+  /** Of what there is for an org now; empty: it has none. */
+  presentVersions(orgId: string): Readonly<Record<Resource, string>> {
+    const { versions, bundles } = this.registers;
+    return { ...versions.versions(orgId), policy: bundles.get(orgId)?.version ?? '', keys: this.#keysVersion };
+  }
+
+  /** Closes no further batch of the ledger. The store is closed by whoever has opened it. */
+  async close(): Promise<void> {
+    await this.registers.ledgers.close();
+  }
+}
+
+function nothing(): void {}

@@ -1,0 +1,135 @@
+import { randomInt } from 'node:crypto';
+import type { Clock } from '../base/lib/clock.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { packageVersion } from '../base/lib/package-root.ts';
+import { messageOf } from '../base/lib/thrown.ts';
+import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
+import type { ContactBook } from './contact-book.ts';
+import type { ControlPlaneChannel } from './control-plane-channel.ts';
+import type { RemoteFetches } from './remote-fetches.ts';
+
+/** `GW_CHECKIN_IDLE_THRESHOLD` below this counts as this (specification, "Deployment modes"). */
+const LEAST_IDLE_MS = 30_000;
+/** Between two that callers have given rise to. */
+const LEAST_BETWEEN_MS = 1_000;
+const FIRST_RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 15_000;
+
+export interface CheckInOptions {
+  readonly channel: ControlPlaneChannel;
+  readonly contact: ContactBook;
+  readonly fetches: RemoteFetches;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** `GW_CHECKIN_IDLE_THRESHOLD`, milliseconds. */
+  readonly idleMs: number;
+}
+
+/** When the gateway tells the control plane what it has, and fetches what is newer there (decision 13.8). One at a time; after each round of fetching another. */
+export class CheckIns {
+  readonly counts = { ok: 0, failed: 0, refused: 0 };
+  readonly #options: CheckInOptions;
+  readonly #idleMs: number;
+  #running: Promise<void> | undefined;
+  #begunAt = Number.NEGATIVE_INFINITY;
+  #failures = 0;
+  #cancel: () => void = () => undefined;
+  #soonCancel: (() => void) | undefined;
+  #closed = false;
+
+  constructor(options: CheckInOptions) {
+    this.#options = options;
+    this.#idleMs = Math.max(options.idleMs, LEAST_IDLE_MS);
+  }
+
+  /** The first one. Resolves when it and what it led to have ended, well or not. */
+  start(): Promise<void> {
+    return this.#begin();
+  }
+
+  /** At once, unless one is under way; a second after the last one began at the soonest. Waits for nothing. */
+  soon(): void {
+    if (this.#closed || this.#running !== undefined || this.#soonCancel !== undefined) return;
+    const wait = this.#begunAt + LEAST_BETWEEN_MS - this.#options.clock.monotonic();
+    if (wait <= 0) void this.#begin();
+    else {
+      this.#soonCancel = this.#options.clock.after(wait, () => {
+        this.#soonCancel = undefined;
+        void this.#begin();
+      });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancel();
+    this.#soonCancel?.();
+    await this.#running;
+  }
+
+  #begin(): Promise<void> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      this.#plan();
+    });
+    return this.#running;
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    const { channel, fetches, clock } = this.#options;
+    this.#cancel();
+    this.#soonCancel?.();
+    this.#soonCancel = undefined;
+    this.#begunAt = clock.monotonic();
+    // What other answers have said is stale.
+    if (fetches.dueIn === 0) await fetches.round(channel);
+    while (!this.#closed && (await this.#checkIn())) {
+      if (this.#closed || !(await fetches.round(channel))) return;
+    }
+  }
+
+  async #checkIn(): Promise<boolean> {
+    const { channel, fetches, contact } = this.#options;
+    fetches.toldFrom(channel.nextTurn);
+    try {
+      await channel.call('CheckIn', { versions: fetches.versions(), gateway_version: packageVersion() });
+      this.counts.ok += 1;
+      this.#failures = 0;
+      return true;
+    } catch (error) {
+      if (this.#closed) return false;
+      const revoked = error instanceof ProtocolError && error.fault === 'PERMISSION_DENIED';
+      this.counts[revoked ? 'refused' : 'failed'] += 1;
+      this.#failures += 1;
+      await contact.failed(messageOf(error), revoked);
+      if (revoked) await fetches.erase();
+      return false;
+    }
+  }
+
+  /** When the next one is due. */
+  #plan(): void {
+    if (this.#closed) return;
+    const { clock } = this.#options;
+    this.#cancel();
+    this.#cancel = clock.after(this.#dueIn(), () => {
+      if (this.#running !== undefined) return;
+      if (this.#dueIn() > 0 && this.#failures === 0) this.#plan();
+      else void this.#begin();
+    });
+  }
+
+  #dueIn(): number {
+    const { clock, channel, fetches } = this.#options;
+    if (this.#failures > 0) return retryIn(this.#failures);
+    const idle = Math.max(0, channel.carriedAt + this.#idleMs - clock.monotonic());
+    return Math.min(idle, fetches.dueIn ?? idle);
+  }
+}
+
+/** A second, twice as long each time, 15 s at most; up to a fifth less, so that not all gateways come back at once. */
+function retryIn(failures: number): number {
+  const ms = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
+  return ms - randomInt(ms / 5);
+}

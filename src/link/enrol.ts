@@ -1,0 +1,184 @@
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { bracketHost } from '../base/lib/host.ts';
+import { packageVersion } from '../base/lib/package-root.ts';
+import { messageOf } from '../base/lib/thrown.ts';
+import type { Authority } from '../base/model/arrival.ts';
+import type { EnrolledResponse, OrgState } from '../control-plane/proto/messages.ts';
+import type { Protocol } from '../control-plane/proto/protocol.ts';
+import { ProtocolClient } from '../control-plane/proto/protocol-client.ts';
+import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
+import { type BootstrapToken, readBootstrapToken } from './bootstrap-token.ts';
+import { type CertificateRequest, requestCertificate } from './certificate-request.ts';
+import { EnrolmentError, type EnrolmentFault } from './enrolment-error.ts';
+import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
+import { fingerprintOf, shownChain } from './shown-authority.ts';
+
+const TIMEOUT_MS = 10_000;
+
+export interface EnrolmentOptions {
+  readonly protocol: Protocol;
+  readonly address: Authority;
+  readonly orgId: string;
+  readonly nodeId: string;
+  /** `GW_BOOTSTRAP_TOKEN`. */
+  readonly token: string;
+  /** `GW_CP_CA_FILE`. */
+  readonly caFile: string | undefined;
+  readonly clock: Clock;
+}
+
+export interface Enrolled {
+  readonly identity: NodeIdentity;
+  readonly org: OrgState | undefined;
+}
+
+/** What an operator does who needs a bootstrap token (decision 13.7). */
+export function howToGetToken(orgId: string): string {
+  return `Make one where the control plane runs (gw control-plane token create ${orgId}), set GW_BOOTSTRAP_TOKEN to it and start again.`;
+}
+
+/**
+ * Makes a key and has the control plane sign its certificate (decision 13.7). The token is shown only to a server whose certificate is of the CA that the token or
+ * `GW_CP_CA_FILE` names.
+ * @throws EnrolmentError
+ */
+export async function enrol(options: EnrolmentOptions): Promise<Enrolled> {
+  const { orgId, nodeId, clock } = options;
+  const token = readBootstrapToken(options.token);
+  if (token === undefined)
+    throw new EnrolmentError('bad_token', `GW_BOOTSTRAP_TOKEN is no bootstrap token (gwb_…). ${howToGetToken(orgId)}`);
+  const ca = await authorityOf(options, token);
+  const request = await requestCertificate(orgId, nodeId);
+  const answer = await enrolledBy(options, token, ca, request);
+  return { identity: identityFrom(answer, request, { ca, orgId, nodeId, clock }), org: answer.org ?? undefined };
+}
+
+/** @throws EnrolmentError `ca_mismatch`, `ca_not_shown`, `unreachable`, `bad_token` */
+async function authorityOf(options: EnrolmentOptions, token: BootstrapToken): Promise<X509Certificate> {
+  const { caFile, address, clock } = options;
+  const given = caFile === undefined ? undefined : new X509Certificate(await readFile(caFile));
+  const named = token.caSha256;
+  if (given !== undefined && named !== undefined && !fingerprintOf(given.raw).equals(named)) {
+    throw mismatch('GW_CP_CA_FILE is another CA than the one that the bootstrap token is for', 'the file as GET /v1/ca.crt serves it');
+  }
+  const wanted = named ?? (given && fingerprintOf(given.raw));
+  if (wanted === undefined)
+    throw new EnrolmentError(
+      'bad_token',
+      `The bootstrap token does not say which CA it is for, and GW_CP_CA_FILE is not set. ${howToGetToken(options.orgId)}`,
+    );
+  const chain = await shownChain(address, clock, TIMEOUT_MS).catch((error: unknown) => {
+    throw error instanceof EnrolmentError ? unreachable(address, error) : error;
+  });
+  const found = given ?? chain.find((one) => fingerprintOf(one.raw).equals(wanted));
+  const [own] = chain;
+  const where = placeOf(address);
+  if (found !== undefined && own !== undefined && own.checkIssued(found) && own.verify(found.publicKey)) return found;
+  if (found === undefined && chain.length === 1)
+    throw new EnrolmentError('ca_not_shown', `The control plane at ${where} does not show its CA: set GW_CP_CA_FILE (GET /v1/ca.crt).`);
+  throw mismatch(
+    `What answers at ${where} is not the control plane that the bootstrap token is for: its certificate is of another CA`,
+    'GW_CP_ADDR',
+  );
+}
+
+function mismatch(what: string, check: string): EnrolmentError {
+  return new EnrolmentError(
+    'ca_mismatch',
+    `ca_mismatch: ${what}. Nothing was sent to it. Check ${check}, and that the token is of this control plane.`,
+  );
+}
+
+function unreachable(address: Authority, cause: Error): EnrolmentError {
+  return new EnrolmentError(
+    'unreachable',
+    `The control plane at ${placeOf(address)} (GW_CP_ADDR) cannot be reached: ${cause.message}. The first start of a gateway needs it; start again when it is there.`,
+    { cause },
+  );
+}
+
+function placeOf({ host, port }: Authority): string {
+  return `${bracketHost(host)}:${port}`;
+}
+
+/** What the control plane's refusals mean here; everything else is that it cannot be reached. */
+const REFUSALS: Readonly<Record<string, EnrolmentFault>> = {
+  UNAUTHENTICATED: 'token_refused',
+  PERMISSION_DENIED: 'not_admitted',
+  NOT_FOUND: 'not_admitted',
+  INVALID_ARGUMENT: 'not_admitted',
+};
+
+async function enrolledBy(
+  options: EnrolmentOptions,
+  token: BootstrapToken,
+  ca: X509Certificate,
+  { csr }: CertificateRequest,
+): Promise<EnrolledResponse> {
+  const { protocol, address, orgId, nodeId, clock } = options;
+  const client = new ProtocolClient({ address: placeOf(address), ca: ca.toString(), identity: undefined, clock });
+  const said = { bootstrap_token: token.text, org_id: orgId, node_id: nodeId, csr, gateway_version: packageVersion() };
+  try {
+    return await client.call(protocol.enrolment, 'Enroll', said, TIMEOUT_MS);
+  } catch (error) {
+    throw error instanceof ProtocolError ? refusalBy(error, options) : error;
+  } finally {
+    client.close();
+  }
+}
+
+function refusalBy(error: ProtocolError, { address, orgId, nodeId }: EnrolmentOptions): EnrolmentError {
+  const fault = REFUSALS[error.fault];
+  if (fault === 'token_refused')
+    return new EnrolmentError(fault, `The control plane takes no such bootstrap token: ${error.message}. ${howToGetToken(orgId)}`, {
+      cause: error,
+    });
+  if (fault === 'not_admitted')
+    return new EnrolmentError(
+      fault,
+      `The control plane does not enrol node ${nodeId} of org ${orgId} with this bootstrap token: ${error.message}. Check GW_ORG_ID and GW_NODE_ID. ${howToGetToken(orgId)}`,
+      { cause: error },
+    );
+  return unreachable(address, error);
+}
+
+interface Expected {
+  readonly ca: X509Certificate;
+  readonly orgId: string;
+  readonly nodeId: string;
+  readonly clock: Clock;
+}
+
+/**
+ * What the control plane has made, if it is what was asked for.
+ * @throws EnrolmentError `bad_answer`, `ca_mismatch`, `other_identity`
+ */
+export function identityFrom(
+  answer: EnrolledResponse,
+  { keyPem }: CertificateRequest,
+  { ca, orgId, nodeId, clock }: Expected,
+): NodeIdentity {
+  if (!fingerprintOf(answer.ca_certificate).equals(fingerprintOf(ca.raw)))
+    throw new EnrolmentError('ca_mismatch', 'ca_mismatch: the control plane answered with another CA than its own certificate is of.');
+  let identity: NodeIdentity;
+  try {
+    identity = nodeIdentity(keyPem, answer.certificate, answer.ca_certificate);
+  } catch (error) {
+    throw new EnrolmentError('bad_answer', `The control plane answered with a certificate that cannot be used: ${messageOf(error)}.`, {
+      cause: error,
+    });
+  }
+  if (identity.orgId !== orgId || identity.nodeId !== nodeId)
+    throw new EnrolmentError(
+      'other_identity',
+      `The control plane answered with the certificate of node ${identity.nodeId} of org ${identity.orgId}.`,
+    );
+  if (identity.notAfter <= clock.now())
+    throw new EnrolmentError(
+      'bad_answer',
+      `The control plane answered with a certificate that ended at ${timestamp(identity.notAfter)}: one of the clocks is wrong.`,
+    );
+  return identity;
+}

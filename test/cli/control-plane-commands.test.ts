@@ -1,0 +1,133 @@
+/* `gw control-plane …` against a control plane (decision 13.6). */
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { controlPlaneCommandName } from '../../src/cli/control-plane/control-plane-commands.ts';
+import { allCommands } from '../../src/cli/run.ts';
+import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
+import { eventually, launch } from '../support/child.ts';
+import { MAIN } from '../support/gateway-process.ts';
+import { gw } from '../support/run-gw.ts';
+import { startPlane } from '../support/running-control-plane.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+const BUNDLE = `schema: gw.policy_bundle.v1
+bundle_id: acme
+version: "1"
+inline_rules:
+  connectors:
+    - id: acme.openai
+      when: { field: context.connector.id, equals: openai }
+      effect: { decision: allow }
+`;
+
+t.test('every operation of the control plane is a command', async (t) => {
+  const names = new Set((await allCommands()).map(({ name }) => name));
+  for (const { id } of ADMIN_OPERATIONS) t.ok(names.has(controlPlaneCommandName(id)), id);
+});
+
+t.test('the commands make and show what the API does', async (t) => {
+  const { env, plane } = await startPlane(t);
+  const cp = (line: string, stdin?: string) =>
+    gw(['control-plane', ...line.split(' ')], { env, ...(stdin === undefined ? {} : { stdin }) });
+  const json = async (line: string, stdin?: string) => JSON.parse((await cp(`${line} --json`, stdin)).out) as Record<string, unknown>;
+
+  await t.test('an org', async (t) => {
+    t.match(await cp('org list'), { code: 0, out: 'There are no orgs.\n' });
+    t.match(await json('org put acme --cp-down-policy strict --grace-seconds 60'), { org_id: 'acme', grace_seconds: 60 });
+    t.match((await cp('org list')).out, /^ORG_ID +STATUS[\s\S]*^acme +active +enterprise +strict/m);
+    t.match((await cp('org get acme')).out, /^grace_seconds: +60$/m);
+    t.match(await cp('org put acme --grace-seconds soon'), { code: 2, err: /--grace-seconds takes a whole number/ });
+    t.match(await cp('org put acme --suspended-reason null'), { code: 0 });
+  });
+
+  await t.test('a bootstrap token, with the settings of the gateway that is to use it', async (t) => {
+    const { code, out } = await cp('token create acme');
+    t.equal(code, 0);
+    const [token = ''] = out.split('\n');
+    t.match(token, /^gwb_/);
+    t.ok(out.endsWith(`GW_CP_ADDR=127.0.0.1:${plane.grpcPort}\nGW_ORG_ID=acme\nGW_KEY_DIR=./keys\nGW_BOOTSTRAP_TOKEN=${token}\n`), out);
+    t.match(await json('token create acme --ttl-seconds 5 --address plane.example.com:7443'), {
+      token: /^gwb_/,
+      expires_at: '2026-11-24T12:00:05.000Z',
+      settings: { GW_CP_ADDR: 'plane.example.com:7443', GW_ORG_ID: 'acme' },
+    });
+    t.match(await cp('token create nobody'), { code: 1, err: /There is no org nobody/ });
+    t.match(await cp('token create acme --address nowhere'), { code: 2, err: /--address takes HOST:PORT/ });
+  });
+
+  await t.test('a bundle, from a file or standard input and back', async (t) => {
+    const file = join(tempDir(t), 'bundle.yaml');
+    writeFileSync(file, BUNDLE);
+    t.match((await cp(`bundle put acme ${file}`)).out, /^sequence: +1$/m);
+    t.match(await json('bundle put acme -', BUNDLE.replace('"1"', '"2"')), { version: '2', sequence: 2 });
+    t.equal((await cp('bundle get acme --yaml')).out, BUNDLE.replace('"1"', '"2"'));
+    t.match(await json('bundle read acme'), { version: '2', bundle_yaml: String });
+    t.match(await cp('bundle put acme -', BUNDLE.replace('allow', 'perhaps')), { code: 1, err: /inline_rules/ });
+    t.match(await cp('bundle put acme'), { code: 2, err: /it takes ORG and the FILE/ });
+    t.match(await cp('bundle put acme /nowhere/bundle.yaml'), { code: 2, err: /bundle\.yaml/ });
+  });
+
+  await t.test('what an org gives its gateways', async (t) => {
+    t.match(await json('workload put acme app --name App'), { id: 'app', name: 'App' });
+    const key = join(tempDir(t), 'key');
+    writeFileSync(key, 'sk-from-a-file\n');
+    const made = await cp(
+      `credential put acme openai --connector-id openai --mode byok --distribution node_scoped --secret-ref-from ${key}`,
+    );
+    t.match(made, { code: 0, out: /^id: +openai$/m });
+    t.notMatch(made.out, 'sk-from-a-file');
+    t.match(await json('credential assign acme openai node-1'), { node_ids: ['node-1'] });
+    t.match(await json('credential unassign acme openai node-1'), { node_ids: [] });
+    const destination = 'export-destination put acme siem --name SIEM --kind webhook --config.url https://siem.example/events';
+    t.match(await json(destination), { id: 'siem', kind: 'webhook' });
+    t.match(await json('addon put acme provider-openai --enabled true'), { id: 'provider-openai', enabled: true });
+    t.match((await cp('workload list acme')).out, /^app /m);
+    t.match(await cp('workload remove acme app'), { code: 0 });
+    t.match(await cp('workload read acme app'), { code: 1, err: /There is no workload app/ });
+    const { id, key: plain } = await json('key create acme --name ci');
+    t.match(String(plain), /^gwk_/);
+    t.match(await cp(`key revoke acme ${String(id)}`), { code: 0 });
+    t.match((await cp('node list acme')).out, 'There are no nodes.');
+  });
+
+  await t.test('what is open to everybody needs no token', async (t) => {
+    const open = { CP_HTTP_PORT: String(plane.httpPort), CP_DATA_DIR: tempDir(t) };
+    const ask = (line: string) => gw(['control-plane', ...line.split(' ')], { env: open });
+    t.match(await ask('ca read'), { code: 0, out: /^-----BEGIN CERTIFICATE-----/ });
+    t.match(JSON.parse((await ask('ca read --json')).out), { text: /BEGIN CERTIFICATE/ });
+    t.match((await ask('public-key list')).out, /^KID/);
+    t.match((await ask('health')).out, /^status: +ok$/m);
+    t.match((await ask('root list acme')).out, 'There are no roots.');
+    t.match(await ask('org list'), {
+      code: 2,
+      err: /there is no admin token: .*admin-token cannot be read, and CP_ADMIN_TOKEN is not set/,
+    });
+  });
+
+  t.test('a wrong token, a wrong address and nobody there are said in words', async (t) => {
+    t.match(await cp('org list --token wrong'), { code: 2, err: /does not accept the admin token/ });
+    t.match(await cp('org list --url nonsense'), { code: 2, err: /--url takes the address/ });
+    t.match(await cp('org list --url http://127.0.0.1:1'), { code: 2, err: /cannot be asked/ });
+    t.match(await gw(['control-plane', 'org', 'list'], { env: { CP_HTTP_PORT: 'many' } }), { code: 2, err: /CP_HTTP_PORT: "many"/ });
+  });
+
+  await t.test('who has changed what', async (t) => {
+    t.match((await cp('audit list --operation org.put')).out, /^AT +OPERATION[\s\S]* org\.put +acme/m);
+  });
+});
+
+t.test('gw control-plane start says where it is, keeps its token to its owner, and ends at SIGTERM', async (t) => {
+  const dir = join(tempDir(t), 'data');
+  const env = { CP_GRPC_PORT: '0', CP_HTTP_PORT: '0', CP_DATA_DIR: dir, CP_COLOUR: 'red' };
+  const child = launch(t, process.execPath, [MAIN, 'control-plane', 'start'], { env });
+  const url = await eventually('the announcement', () => /^ {2}admin API +(http:\/\/127\.0\.0\.1:\d+)\/v1$/m.exec(child.stdout)?.[1]);
+  t.match(child.stdout, /^ {2}gateways +127\.0\.0\.1:\d+$/m);
+  t.match(child.stderr, 'warning: "CP_COLOUR" is not a setting');
+  t.equal(statSync(join(dir, 'admin-token')).mode & 0o777, 0o600);
+  const asked = { CP_DATA_DIR: dir };
+  t.match(await gw(['control-plane', 'org', 'put', 'acme', '--url', url], { env: asked }), { code: 0 });
+  t.match((await gw(['control-plane', 'org', 'list', '--url', url], { env: asked })).out, 'acme');
+  child.kill('SIGTERM');
+  t.equal((await child.ended).code, 0);
+});
