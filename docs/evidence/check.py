@@ -32,6 +32,10 @@ class Wrong(Exception):
     """Something does not fit."""
 
 
+# Whatever a hostile file makes of the code below is something that does not fit.
+FAULTS = (Wrong, ValueError, KeyError, TypeError, RecursionError)
+
+
 def parse(line):
     """The value of a JSON text. A text that two readers could read differently is refused."""
 
@@ -282,7 +286,7 @@ def main(arguments):
                 signatures = Signatures(is_object(parse(file.read()), "keys").get("data", []))
         if signatures is not None and os.path.exists(place("roots.ndjson")):
             digests = check_chain(place("roots.ndjson"), signatures)
-    except (Wrong, ValueError) as error:
+    except FAULTS as error:
         problems.append("chain: %s" % error)
     if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
         problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
@@ -292,7 +296,7 @@ def main(arguments):
                 proved += 1
             else:
                 waiting += 1
-        except (Wrong, ValueError) as error:
+        except FAULTS as error:
             problems.append("record on line %d: %s" % (at, error))
     if signatures is not None:
         signatures.close()

@@ -7,6 +7,8 @@ import { GatewayAddress } from '../gateway-address.ts';
 import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
 
 const NOT_FOUND = 404;
+/** What it knows of a hash that is under no root yet. */
+const CONFLICT = 409;
 
 /** What anybody may read of a control plane, without a token: roots, proofs and keys (decision 13.6). Its certificate is trusted as the runtime trusts. */
 export class ControlPlanePages {
@@ -37,17 +39,17 @@ export class ControlPlanePages {
 
   /** What a gateway would answer about a hash. @throws as {@link roots} */
   async proof(orgId: string, hash: string): Promise<unknown> {
-    const answer = await this.#found(`orgs/${encodeURIComponent(orgId)}/proofs/${hash}`);
+    const answer = await this.#found(`orgs/${encodeURIComponent(orgId)}/proofs/${hash}`, [NOT_FOUND, CONFLICT]);
     const { proof } = answer === undefined ? {} : readProofAnswer(answer);
     if (proof === undefined) return { status: 'pending_inclusion', record_hash: hash };
     return { status: 'verified', record_hash: hash, inclusion_proof: proof };
   }
 
-  async #found(path: string): Promise<unknown> {
+  async #found(path: string, absent: readonly number[] = [NOT_FOUND]): Promise<unknown> {
     try {
       return await this.#json(path);
     } catch (error) {
-      if (error instanceof GatewayRefusal && error.status === NOT_FOUND) return undefined;
+      if (error instanceof GatewayRefusal && absent.includes(error.status)) return undefined;
       throw error;
     }
   }
