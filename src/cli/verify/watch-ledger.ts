@@ -38,13 +38,16 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchO
   const from = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
   const strangers = strangersAmong(from, listed);
   let state = from;
-  let fresh = checkRemembered(from, await rootsBehind(ledger, from, askedAfter(from)));
-  while (fresh.length > 0) {
+  let answered = await rootsBehind(ledger, from, askedAfter(from));
+  let fresh = checkRemembered(from, answered);
+  // Until nothing is answered: how many roots an answer has is the control plane's.
+  while (answered.length > 0) {
     state = watchOn(state, fresh);
     await save(state);
-    fresh = await rootsBehind(ledger, state, state.sequence);
+    answered = await rootsBehind(ledger, state, state.sequence);
+    fresh = answered;
   }
-  if (state === from) await save(state);
+  if (state.sequence === 0) await save(state);
   return { from, state, strangers };
 }
 
