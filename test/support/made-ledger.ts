@@ -77,13 +77,13 @@ export interface LedgerSite {
   readonly asked: string[];
 }
 
-/** What a control plane shows to anybody of the org `acme`, over HTTP. */
-export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger): Promise<LedgerSite> {
+/** What a control plane shows to anybody of one org, over HTTP. */
+export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 'acme'): Promise<LedgerSite> {
   const site = { ledger: ledger as MadeLedger | undefined, page: 500, answer: undefined as LedgerSite['answer'], asked: [] as string[] };
   const server: Server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://site');
     site.asked.push(request.url ?? '');
-    const found = site.answer === undefined ? answerOf(site, pathname, Number(searchParams.get('after'))) : undefined;
+    const found = site.answer === undefined ? answerOf(site, org, pathname, Number(searchParams.get('after'))) : undefined;
     const text = site.answer?.text ?? JSON.stringify(found ?? { error: { code: 'not_found', message: 'There is no such thing.' } });
     response.writeHead(site.answer?.status ?? (found === undefined ? 404 : 200), { 'content-type': 'application/json' }).end(text);
   });
@@ -92,10 +92,10 @@ export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger): Promi
   return Object.assign(site, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 }
 
-function answerOf({ ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>, path: string, after: number): unknown {
+function answerOf({ ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>, org: string, path: string, after: number): unknown {
   if (path === '/v1/keys') return { data: ledger?.keys ?? [] };
   if (ledger === undefined) return undefined;
-  if (path === '/v1/orgs/acme/roots') return { data: ledger.roots.filter(({ sequence }) => sequence > after).slice(0, page) };
-  const [, hash] = /^\/v1\/orgs\/acme\/proofs\/([0-9a-f]{64})$/.exec(path) ?? [];
+  if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > after).slice(0, page) };
+  const [, hash] = /\/proofs\/([0-9a-f]{64})$/.exec(path.startsWith(`/v1/orgs/${org}/`) ? path : '') ?? [];
   return hash === undefined ? undefined : ledger.proofOf(hash);
 }
