@@ -81,6 +81,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
+    ledger: resources.link?.proofs,
     audit: resources.audit,
     managedRemotely: config.cpAddr !== undefined,
     policyCache: resources.remotePolicies?.policy,
@@ -190,8 +191,8 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     bufferedBytes: () => buffers.used,
     maxBufferedBytes: config.maxBufferedBytes,
     rootExpiresAt: () => ca?.expiresAt,
-    // No control plane can be named yet, and without one nothing queues (decision 12.4).
-    pendingHashSubmissions: () => 0,
+    // Without a control plane nothing queues (decision 13.3).
+    pendingHashSubmissions: () => resources.link?.submission.pending ?? 0,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,

@@ -3,6 +3,7 @@ import { bracketHost } from '../base/lib/host.ts';
 import { loadProtocol } from '../control-plane/proto/protocol.ts';
 import { ContactBook } from '../link/contact-book.ts';
 import { EnrolmentError } from '../link/enrolment-error.ts';
+import { HashSubmission } from '../link/hash-submission.ts';
 import { identityAtStart } from '../link/identity-at-start.ts';
 import { Link } from '../link/link.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
@@ -62,12 +63,14 @@ export async function openLink(
   }
   const resources = parts.flatMap((part) => part.resources);
   const place = `${bracketHost(address.host)}:${address.port}`;
+  const submission = await HashSubmission.open({ store, clock, log, events: ground.events, orgId });
   const link = new Link({
     protocol,
     address: place,
     identity,
     contact,
     resources,
+    submission,
     keyDir,
     idleMs: config.checkinIdleThreshold,
     clock,
