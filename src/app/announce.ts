@@ -17,7 +17,7 @@ export function announcement(gateway: Gateway, config: Config): string {
     `  health       ${proxy}/healthz`,
     `  ca           ${gateway.caFile ?? 'interception is off'}`,
     `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,
-    `  policy       ${gateway.bundle.bundle_id} ${gateway.bundle.version} (${config.policiesDir})`,
+    `  policy       ${gateway.bundle.bundle_id} ${gateway.bundle.version} (${config.cpAddr === undefined ? config.policiesDir : 'of the control plane'})`,
     '  docs         README.md, docs/guides/getting-started.md',
     '',
     'Try it:',

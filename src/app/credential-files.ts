@@ -61,6 +61,13 @@ export async function loadCredentialFiles(
   return changes.map(({ credential_id: id }) => id);
 }
 
+/** Where a control plane owns the credentials files count for nothing; whoever has some is told. */
+export async function passOverCredentialFiles(dir: string, log: Logger): Promise<void> {
+  const files = await yamlFiles(dir);
+  if (files.length > 0)
+    log.warn({ dir, files }, 'these credential files are not read: the credentials of this gateway come from its control plane');
+}
+
 function holdsSecret({ secret_ref: ref }: CredentialChange): boolean {
   return ref !== undefined && !ref.startsWith('env:');
 }

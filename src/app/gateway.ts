@@ -65,12 +65,15 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 }
 
 /** What is removed when it is old. */
-function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks }: Resources): readonly Kept[] {
+function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources): readonly Kept[] {
   return [
     {
       what: 'records',
       ms: config.recordRetention,
-      removeBefore: (epochMs) => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs)),
+      removeBefore: (epochMs) => {
+        const remove = (): Promise<number> => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs));
+        return link === undefined ? remove() : link.submission.countingUnsent(epochMs, remove);
+      },
     },
     { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
     { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
@@ -97,7 +100,9 @@ async function open(
   listener = ports;
   closers.push(() => ports.close());
   if (resources.certificate) closers.push(followCertificate(resources.certificate, resources));
-  if (config.policiesWatch) closers.push(followPolicies(resources, line.shadow));
+  // Of the shadow bundle alone where the control plane gives the other.
+  const isFollowed = config.cpAddr === undefined || line.shadow !== undefined;
+  if (config.policiesWatch && isFollowed) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
   const stopRetention = keepRetention(resources, keptOf(config, resources));
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');

@@ -1,4 +1,4 @@
-import { actionTypeConnectors, canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
+import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
@@ -6,7 +6,6 @@ import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
-import { AddonService } from '../services/addons.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
 import { LateRecords } from '../services/late-records.ts';
@@ -82,7 +81,10 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
+    ledger: resources.link?.proofs,
     audit: resources.audit,
+    managedRemotely: config.cpAddr !== undefined,
+    policyCache: resources.remotePolicies?.policy,
     nodes: resources.nodes,
     policies,
     shadow,
@@ -92,7 +94,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     ...moneyRoutes(config, resources, health),
     alerts: resources.alerts,
     customConnectors: resources.customConnectors,
-    addons: addonsOf(resources, pipeline.settings),
+    addons: resources.addons,
     exports: resources.exports,
     telemetry: resources.telemetry,
     approvals: resources.approvals,
@@ -189,8 +191,8 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     bufferedBytes: () => buffers.used,
     maxBufferedBytes: config.maxBufferedBytes,
     rootExpiresAt: () => ca?.expiresAt,
-    // No control plane can be named yet, and without one nothing queues (decision 12.4).
-    pendingHashSubmissions: () => 0,
+    // Without a control plane nothing queues (decision 13.3).
+    pendingHashSubmissions: () => resources.link?.submission.pending ?? 0,
     discoveredDomains: () => discovery?.size ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,
@@ -227,10 +229,6 @@ function authenticatorOf(
   });
 }
 
-function addonsOf({ clock, catalogues, policies, presets }: Resources, { oauthPassthrough }: PipelineSettings): AddonService {
-  return new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
-}
-
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
@@ -260,7 +258,7 @@ function moneyRoutes(
   };
 }
 
-function settingsOf(config: Config, { adminToken, catalogues }: Resources): PipelineSettings {
+function settingsOf(config: Config, { adminToken, catalogues, oauthPassthrough }: Resources): PipelineSettings {
   // A setting holds for all orgs.
   const catalogue = catalogues.shipped();
   return {
@@ -269,7 +267,7 @@ function settingsOf(config: Config, { adminToken, catalogues }: Resources): Pipe
     maxBodyBytes: config.maxBodyBytes,
     adminToken: adminToken.value,
     trustedProxies: config.trustedProxies,
-    oauthPassthrough: new Set(config.oauthPassthrough.map((name) => configuredConnectorId(catalogue, name, 'GW_OAUTH_PASSTHROUGH'))),
+    oauthPassthrough,
     actionTypes: actionTypeConnectors(catalogue, config.actionTypeConnectors),
     pricingCached: config.pricingCached,
     injectUsage: config.meterInjectUsage,

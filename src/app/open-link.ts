@@ -3,11 +3,14 @@ import { bracketHost } from '../base/lib/host.ts';
 import { loadProtocol } from '../control-plane/proto/protocol.ts';
 import { ContactBook } from '../link/contact-book.ts';
 import { EnrolmentError } from '../link/enrolment-error.ts';
+import { HashSubmission } from '../link/hash-submission.ts';
 import { identityAtStart } from '../link/identity-at-start.ts';
 import { Link } from '../link/link.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
+import { UpdateStream } from '../link/update-stream.ts';
 import type { Ground } from './ground.ts';
 import type { Services } from './open-services.ts';
+import { remoteRegisters } from './remote-registers.ts';
 
 type LinkGround = Omit<Ground, 'destinations'>;
 
@@ -22,7 +25,14 @@ export interface RemotePart {
 type OpenPart = (config: Config, ground: LinkGround, services: Services) => Promise<RemotePart | undefined>;
 
 /** Everything that has something from a control plane has its row here; undefined: not with these settings. */
-const PARTS: readonly OpenPart[] = [];
+const PARTS: readonly OpenPart[] = [openPolicyPart, remoteRegisters];
+
+/** Opened with the registers, so that what was fetched last is in force before anything is asked. */
+function openPolicyPart(_config: Config, _ground: LinkGround, { remotePolicies }: Services): Promise<RemotePart | undefined> {
+  if (remotePolicies === undefined) return Promise.resolve(undefined);
+  const { keys, policy, addons } = remotePolicies;
+  return Promise.resolve({ resources: [keys, policy, addons] });
+}
 
 /**
  * Enrols the gateway where it is not, and opens its way to the control plane: the first check-in, and the fetching that it leads to, have ended or taken three
@@ -53,12 +63,14 @@ export async function openLink(
   }
   const resources = parts.flatMap((part) => part.resources);
   const place = `${bracketHost(address.host)}:${address.port}`;
+  const submission = await HashSubmission.open({ store, clock, log, events: ground.events, orgId });
   const link = new Link({
     protocol,
     address: place,
     identity,
     contact,
     resources,
+    submission,
     keyDir,
     idleMs: config.checkinIdleThreshold,
     clock,
@@ -67,5 +79,20 @@ export async function openLink(
   closers.push(() => link.close());
   for (const part of parts) part.attach?.(link.channel, link);
   await link.start();
+  if (config.gatewayMode === 'managed') closers.push(streamUpdates(link, ground));
   return link;
+}
+
+/** Managed mode: hears of what changes as it changes. @returns what ends that */
+function streamUpdates(link: Link, { clock, log, events }: LinkGround): () => Promise<void> {
+  const stream = new UpdateStream({
+    channel: link.channel,
+    clock,
+    log,
+    events,
+    versions: () => link.versions(),
+    bringIn: (names) => link.bringIn(names),
+  });
+  stream.start();
+  return () => stream.close();
 }

@@ -1,6 +1,8 @@
-import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
+import { canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { AddonService } from '../services/addons.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { CredentialService } from '../services/credentials.ts';
 import { CustomConnectorService } from '../services/custom-connectors.ts';
@@ -11,9 +13,12 @@ import { OrgService } from '../services/orgs.ts';
 import { PolicyService } from '../services/policies.ts';
 import { PolicyPresets } from '../services/policy-presets.ts';
 import { ProjectService } from '../services/projects.ts';
+import type { RemoteKeysOptions } from '../services/remote-keys.ts';
 import { WorkloadService } from '../services/workloads.ts';
-import { fileContext, loadCredentialFiles } from './credential-files.ts';
+import { fileContext, loadCredentialFiles, passOverCredentialFiles } from './credential-files.ts';
 import type { Ground } from './ground.ts';
+import { remoteName } from './remote-name.ts';
+import { openRemotePolicies, type RemotePolicies } from './remote-policies.ts';
 
 /** What people register and a call is judged by: nothing here counts calls. */
 export interface Registers {
@@ -21,6 +26,12 @@ export interface Registers {
   readonly policies: PolicyService;
   /** Rules that are ready to be switched on. */
   readonly presets: PolicyPresets;
+  /** What orgs can switch. */
+  readonly addons: AddonService;
+  /** Connectors whose callers' sign-in passes where an org has said nothing (`GW_OAUTH_PASSTHROUGH`). */
+  readonly oauthPassthrough: ReadonlySet<string>;
+  /** Undefined without a control plane. */
+  readonly remotePolicies: RemotePolicies | undefined;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
   readonly projects: ProjectService;
@@ -39,27 +50,43 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
   const customConnectors = await openConnectors(config, ground, () => credentials);
   const presets = new PolicyPresets();
   const policies = await openPolicies(config, ground, presets, language);
+  // A setting holds for all orgs.
+  const oauthPassthrough = new Set(
+    config.oauthPassthrough.map((name) => configuredConnectorId(catalogues.shipped(), name, 'GW_OAUTH_PASSTHROUGH')),
+  );
+  const addons = new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
+  const remotePolicies = await openRemotePolicies(config, ground, { policies, addons });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
-  await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
+  if (config.cpAddr === undefined)
+    await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
+  else await passOverCredentialFiles(config.credentialsDir, log);
   return {
     nodes: await NodeRegister.open(store, clock, config.nodeId),
     policies,
     presets,
+    addons,
+    oauthPassthrough,
+    remotePolicies,
     language,
     workloads: await WorkloadService.open(store),
     orgs: await OrgService.open(store, config.cpAddr !== undefined),
     projects: await ProjectService.open(store, clock),
-    apiKeys: await ApiKeyService.open({ store, clock, events }),
+    apiKeys: await ApiKeyService.open({ store, clock, events, remote: remoteFrom(config, log) }),
     managementKeys: await ManagementKeyService.open({ store, clock }),
     credentials,
     customConnectors,
   };
 }
 
+/** Where a control plane makes the API keys. */
+function remoteFrom(config: Config, log: Logger): Pick<RemoteKeysOptions, 'from' | 'log'> | undefined {
+  const from = remoteName(config);
+  return from === undefined ? undefined : { from, log };
+}
+
 function openPolicies(config: Config, ground: Ground, presets: PolicyPresets, language: LanguageOptions): Promise<PolicyService> {
   const { store, clock, log, events } = ground;
-  // No setting starts control-plane mode yet (later-settings.ts).
-  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely: false };
+  const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely: config.cpAddr !== undefined };
   return PolicyService.open({ ...place, store, clock, log, events, ...language });
 }
 

@@ -6,7 +6,7 @@ import { BudgetService } from '../services/budgets.ts';
 import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
-import { ExportService } from '../services/exports/export-service.ts';
+import { ExportService, inheritanceOf } from '../services/exports/export-service.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
@@ -21,9 +21,6 @@ import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
 import { openRegisters, type Registers } from './open-registers.ts';
-
-/** Nothing but a control plane says otherwise of a node (decision 11.3). */
-const INHERITS = true;
 
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services extends Registers {
@@ -67,7 +64,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => outbox.close());
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
-  const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits: INHERITS, ...ground.waysOut };
+  // Nothing but a control plane says otherwise of a node (decision 11.3).
+  const inherits = config.cpAddr === undefined || (await inheritanceOf(store, config.nodeId));
+  const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits, ...ground.waysOut };
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });

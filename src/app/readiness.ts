@@ -21,6 +21,7 @@ export class Readiness {
   readonly #options: ReadinessOptions;
   readonly #startedAt: number;
   readonly #lasting: HealthWarning[] = [];
+  readonly #sources: { warnings(): readonly HealthWarning[] }[] = [];
   #draining = false;
 
   constructor(options: ReadinessOptions) {
@@ -43,6 +44,11 @@ export class Readiness {
     this.#lasting.push(warning);
   }
 
+  /** Somebody who may have something to tell whenever health is asked for. */
+  ask(source: { warnings(): readonly HealthWarning[] }): void {
+    this.#sources.push(source);
+  }
+
   /** Why nothing should be sent here; empty: it is ready. The gravest first. */
   reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[] {
     return [
@@ -53,6 +59,6 @@ export class Readiness {
   }
 
   warnings(): readonly HealthWarning[] {
-    return [...this.#lasting, ...(this.#options.certificate?.warnings() ?? [])];
+    return [...this.#lasting, ...(this.#options.certificate?.warnings() ?? []), ...this.#sources.flatMap((source) => source.warnings())];
   }
 }

@@ -110,6 +110,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
+  if (services.remotePolicies) readiness.ask(services.remotePolicies.policy);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
   return {

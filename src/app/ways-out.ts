@@ -1,6 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { bracketHost } from '../base/lib/host.ts';
+import { ChannelTelemetry } from '../link/channel-telemetry.ts';
 import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
 import { postReports } from '../outbound/destinations/telemetry-post.ts';
 import type { WayOut } from '../outbound/destinations/way-out.ts';
@@ -23,6 +24,8 @@ export interface WaysOut {
   readonly configured: readonly StaticDestination[];
   /** Where usage reports go, or why they go nowhere. */
   readonly telemetry: TelemetryState;
+  /** What carries them to the control plane; undefined without one. */
+  readonly throughChannel: ChannelTelemetry | undefined;
 }
 
 export interface WaysOutOptions extends Pick<WaysOut, 'place'> {
@@ -35,13 +38,15 @@ export interface WaysOutOptions extends Pick<WaysOut, 'place'> {
 export function waysOut(config: Config, { upstream, clock, extraRoots, place }: WaysOutOptions): WaysOut {
   const { egressAllow, smtpUrl: server, smtpFrom: from } = config;
   const door = new SideDoor(upstream, clock);
+  const throughChannel = new ChannelTelemetry();
   return {
     door,
     smtp: server === undefined || from === undefined ? undefined : new SmtpSender({ door, server, from, extraRoots }),
     mayBePlain: (to) => egressAllow.hosts.has(to) || egressAllow.ranges.has(to),
     place,
     configured: configuredDestinations(config),
-    telemetry: telemetryState(config, door, clock),
+    telemetry: telemetryState(config, { door, clock, throughChannel }),
+    throughChannel: config.cpAddr === undefined ? undefined : throughChannel,
   };
 }
 
@@ -57,8 +62,12 @@ function configuredDestinations({
   return found;
 }
 
-function telemetryState({ telemetryUrl: to, telemetryEnabled }: Config, door: WayOut, clock: Clock): TelemetryState {
+function telemetryState(
+  { telemetryUrl: to, telemetryEnabled, cpAddr }: Config,
+  { door, clock, throughChannel }: { readonly door: WayOut; readonly clock: Clock; readonly throughChannel: ChannelTelemetry },
+): TelemetryState {
   if (!telemetryEnabled) return { sending: false, why: 'GW_TELEMETRY_ENABLED is false' };
+  if (cpAddr !== undefined) return { sending: true, url: `grpcs://${bracketHost(cpAddr.host)}:${cpAddr.port}`, send: throughChannel.send };
   if (to === undefined) return { sending: false, why: 'GW_TELEMETRY_URL is not set' };
   const { host, port } = to.authority;
   const url = `${to.tls ? 'https' : 'http'}://${bracketHost(host)}:${port}${to.path.split('?', 1)[0] ?? ''}`;

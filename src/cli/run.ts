@@ -36,7 +36,7 @@ import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
 import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
-import { verify } from './verify.ts';
+import { verify } from './verify/verify-command.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
 const start: Command = {

@@ -1,13 +1,15 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
-import type { OrgState } from '../control-plane/proto/messages.ts';
+import type { OrgState, Versions } from '../control-plane/proto/messages.ts';
 import type { Protocol } from '../control-plane/proto/protocol.ts';
 import { CertificateRenewal } from './certificate-renewal.ts';
 import { CheckIns } from './check-ins.ts';
 import type { ContactBook } from './contact-book.ts';
+import type { HashSubmission } from './hash-submission.ts';
 import { ControlPlaneChannel } from './control-plane-channel.ts';
-import type { Channel, Contact, ControlPlaneLink, RemoteResource } from './link-ports.ts';
+import type { Channel, Contact, ControlPlaneLink, RemoteName, RemoteResource } from './link-ports.ts';
 import type { NodeIdentity } from './node-identity.ts';
+import { RecordProofs } from './record-proofs.ts';
 import { RemoteFetches } from './remote-fetches.ts';
 
 /** A request that finds the channel silent for longer asks for news (decision 13.8). */
@@ -24,6 +26,8 @@ export interface LinkOptions {
   /** Already open, and closed with the link. */
   readonly contact: ContactBook;
   readonly resources: readonly RemoteResource[];
+  /** Already open, and closed with the link. */
+  readonly submission: HashSubmission;
   /** `GW_KEY_DIR` */
   readonly keyDir: string;
   /** `GW_CHECKIN_IDLE_THRESHOLD`, milliseconds. */
@@ -40,6 +44,8 @@ interface LinkWarning {
 
 /** The gateway's way to its control plane: one channel for as long as it lives, with everything that watches over it. */
 export class Link implements ControlPlaneLink {
+  readonly submission: HashSubmission;
+  readonly proofs: RecordProofs;
   readonly #options: LinkOptions;
   readonly #contact: ContactBook;
   readonly #channel: ControlPlaneChannel;
@@ -64,6 +70,9 @@ export class Link implements ControlPlaneLink {
     });
     const fetches = this.#fetches;
     this.#checkIns = new CheckIns({ channel: this.#channel, contact, fetches, clock, log, idleMs: options.idleMs });
+    this.submission = options.submission;
+    const { orgId } = identity;
+    this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, orgId, clock, log });
     this.#renewal = new CertificateRenewal({ channel: this.#channel, dir: options.keyDir, identity, clock, log });
   }
 
@@ -121,6 +130,7 @@ export class Link implements ControlPlaneLink {
   async start(): Promise<void> {
     const { clock } = this.#options;
     this.#renewal.start();
+    this.submission.start(this.#channel);
     let cancel = (): void => undefined;
     const late = new Promise<void>((resolve) => {
       cancel = clock.after(FIRST_CONTACT_MS, resolve);
@@ -133,12 +143,25 @@ export class Link implements ControlPlaneLink {
     this.#checkIns.soon();
   }
 
+  /** Of what is in force. */
+  versions(): Versions {
+    return this.#fetches.versions();
+  }
+
+  /** Fetches these at once, and tells the control plane. Never rejects. @returns those that could not be fetched */
+  async bringIn(names: readonly RemoteName[]): Promise<readonly RemoteName[]> {
+    const missing = await this.#fetches.now(new Set(names), this.#channel);
+    this.#checkIns.soon();
+    return missing;
+  }
+
   /** A request has come: news are asked for where there were none for a second. While offline the retries do that. */
   awaken(): void {
     if (this.#contact.status === 'connected' && this.#options.clock.monotonic() - this.#channel.carriedAt > FRESH_MS) this.#checkIns.soon();
   }
 
   async close(): Promise<void> {
+    await this.submission.close();
     // What is under way ends with the connection.
     this.#channel.close();
     await this.#checkIns.close();
@@ -147,6 +170,7 @@ export class Link implements ControlPlaneLink {
   }
 
   async #heard(org: OrgState | null, turn: number): Promise<void> {
+    if (this.#contact.status === 'offline') this.submission.flush();
     const isLate = turn < this.#heardTurn;
     const isNews = org !== null && org.status !== this.#contact.org?.status;
     if (isLate) {

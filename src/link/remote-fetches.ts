@@ -18,6 +18,8 @@ interface FetchState {
   fault: string | undefined;
   fetched: number;
   failed: number;
+  /** The last fetch of it: one after the other. */
+  running: Promise<unknown>;
 }
 
 /** Fetches what the control plane says is stale: all at once, each for itself, one round after the other (decision 13.8). */
@@ -38,6 +40,7 @@ export class RemoteFetches {
       fault: undefined,
       fetched: 0,
       failed: 0,
+      running: Promise.resolve(),
     }));
   }
 
@@ -85,12 +88,17 @@ export class RemoteFetches {
   async round(channel: Channel): Promise<boolean> {
     const now = this.#clock.monotonic();
     const due = this.#due().filter(({ notBefore }) => notBefore <= now);
-    for (const state of due) {
-      state.heedsFrom = Number.POSITIVE_INFINITY;
-      this.#wanted.delete(state.resource.name);
-    }
-    await Promise.all(due.map((state) => this.#fetch(state, channel)));
+    await this.#fetchAll(due, channel);
     return due.length > 0;
+  }
+
+  /** Fetches these at once, whatever was said of them or went wrong before. Never rejects. @returns those that could not be fetched */
+  async now(names: ReadonlySet<RemoteName>, channel: Channel): Promise<readonly RemoteName[]> {
+    const states = this.#states.filter(({ resource }) => names.has(resource.name));
+    const went = await this.#fetchAll(states, channel);
+    // Who asks so knows that there is news: that one is the same as before is no reason to wait the next time.
+    for (const [at, state] of states.entries()) if (went[at] === true) this.#pause(state, 0);
+    return states.flatMap(({ resource }, at) => (went[at] === true ? [] : [resource.name]));
   }
 
   /** Never rejects. */
@@ -108,7 +116,21 @@ export class RemoteFetches {
     return this.#states.filter(({ resource }) => this.#wanted.has(resource.name));
   }
 
-  async #fetch(state: FetchState, channel: Channel): Promise<void> {
+  /** @returns of each whether it went well */
+  #fetchAll(states: readonly FetchState[], channel: Channel): Promise<readonly boolean[]> {
+    return Promise.all(
+      states.map((state) => {
+        state.heedsFrom = Number.POSITIVE_INFINITY;
+        this.#wanted.delete(state.resource.name);
+        const fetched = state.running.then(() => this.#fetch(state, channel));
+        state.running = fetched;
+        return fetched;
+      }),
+    );
+  }
+
+  /** Never rejects. @returns whether it went well */
+  async #fetch(state: FetchState, channel: Channel): Promise<boolean> {
     const { name } = state.resource;
     const before = state.resource.version();
     try {
@@ -118,12 +140,14 @@ export class RemoteFetches {
       state.fault = undefined;
       // One that is still said to be stale though it was fetched is not fetched without a pause.
       this.#pause(state, state.resource.version() === before ? state.failures + 1 : 0);
+      return true;
     } catch (error) {
       state.failed += 1;
       if (state.fault !== messageOf(error))
         this.#log.error({ err: error, resource: name }, 'what the control plane has could not be taken: the one before stays in force');
       state.fault = messageOf(error);
       this.#pause(state, state.failures + 1);
+      return false;
     }
   }
 

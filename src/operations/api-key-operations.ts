@@ -46,6 +46,7 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Makes an API key; the answer shows it this once.',
     annotations: ADDS,
+    ownedRemotely: true,
     input: { body: { schema: keyBody, what: 'The API key', optional: true } },
     output: { status: 201, schema: MADE },
     handle: async ({ body, commit }, { apiKeys }) => {
@@ -62,6 +63,7 @@ export const API_KEY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Revokes an API key: from the next request on it lets nobody in.',
     annotations: { ...REMOVES, idempotent: true },
+    ownedRemotely: true,
     errors: ['not_found'],
     input: { params: pathId('API key id') },
     output: { status: 200, schema: KEY },

@@ -16,6 +16,7 @@ const HEALTH = z.object({
     }),
   cp_offline_since: z.string().optional().meta({ description: 'RFC 3339; only while `offline`' }),
   cp_certificate_expires_at: z.string().optional().meta({ description: 'RFC 3339: of this node; absent without a control plane' }),
+  last_hash_submit_at: z.string().optional().meta({ description: 'When the control plane last took hashes of records, RFC 3339' }),
   bundle_id: z.string(),
   bundle_version: z.string(),
   warnings: z.array(z.object({ code: z.string(), message: z.string() })),
@@ -29,14 +30,16 @@ const READINESS = z.object({
 /** What health says of the control plane (specification, "Health response"; decision 13.8). */
 function controlPlaneOf(
   link: ControlPlaneHealth | undefined,
-): Pick<z.output<typeof HEALTH>, 'cp_status' | 'cp_posture' | 'cp_offline_since' | 'cp_certificate_expires_at'> {
+): Pick<z.output<typeof HEALTH>, 'cp_status' | 'cp_posture' | 'cp_offline_since' | 'cp_certificate_expires_at' | 'last_hash_submit_at'> {
   if (link === undefined) return { cp_status: 'unconfigured' };
   const { status, posture, offlineSince } = link.contact;
+  const { lastSubmitAt } = link.submission;
   return {
     cp_status: status,
     cp_posture: posture,
     ...(offlineSince === undefined ? {} : { cp_offline_since: timestamp(offlineSince) }),
     cp_certificate_expires_at: timestamp(link.certificateExpiresAt),
+    ...(lastSubmitAt === undefined ? {} : { last_hash_submit_at: lastSubmitAt }),
   };
 }
 

@@ -101,8 +101,18 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
     ...bodyOf(inputs, asked?.body),
     responses: {
       [output.status]: answerOf(output, rest.versioned, example?.answer),
-      ...Object.fromEntries((output.otherStatuses ?? []).map((status) => [status, { ...answerOf(output), description: 'Not so.' }])),
-      ...errorsOf([...errors, ...ruledErrors(scope, inputs), ...(isConditional ? (['precondition_failed'] as const) : [])]),
+      ...Object.fromEntries(
+        (output.otherStatuses ?? []).map((status) => [
+          status,
+          status === 204 ? answerOf({ status }) : { ...answerOf(output), description: 'Not so.' },
+        ]),
+      ),
+      ...errorsOf([
+        ...errors,
+        ...ruledErrors(scope, inputs),
+        ...(isConditional ? (['precondition_failed'] as const) : []),
+        ...(rest.ownedRemotely === true ? (['managed_remotely'] as const) : []),
+      ]),
     },
     'x-annotations': annotations,
     ...(rest.ambient === true ? { 'x-also-on-ambient-port': true } : {}),

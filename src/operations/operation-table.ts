@@ -1,3 +1,4 @@
+import { ADDON_OPERATIONS } from './addon-operations.ts';
 import { API_KEY_OPERATIONS } from './api-key-operations.ts';
 import { APPROVAL_OPERATIONS } from './approval-operations.ts';
 import { AUDIT_OPERATIONS } from './audit-operations.ts';
@@ -58,6 +59,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ROOT_OPERATIONS,
   ...WORKLOAD_OPERATIONS,
   ...ORG_OPERATIONS,
+  ...ADDON_OPERATIONS,
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,
   ...APPROVAL_OPERATIONS,

@@ -3,7 +3,7 @@
  * document and the reference page are made from it.
  */
 import type { z } from 'zod';
-import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
@@ -41,7 +41,8 @@ export type OperationOutcome<T> =
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
   | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[] }
-  | Readonly<Record<string, never>>;
+  /** Nothing to say; `status`: one of the answer's `otherStatuses`. */
+  | { readonly status?: 204 };
 
 /** What is true of an entry whoever serves it. */
 export interface OperationFacts {
@@ -60,6 +61,8 @@ export interface OperationFacts {
   readonly errors?: readonly ErrorCode[];
   /** The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that as `If-Match` (RFC 9110 §13.1.1). */
   readonly versioned?: true;
+  /** It writes what a control plane owns where there is one: there it is `managed_remotely` on every face, before its input is read (decision 13.10). */
+  readonly ownedRemotely?: true;
   /** How it is offered to assistants (specification, "MCP server"); absent: it is not. */
   readonly tools?: readonly ToolFacts[];
 }
@@ -83,7 +86,7 @@ export interface ToolFacts {
 export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
   readonly status: 200 | 201 | 204;
   /** With which the same form of answer says that it is not so. */
-  readonly otherStatuses?: readonly 503[];
+  readonly otherStatuses?: readonly (204 | 503)[];
   /** Default: `application/json`. */
   readonly contentType?: string;
   /** Of the JSON; absent when it answers something else. */
@@ -228,6 +231,8 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     bind: (services) => {
       const read = reader(input, services);
       return async (asked) => {
+        if (facts.ownedRemotely === true && services.managedRemotely)
+          throw new GatewayError('managed_remotely', 'The control plane of this gateway owns this: change it there.');
         available?.(services);
         const { principal, headers, from } = asked;
         const outcome = await handle(

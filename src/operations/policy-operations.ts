@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
-import type { ActivePolicy } from '../services/active-policy.ts';
+import { type ActivePolicy, POLICY_SOURCES } from '../services/active-policy.ts';
 import type { Commit } from '../services/commit.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
-import { type GatewayOperation, operation, READS, REPLACES, type Shown } from './operation.ts';
+import { type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
 import type { Issue } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
@@ -37,7 +37,7 @@ function bundleRefusal(issues: readonly Issue[]): GatewayError {
 export const POLICY = z.object({
   bundle_id: z.string(),
   version: z.string(),
-  source: z.enum(['file', 'api']),
+  source: z.enum(POLICY_SOURCES),
   loaded_at: time,
   warnings: z.array(z.object({ path: z.string(), code: z.string(), message: z.string(), files: z.array(z.string()) })).optional(),
   shadow: z
@@ -94,6 +94,7 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Hot-loads a bundle from `bundle_yaml`, at most 524,288 characters; one that does not load changes nothing.',
     annotations: REPLACES,
+    ownedRemotely: true,
     errors: ['invalid_policy'],
     input: { body: { schema: () => BUNDLE_BODY, what: 'The body', refusal: bundleRefusal } },
     output: { status: 200, schema: POLICY },
@@ -110,5 +111,20 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['invalid_policy', 'invalid_request'],
     output: { status: 200, schema: POLICY },
     handle: async ({ commit }, services) => ({ json: await reloadPolicy(services, commit) }),
+  }),
+  operation({
+    id: 'policy_cache.clear',
+    method: 'DELETE',
+    path: '/v1/admin/policy/cache',
+    scope: 'admin',
+    summary:
+      'Forgets the kept bundle of the control plane; what runs runs on, and a start fetches it anew. Without a control plane there is none.',
+    annotations: { ...REMOVES, idempotent: true },
+    output: { status: 200, otherStatuses: [204], schema: z.object({ status: z.literal('no_cache') }) },
+    handle: async ({ commit }, { policyCache }) => {
+      if (policyCache === undefined) return { json: { status: 'no_cache' as const } };
+      await policyCache.clear(commit);
+      return { status: 204 as const };
+    },
   }),
 ];

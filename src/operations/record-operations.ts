@@ -47,14 +47,24 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'org',
     summary: 'Whether a record hash is included in a signed root; `pending_inclusion` while no control plane is connected.',
     annotations: READS,
-    errors: ['not_found'],
+    errors: ['not_found', 'ledger_proof_invalid', 'control_plane_unreachable'],
     input: { params: z.object({ record_hash: z.string().meta({ description: 'Hex SHA-256' }) }) },
-    output: { status: 200, schema: z.object({ status: z.literal('pending_inclusion'), record_hash: z.string() }) },
-    handle: async ({ principal, params }, { store }) => {
+    output: {
+      status: 200,
+      schema: z.object({
+        status: z.enum(['verified', 'pending_inclusion']),
+        record_hash: z.string(),
+        inclusion_proof: z.looseObject({}).optional().meta({ description: '`gw.inclusion_proof.v1` with its signed root, checked here; only when `verified`' }),
+      }),
+    },
+    handle: async ({ principal, params }, { store, ledger }) => {
       const hash = params.record_hash.toLowerCase();
       const found = SHA256.test(hash) ? await findRecord(store, hash, principal) : undefined;
       if (!found) throw new GatewayError('not_found', 'No record has this hash.');
-      return { json: { status: 'pending_inclusion' as const, record_hash: hash } };
+      const { record_id: id } = JSON.parse(found.text) as ExecutionRecord;
+      const known = (await ledger?.inclusion({ id, hash })) ?? { status: 'pending_inclusion' as const };
+      const { status } = known;
+      return { json: { status, record_hash: hash, ...('inclusion_proof' in known ? { inclusion_proof: { ...known.inclusion_proof } } : {}) } };
     },
   }),
 ];

@@ -24,6 +24,7 @@ import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import type { UsageReports } from '../services/usage-reports.ts';
 import type { WorkloadService } from '../services/workloads.ts';
+import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */
@@ -56,6 +57,7 @@ export interface ReadinessFacts {
 
 /** What is told of the control plane. */
 export interface ControlPlaneHealth {
+  readonly submission: { readonly lastSubmitAt: string | undefined };
   readonly contact: {
     readonly status: 'connected' | 'offline';
     readonly posture: 'normal' | 'permissive' | 'strict';
@@ -70,9 +72,23 @@ export interface ControlPlaneHealth {
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
+  /** What is proven of records; undefined without a control plane. */
+  readonly ledger:
+    | {
+        /** @throws GatewayError `ledger_proof_invalid`, `control_plane_unreachable` */
+        inclusion(record: {
+          readonly id: string;
+          readonly hash: string;
+        }): Promise<{ readonly status: 'pending_inclusion' } | { readonly status: 'verified'; readonly inclusion_proof: InclusionProof }>;
+      }
+    | undefined;
   readonly audit: AuditTrail;
+  /** A control plane owns what operations write that are marked `ownedRemotely`. */
+  readonly managedRemotely: boolean;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
+  /** The kept bundle of the control plane; undefined where there is none to keep. */
+  readonly policyCache: { clear(commit: Commit): Promise<void> } | undefined;
   /** Undefined without `GW_POLICIES_SHADOW`. */
   readonly shadow: ShadowPolicy | undefined;
   readonly workloads: WorkloadService;

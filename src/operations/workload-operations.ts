@@ -8,6 +8,7 @@ import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/c
 import { orgOf } from './management/org-of.ts';
 import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
+import { readBody } from './read-input.ts';
 import { attribution, etag, pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
@@ -50,6 +51,11 @@ const WORKLOAD = z.object({
   default_attribution: attribution.optional(),
 });
 
+/** A workload as the admin API takes it. @throws GatewayError `invalid_request` */
+export function parseWorkload(body: unknown): Workload {
+  return workloadOf(readBody({ schema: WORKLOAD_BODY, what: 'The workload' }, body));
+}
+
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
 const params = pathId('Workload id');
 
@@ -72,6 +78,7 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Creates or replaces one workload.',
     annotations: REPLACES,
+    ownedRemotely: true,
     input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
     output: { status: 200, schema: WORKLOAD },
     handle: async ({ body, commit }, { workloads }) => {
@@ -87,6 +94,7 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Removes a workload and its token.',
     annotations: REMOVES,
+    ownedRemotely: true,
     errors: ['not_found'],
     input: { params },
     output: { status: 200, schema: REMOVED },
@@ -153,6 +161,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Creates or replaces one workload of the org. One that counts for every org is changed by the admin API alone.',
     annotations: REPLACES,
+    ownedRemotely: true,
     versioned: true,
     errors: ['conflict'],
     tools: [
@@ -192,6 +201,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Removes a workload of the org and its token.',
     annotations: REMOVES,
+    ownedRemotely: true,
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'delete_workload', title: 'Delete a workload', ids: { id: 'workload_id' } }],
     input: { params },

@@ -4,25 +4,30 @@ import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switc
 import { type PolicyInput, textsOfLevel } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
+import { NO_BUNDLE } from './no-bundle.ts';
 import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
 import { hashTexts, type PolicyFolder } from './policy-folder.ts';
 import { NOT_LOADED } from './switch-rules.ts';
 
 const PUT_FILE = 'bundle_yaml';
+const REMOTE_FILE = 'bundle.yaml';
 
 export interface CompileOptions extends LanguageOptions {
   readonly clock: Clock;
   readonly log: Logger;
 }
 
+/** `file`: the policies folder; `api`: a bundle that was put; `control_plane`: one that was fetched. */
+export const POLICY_SOURCES = ['file', 'api', 'control_plane'] as const;
+export type PolicySource = (typeof POLICY_SOURCES)[number];
+
 /** The snapshot that requests are decided by. A request keeps the one it started with. */
 export interface ActivePolicy {
   readonly policy: CompiledPolicy;
   readonly bundle_id: string;
   readonly version: string;
-  /** `file`: the policies folder; `api`: a bundle that was put. */
-  readonly source: 'file' | 'api';
-  /** Milliseconds since the epoch; of a bundle that was put: when that was. */
+  readonly source: PolicySource;
+  /** Milliseconds since the epoch; of a bundle that was put or fetched: when that was. */
   readonly loaded_at: number;
   /** Lower-case hex SHA-256 over the texts that it was compiled from. */
   readonly content_hash: string;
@@ -37,6 +42,15 @@ type BaseTexts = Omit<PolicyInput, 'tier' | 'generated'>;
 export interface Base {
   readonly active: ActivePolicy;
   readonly texts: BaseTexts;
+  /** None was ever fetched: everything is denied, and nothing that is laid over it changes that. */
+  readonly isNone?: true;
+}
+
+/** A bundle of the control plane whose signature holds. */
+export interface FetchedBundle {
+  readonly bundle_yaml: string;
+  /** When it was fetched, milliseconds since the epoch. */
+  readonly fetched_at: number;
 }
 
 /** A bundle that was put, as the store keeps it. */
@@ -62,6 +76,20 @@ export async function compilePut(put: PutBundle, { overlays }: PolicyFolder, opt
   return { active: snapshot(policy, { source: 'api', loaded_at: put.put_at, content_hash: hash }), texts };
 }
 
+/** Alone: the policies folder says nothing where policy comes from a control plane. */
+export async function compileFetched({ bundle_yaml: text, fetched_at: at }: FetchedBundle, options: CompileOptions): Promise<Base> {
+  const texts: BaseTexts = { bundle: { text, file: REMOTE_FILE } };
+  const policy = await loadPolicy(texts, options, 'The policy bundle of the control plane does not load');
+  return { active: snapshot(policy, { source: 'control_plane', loaded_at: at, content_hash: hashTexts([texts.bundle]) }), texts };
+}
+
+/** What stands in the place of a bundle that was never fetched (decision 13.9). */
+export async function compileNone(options: CompileOptions): Promise<Base> {
+  const policy = await loadPolicy({ bundle: NO_BUNDLE }, options, '');
+  const from = { source: 'control_plane', loaded_at: options.clock.now(), content_hash: hashTexts([NO_BUNDLE]) } as const;
+  return { active: snapshot(policy, from), texts: { bundle: NO_BUNDLE }, isNone: true };
+}
+
 /** One after the other: each may be large, and other work goes on between two of them. */
 export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<ReadonlyMap<string, ActivePolicy>> {
   const byOrg = new Map<string, ActivePolicy>();
@@ -84,6 +112,7 @@ export async function orgPolicy(orgId: string, base: Base, layers: OrgLayers, op
 }
 
 export async function compileOrg(base: Base, layers: OrgLayers, options: CompileOptions, what: string): Promise<ActivePolicy> {
+  if (base.isNone === true) return base.active;
   const { overlays } = base.texts;
   const laid = { org: [...textsOfLevel(overlays?.org), ...layers.org], node: [...textsOfLevel(overlays?.node), ...layers.node] };
   const policy = await loadPolicy({ ...base.texts, overlays: laid, generated: layers.generated }, options, what);

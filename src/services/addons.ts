@@ -2,8 +2,9 @@ import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
 import type { Catalogue, Provider } from '../base/catalogue/types.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Addon } from '../base/model/addon.ts';
-import type { AddonSwitch, OrgAddons, ProviderMode } from '../base/model/org-addons.ts';
+import { packageVersion } from '../base/lib/package-root.ts';
+import type { Addon, AddonState, ListedAddon } from '../base/model/addon.ts';
+import { type AddonSwitch, type OrgAddons, PROVIDER_MODES, type ProviderMode } from '../base/model/org-addons.ts';
 import type { Commit } from './commit.ts';
 import type { PolicyService } from './policies.ts';
 import type { PolicyPreset, PolicyPresets } from './policy-presets.ts';
@@ -50,6 +51,57 @@ export class AddonService {
     return [...entries, ...presets.list().map((preset) => presetEntry(preset, addons))];
   }
 
+  /** The same as the admin API lists it (specification, "Addon catalog entry"). */
+  listed(orgId: string): readonly ListedAddon[] {
+    const addons = this.#options.policies.addons(orgId);
+    return this.list(orgId).map((entry) => listedAddon(entry, addons));
+  }
+
+  /** @throws GatewayError `not_found` */
+  known(orgId: string, addonId: string): Addon {
+    const found = this.list(orgId).find(({ addon_id: id }) => id === addonId);
+    if (found === undefined) throw new GatewayError('not_found', 'There is no add-on of this id.');
+    return found;
+  }
+
+  /** Switches the entry of this id, as {@link set} does by names. @throws GatewayError `not_found`, `invalid_policy`, `conflict` */
+  async switch(orgId: string, addonId: string, enabled: boolean, commit?: Commit): Promise<ListedAddon> {
+    const place = placeOf(this.known(orgId, addonId).addon_id);
+    const entry = await this.set(orgId, addonId, place?.mode ?? 'routing', enabled, commit);
+    return listedAddon(entry, this.#options.policies.addons(orgId));
+  }
+
+  /**
+   * What the entries of a control plane say, in the place of whatever is switched here: what they do not name is as it is for everybody.
+   * @returns what is unknown here beside it. A preset that is unknown and switched on denies everything, since it might have refused something; any other does nothing here
+   */
+  async replace(orgId: string, states: readonly AddonState[], commit: Commit): Promise<readonly string[]> {
+    const { policies, catalogues, clock } = this.#options;
+    const catalogue = catalogues.shipped();
+    const at = timestamp(clock.now());
+    const unknown: string[] = [];
+    await policies.switchAddons(
+      orgId,
+      orgId,
+      (before) => {
+        unknown.length = 0;
+        let addons: OrgAddons = { org_id: orgId, providers: {}, presets: {} };
+        for (const { addon_id: id, enabled } of states) {
+          const earlier = switchOf(before, id);
+          const now: AddonSwitch = earlier?.enabled === enabled ? earlier : { enabled, at };
+          const found = placeOf(id);
+          if (found === undefined) unknown.push(id);
+          else if (found.preset !== undefined) addons = withPreset(addons, found.preset, now);
+          else if (catalogue.provider(found.provider)?.id === found.provider) addons = withMode(addons, found.provider, found.mode, now);
+          else unknown.push(id);
+        }
+        return addons;
+      },
+      commit,
+    );
+    return unknown;
+  }
+
   /**
    * Switches one of them, from the next call of the org on.
    * @param name an id, neutral name or alias of a provider, or the id of an entry
@@ -92,6 +144,28 @@ export class AddonService {
       docs_url: docsUrl ?? null,
     };
   }
+}
+
+type AddonPlace =
+  | { readonly preset: string; readonly provider?: undefined; readonly mode?: undefined }
+  | { readonly preset?: undefined; readonly provider: string; readonly mode: ProviderMode };
+
+/** Where the switch of an entry stands; undefined for what is no id of one. */
+function placeOf(addonId: string): AddonPlace | undefined {
+  if (addonId.startsWith(PRESET_PREFIX)) return { preset: addonId.slice(PRESET_PREFIX.length) };
+  const mode = PROVIDER_MODES.find((one) => addonId.startsWith(ENTRY_PREFIX[one]));
+  return mode && { provider: addonId.slice(ENTRY_PREFIX[mode].length), mode };
+}
+
+function switchOf({ providers, presets }: OrgAddons, addonId: string): AddonSwitch | undefined {
+  const place = placeOf(addonId);
+  if (place === undefined) return undefined;
+  return place.preset === undefined ? providers[place.provider]?.[place.mode] : presets[place.preset];
+}
+
+function listedAddon({ logo_url: _logo, docs_url: _docs, ...entry }: Addon, addons: OrgAddons): ListedAddon {
+  const at = switchOf(addons, entry.addon_id)?.at;
+  return { ...entry, version: packageVersion(), enabled_at: entry.enabled ? (at ?? null) : null };
 }
 
 function modesOf({ takesOauth }: Provider): readonly ProviderMode[] {

@@ -6,28 +6,41 @@ import type { ApiKey } from '../base/model/api-key.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Commit } from './commit.ts';
 import { HashedKeys, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
+import { RemoteKeys, type RemoteKeysOptions } from './remote-keys.ts';
 
 const SPACE = 'api_key';
 const SHOWN_CHARS = 12;
 
 export type ApiKeyVerdict = HashedKeyVerdict<ApiKey>;
 
+export interface ApiKeyOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly events: Events;
+  /** Where a control plane makes the keys. */
+  readonly remote?: Pick<RemoteKeysOptions, 'from' | 'log'> | undefined;
+}
+
 /** API keys of applications (specification, "Authentication" 2; decision 9.5). */
 export class ApiKeyService {
   readonly #keys: HashedKeys<ApiKey>;
+  /** Keys of a control plane: where there is one, those that are stored here open nothing. */
+  readonly remote: RemoteKeys | undefined;
 
-  private constructor(keys: HashedKeys<ApiKey>) {
+  private constructor(keys: HashedKeys<ApiKey>, remote: RemoteKeys | undefined) {
     this.#keys = keys;
+    this.remote = remote;
   }
 
-  static async open({ events, ...options }: { store: Store; clock: Clock; events: Events }): Promise<ApiKeyService> {
+  static async open({ events, remote, ...options }: ApiKeyOptions): Promise<ApiKeyService> {
     const lookedUp = (how: KeyLookup) => events.emit('apiKeyLookup', how);
-    return new ApiKeyService(await HashedKeys.open<ApiKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS, lookedUp }));
+    const keys = await HashedKeys.open<ApiKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS, lookedUp });
+    return new ApiKeyService(keys, remote && (await RemoteKeys.open({ ...options, ...remote, lookedUp })));
   }
 
   /** Judges a key; at once when it is one in use. */
   judge(presented: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
-    return this.#keys.judge(presented);
+    return (this.remote ?? this.#keys).judge(presented);
   }
 
   /** Makes a key; its plain text is returned this once. */
@@ -35,9 +48,9 @@ export class ApiKeyService {
     return this.#keys.create(API_KEY_PREFIX, asked, (key) => key, commit);
   }
 
-  /** All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. */
-  list(orgId?: string): Promise<readonly ApiKey[]> {
-    return this.#keys.list(orgId);
+  /** All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. Of those of a control plane: those that were shown here. */
+  async list(orgId?: string): Promise<readonly ApiKey[]> {
+    return this.remote?.list(orgId) ?? this.#keys.list(orgId);
   }
 
   /** From the next request on the key lets nobody in. Undefined when there is none of this id; the second time nothing changes. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -20,6 +21,9 @@ export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'n
   /** The secret itself, or `env:NAME`. */
   readonly secret_ref?: string;
 };
+
+/** A credential as somebody who owns all of them gives it, whatever was there before. */
+export type GivenCredential = CredentialChange & Pick<Credential, 'node_ids'>;
 
 interface StoredCredential {
   readonly credential: Credential;
@@ -141,6 +145,45 @@ export class CredentialService {
     const values = changes.map((change) => this.#changed(change));
     if (values.length > 0) await commit(undefined, values.map(putEffect));
     for (const value of values) this.#keep(value);
+  }
+
+  /**
+   * These are all credentials from now on, of every org, in one commit; one that is as it was stays untouched.
+   * @param commit is given what is to be stored, and stores it with whatever belongs to it
+   * @throws GatewayError `invalid_request` for an alias without a secret
+   */
+  async replaceAll(given: readonly GivenCredential[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
+    const values = given.map((one) => this.#given(one));
+    const kept = new Set(values.map(({ credential }) => credential.credential_id));
+    const gone = [...this.#entries.keys()].filter((id) => !kept.has(id));
+    const others = values.filter((value) => value !== this.#entries.get(value.credential.credential_id));
+    await commit(undefined, [...gone.map((key): Effect => ({ op: 'delete', space: CREDENTIALS, key })), ...others.map(putEffect)]);
+    for (const id of gone) this.#entries.delete(id);
+    for (const value of others) this.#keep(value);
+    this.#lists.clear();
+  }
+
+  /** @throws GatewayError `invalid_request` for one that {@link replaceAll} would not take */
+  checkGiven({ mode, secret_ref: secretRef }: GivenCredential): void {
+    if (mode === 'alias' && secretRef === undefined) throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
+  }
+
+  /** The entry itself when it is as it was. */
+  #given(given: GivenCredential): StoredCredential {
+    const { secret_ref: secretRef, ...rest } = given;
+    const id = rest.credential_id;
+    this.checkGiven(given);
+    const before = this.#entries.get(id);
+    const now = timestamp(this.#options.clock.now());
+    const credential: Credential = {
+      ...rest,
+      type: rest.type ?? 'ai_provider',
+      distribution: rest.distribution ?? 'org_wide',
+      created_at: before?.credential.created_at ?? now,
+      updated_at: before?.credential.updated_at ?? now,
+    };
+    if (before !== undefined && isDeepStrictEqual(credential, before.credential) && saysSecret(before, secretRef)) return before;
+    return { credential: { ...credential, updated_at: now }, ...(secretRef === undefined ? {} : this.#sourceFrom(id, secretRef)) };
   }
 
   /** Changes nothing. @throws as {@link put} would */
@@ -279,6 +322,13 @@ function putEffect(value: StoredCredential): Effect {
 
 function sourceOf(stored: StoredCredential | undefined): { env?: string; sealed?: Sealed } {
   return { ...(stored?.env === undefined ? {} : { env: stored.env }), ...(stored?.sealed ? { sealed: stored.sealed } : {}) };
+}
+
+/** Whether the secret of an entry is what `secretRef` names. */
+function saysSecret({ env, sealed, secret }: Entry, secretRef: string | undefined): boolean {
+  if (secretRef === undefined) return env === undefined && sealed === undefined;
+  if (secretRef.startsWith(ENV)) return env === secretRef.slice(ENV.length);
+  return env === undefined && secret === secretRef;
 }
 
 function isOf(credential: Credential, orgId: string): boolean {

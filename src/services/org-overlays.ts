@@ -2,7 +2,9 @@ import type { OrgAddons } from '../base/model/org-addons.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
 import type { PolicyText } from '../decide/policy/bundle.ts';
 import type { GeneratedText } from '../decide/policy/compile.ts';
+import type { PlanTier } from '../decide/policy/layers.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { type AutoAllowed, autoRules } from './auto-rules.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { switchesOf, switchRules } from './switch-rules.ts';
 import { WatchedSpace } from './watched-space.ts';
@@ -10,6 +12,8 @@ import { WatchedSpace } from './watched-space.ts';
 const OVERLAYS = 'policy_overlay';
 /** By org. */
 export const ADDONS = 'org_addons';
+/** By org: connectors that are allowed because there are credentials for them. */
+export const AUTO_ALLOWED = 'auto_allowed';
 
 /** An overlay that was put for an org; one of the level `node` counts on the node that it names. */
 export interface OrgOverlay {
@@ -36,6 +40,7 @@ export interface OrgOverlaysOptions {
   readonly store: Store;
   readonly nodeId: string;
   readonly presets: PolicyPresets;
+  readonly tier: PlanTier;
 }
 
 /** What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays that were put, and what they have switched. */
@@ -43,11 +48,16 @@ export class OrgOverlays {
   readonly #options: OrgOverlaysOptions;
   readonly #overlays: WatchedSpace<OrgOverlay>;
   readonly #addons: WatchedSpace<OrgAddons>;
+  readonly #auto: WatchedSpace<AutoAllowed>;
 
-  private constructor(options: OrgOverlaysOptions, overlays: WatchedSpace<OrgOverlay>, addons: WatchedSpace<OrgAddons>) {
+  private constructor(
+    options: OrgOverlaysOptions,
+    spaces: { overlays: WatchedSpace<OrgOverlay>; addons: WatchedSpace<OrgAddons>; auto: WatchedSpace<AutoAllowed> },
+  ) {
     this.#options = options;
-    this.#overlays = overlays;
-    this.#addons = addons;
+    this.#overlays = spaces.overlays;
+    this.#addons = spaces.addons;
+    this.#auto = spaces.auto;
   }
 
   /** @param changed told of the org whose layers are others now, whoever changed them */
@@ -57,16 +67,16 @@ export class OrgOverlays {
       if (orgId !== undefined) changed(orgId);
     };
     const { store } = options;
-    return new OrgOverlays(
-      options,
-      await WatchedSpace.open(store, OVERLAYS, { read: (value) => value as OrgOverlay, changed: tell }),
-      await WatchedSpace.open(store, ADDONS, { read: (value) => value as OrgAddons, changed: tell }),
-    );
+    return new OrgOverlays(options, {
+      overlays: await WatchedSpace.open(store, OVERLAYS, { read: (value) => value as OrgOverlay, changed: tell }),
+      addons: await WatchedSpace.open(store, ADDONS, { read: (value) => value as OrgAddons, changed: tell }),
+      auto: await WatchedSpace.open(store, AUTO_ALLOWED, { read: (value) => value as AutoAllowed, changed: tell }),
+    });
   }
 
   /** Orgs that lay something over the bundle. */
   orgs(): ReadonlySet<string> {
-    return new Set([...this.#overlays.values(), ...this.#addons.values()].map(({ org_id: orgId }) => orgId));
+    return new Set([...this.#overlays.values(), ...this.#addons.values(), ...this.#auto.values()].map(({ org_id: orgId }) => orgId));
   }
 
   /** Of all nodes, in the order of their levels and nodes. */
@@ -83,8 +93,17 @@ export class OrgOverlays {
     return this.#addons.get(orgId) ?? { org_id: orgId, providers: {}, presets: {} };
   }
 
+  /** The rules that an org has because it has credentials, as an overlay; undefined when there are none. */
+  autoRules(orgId: string): PolicyText | undefined {
+    const allowed = this.#auto.get(orgId);
+    return allowed && autoRules(allowed, this.#options.tier);
+  }
+
   /** What this org lays over the bundle on this node; undefined when it lays nothing there. `instead`: with these in the place of what is stored. */
-  layers(orgId: string, instead: { readonly overlay?: OrgOverlay; readonly addons?: OrgAddons } = {}): OrgLayers | undefined {
+  layers(
+    orgId: string,
+    instead: { readonly overlay?: OrgOverlay; readonly addons?: OrgAddons; readonly auto?: AutoAllowed } = {},
+  ): OrgLayers | undefined {
     const { nodeId } = this.#options;
     const textOf = (place: OverlayPlace): readonly PolicyText[] => {
       const isInstead = instead.overlay !== undefined && keyOf(instead.overlay) === keyOf(place);
@@ -92,14 +111,20 @@ export class OrgOverlays {
       return text === '' ? [] : [{ text, file: `${place.level} overlay` }];
     };
     const addons = instead.addons ?? this.addons(orgId);
+    const auto = instead.auto === undefined ? this.autoRules(orgId) : autoRules(instead.auto, this.#options.tier);
     const layers = {
-      org: textOf({ org_id: orgId, level: 'org' }),
+      org: [...(auto === undefined ? [] : [auto]), ...textOf({ org_id: orgId, level: 'org' })],
       node: textOf({ org_id: orgId, level: 'node', node_id: nodeId }),
       generated: this.#generated(addons),
       switches: switchesOf(addons),
     };
     const texts = layers.org.length + layers.node.length + layers.generated.length;
     return texts === 0 && layers.switches === NO_SWITCHES ? undefined : layers;
+  }
+
+  /** The same, of what an org is allowed by its credentials. */
+  async refreshAuto(orgId: string): Promise<void> {
+    await this.#auto.refresh(orgId);
   }
 
   /** Brings in what this writer has committed. */

@@ -6,28 +6,32 @@ import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
-import type { Store } from '../storage/contract/store.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 import {
   type ActivePolicy,
   type Base,
+  compileFetched,
   compileFolder,
+  compileNone,
   compileOrg,
   compileOrgs,
   compilePut,
+  type FetchedBundle,
   orgHash,
   orgPolicy,
   type PutBundle,
   readPut,
 } from './active-policy.ts';
+import type { AutoAllowed } from './auto-rules.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import type { LanguageOptions } from './load-policy.ts';
-import { ADDONS, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
+import { ADDONS, AUTO_ALLOWED, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
 
 export interface PolicyServiceOptions extends LanguageOptions {
-  /** The policies folder. */
+  /** The policies folder; not read where the control plane gives the bundle. */
   readonly dir: string;
   readonly store: Store;
   readonly clock: Clock;
@@ -37,7 +41,7 @@ export interface PolicyServiceOptions extends LanguageOptions {
   readonly presets: PolicyPresets;
   /** Of this node: which overlays of the level `node` count here. */
   readonly nodeId: string;
-  /** Control-plane mode: the bundle comes from the control plane, so the folder is not read again on request. */
+  /** The bundle comes from the control plane and from nowhere else: until it is here, everything is denied (decision 13.9). */
   readonly managedRemotely: boolean;
 }
 
@@ -48,7 +52,8 @@ const SWITCH_ATTEMPTS = 5;
 
 /** Everything that is in force together. */
 interface Opened {
-  readonly folder: PolicyFolder;
+  /** Undefined: the bundle comes from the control plane. */
+  readonly folder: PolicyFolder | undefined;
   readonly base: Base;
   readonly byOrg: ReadonlyMap<string, ActivePolicy>;
 }
@@ -60,11 +65,11 @@ interface Opened {
 export class PolicyService {
   readonly #options: PolicyServiceOptions;
   readonly #overlays: OrgOverlays;
-  #folder: PolicyFolder;
+  #folder: PolicyFolder | undefined;
   #base: Base;
   #byOrg: ReadonlyMap<string, ActivePolicy>;
   /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
-  #seen: string;
+  #seen: string | undefined;
   /** Why the folder cannot be read at the moment, so that it is told once. */
   #unreadable: string | undefined;
   /** Changes run one after the other. */
@@ -76,21 +81,20 @@ export class PolicyService {
     this.#folder = opened.folder;
     this.#base = opened.base;
     this.#byOrg = opened.byOrg;
-    this.#seen = opened.folder.hash;
+    this.#seen = opened.folder?.hash;
   }
 
   /**
-   * Loads the folder, or the bundle that was put since its content last changed.
+   * Loads the folder, or the bundle that was put since its content last changed; nothing of both where the control plane gives the bundle.
    * @throws GatewayError `invalid_policy`: no folder, no bundle, or mistakes, all of which are in the message, one a line
    */
   static async open(options: PolicyServiceOptions): Promise<PolicyService> {
-    const folder = await readPolicyFolder(options.dir);
-    const base = await firstBase(folder, options);
+    const { folder, base } = await firstBase(options);
     const early = new Set<string>();
     let changed = (orgId: string): unknown => early.add(orgId);
     const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
     const byOrg = await compileOrgs(overlays, base, options);
-    logLoaded(options.log, base.active, folder);
+    if (base.isNone !== true) logLoaded(options.log, base.active, folder);
     const service = new PolicyService(options, overlays, { folder, base, byOrg });
     changed = (orgId) => service.#follow(orgId);
     // What came while the others were compiled.
@@ -109,6 +113,32 @@ export class PolicyService {
     return this.#overlays.list(orgId);
   }
 
+  /** The rules that an org has because it has credentials, as YAML; undefined when there are none. */
+  autoRules(orgId: string): string | undefined {
+    return this.#overlays.autoRules(orgId)?.text;
+  }
+
+  /**
+   * Allows an org the providers that it has credentials for, in the commit that stores those, and no others from then on.
+   * @param commit stores what it is given, with whatever belongs to it
+   * @throws what `commit` does; then nothing has changed
+   */
+  async changeAutoRules(
+    orgId: string,
+    connectorIds: readonly string[],
+    commit: (effects: readonly Effect[]) => Promise<void>,
+  ): Promise<void> {
+    const auto: AutoAllowed = { org_id: orgId, connector_ids: [...new Set(connectorIds)].sort() };
+    const at = { space: AUTO_ALLOWED, key: orgId };
+    await this.#change('put', async () => {
+      const layers = this.#overlays.layers(orgId, { auto });
+      const compiled = layers && (await orgPolicy(orgId, this.#base, layers, this.#options));
+      await commit([auto.connector_ids.length === 0 ? { op: 'delete', ...at } : { op: 'put', ...at, value: auto }]);
+      await this.#overlays.refreshAuto(orgId);
+      return this.#put(orgId, compiled);
+    });
+  }
+
   /** What an org has switched. */
   addons(orgId: string): OrgAddons {
     return this.#overlays.addons(orgId);
@@ -116,24 +146,41 @@ export class PolicyService {
 
   /** The folders that the policy's files are in. */
   folders(): readonly string[] {
-    return foldersOf(this.#options.dir, this.#folder);
+    return this.#options.managedRemotely ? [] : foldersOf(this.#options.dir, this.#folder);
   }
 
   /**
    * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's content changes (decisions 5.1, 5.5, 5.6).
    * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running bundle stays.
    */
-  put(bundleYaml: string, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
+  async put(bundleYaml: string, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
+    const { clock, dir } = this.#options;
+    const folder = this.#folder;
+    if (folder === undefined)
+      throw new GatewayError('managed_remotely', 'The policy of this gateway comes from its control plane: change it there.');
     return this.#change('put', async () => {
-      const { clock } = this.#options;
-      const onDisk = await readPolicyFolder(this.#options.dir).catch(() => this.#folder);
+      const onDisk = await readPolicyFolder(dir).catch(() => this.#folder ?? folder);
       // As in a file, a byte order mark is no part of the text.
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
-      const base = await compilePut(put, this.#folder, this.#options, 'The policy bundle does not load');
+      const base = await compilePut(put, this.#folder ?? folder, this.#options, 'The policy bundle does not load');
       const byOrg = await compileOrgs(this.#overlays, base, this.#options);
       await commit(base.active.bundle_id, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
       this.#seen = onDisk.hash;
       return this.#swap({ base, byOrg, folder: this.#folder });
+    });
+  }
+
+  /**
+   * Takes a bundle of the control plane whose signature holds: it is compiled with what orgs lay over it, then stored, and then in force.
+   * @param store what makes it durable; not asked when it does not load
+   * @throws GatewayError `invalid_policy` with every mistake in `details`; what `store` throws. The running bundle stays.
+   */
+  takeFetched(bundle: FetchedBundle, store: () => Promise<void>): Promise<ActivePolicy> {
+    return this.#change('control_plane', async () => {
+      const base = await compileFetched(bundle, this.#options);
+      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+      await store();
+      return this.#swap({ base, byOrg, folder: undefined });
     });
   }
 
@@ -219,6 +266,7 @@ export class PolicyService {
    * running bundle stays. Never rejects.
    */
   async follow(): Promise<void> {
+    if (this.#options.managedRemotely) return;
     try {
       await this.#change('watch', async () => {
         const folder = await readPolicyFolder(this.#options.dir);
@@ -288,16 +336,28 @@ export class PolicyService {
   }
 }
 
-function logLoaded(log: Logger, { bundle_id, version, source, content_hash, policy }: ActivePolicy, { dir, addons }: PolicyFolder): void {
+function logLoaded(
+  log: Logger,
+  { bundle_id, version, source, content_hash, policy }: ActivePolicy,
+  folder: PolicyFolder | undefined,
+): void {
   log.info({ bundle_id, version, source, content_hash, rules: policy.ruleCount }, 'policy bundle loaded');
+  if (folder === undefined) return;
+  const { dir, addons } = folder;
   if (policy.unusedFiles.length > 0) log.warn({ dir, files: policy.unusedFiles }, unusedFilesMessage(policy.unusedFiles));
   const read = new Set(policy.layers.flatMap((layer) => layer.rules.map((rule) => rule.file)));
   if (source === 'api' || !addons.length || addons.some(({ file }) => read.has(file))) return;
   log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
 }
 
-/** What a start finds: the folder, or the bundle that was put since its content last changed. */
-async function firstBase(folder: PolicyFolder, options: PolicyServiceOptions): Promise<Base> {
+/** What a start finds: the folder, or the bundle that was put since its content last changed; with a control plane nothing yet. */
+async function firstBase(options: PolicyServiceOptions): Promise<Pick<Opened, 'folder' | 'base'>> {
+  if (options.managedRemotely) return { folder: undefined, base: await compileNone(options) };
+  const folder = await readPolicyFolder(options.dir);
+  return { folder, base: await folderBase(folder, options) };
+}
+
+async function folderBase(folder: PolicyFolder, options: PolicyServiceOptions): Promise<Base> {
   const { store, log } = options;
   const fromFolder = await compileFolder(folder, options);
   const put = readPut(await store.get(SPACE, KEY));

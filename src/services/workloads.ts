@@ -3,6 +3,7 @@
  * needs in memory; it never writes an HTTP answer.
  */
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import { sameSecret } from '../base/lib/secret.ts';
@@ -21,6 +22,7 @@ const SEEDED = 'seeded';
 
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
+const SEEDED_WORKLOAD: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
 
 /** The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. */
 export class WorkloadService {
@@ -96,6 +98,26 @@ export class WorkloadService {
     await this.#workloads.refresh(workload.workload_id);
   }
 
+  /**
+   * These are all workloads from now on, in one commit; tokens of those that stay are kept. Only `default` stays as a fresh store has it where it is none of them:
+   * traffic that names no workload is of somebody.
+   */
+  async replaceAll(workloads: readonly Workload[], commit: Commit = commitAlone(this.#store)): Promise<void> {
+    const next = new Map<string, Workload>([
+      [DEFAULT_WORKLOAD_ID, SEEDED_WORKLOAD],
+      ...workloads.map((one) => [one.workload_id, one] as const),
+    ]);
+    const before = this.list();
+    const gone = before.map(({ workload_id: id }) => id).filter((id) => !next.has(id));
+    const others = [...next].filter(([id, one]) => !isDeepStrictEqual(one, this.#workloads.get(id)));
+    await commit(undefined, [
+      ...gone.flatMap((key): readonly Effect[] => [WORKLOADS, TOKENS].map((space) => ({ op: 'delete', space, key }))),
+      ...others.map(([key, value]): Effect => ({ op: 'put', space: WORKLOADS, key, value })),
+    ]);
+    await Promise.all([...gone, ...others.map(([id]) => id)].map((id) => this.#workloads.refresh(id)));
+    await Promise.all(gone.map((id) => this.#tokens.refresh(id)));
+  }
+
   /** Removes the workload and its token. False when there is none. */
   async remove(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     if (!this.#workloads.has(workloadId)) return false;
@@ -166,9 +188,8 @@ async function openSpaces(store: Store): Promise<Spaces> {
 
 /** Of several writers that come to a fresh store at once, one seeds it. */
 async function seed(store: Store): Promise<void> {
-  const workload: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
   const effects: readonly Effect[] = [
-    { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: workload },
+    { op: 'put', space: WORKLOADS, key: DEFAULT_WORKLOAD_ID, value: SEEDED_WORKLOAD },
     OrgDefaultsService.ofAll({ workload_id: DEFAULT_WORKLOAD_ID }),
     { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
   ];

@@ -2,6 +2,7 @@ import { BODY_TARGETS } from './body-targets.ts';
 import { DELEGATION_TARGETS } from './delegation-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
+import { LEDGER_TARGETS } from './ledger-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
@@ -20,4 +21,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...SOCKET_TARGETS,
   ...PIECE_TARGETS,
   ...DELEGATION_TARGETS,
+  ...LEDGER_TARGETS,
 ];

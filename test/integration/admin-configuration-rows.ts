@@ -147,11 +147,13 @@ export const CONFIGURATION_ROWS: readonly Row[] = [
     ],
   },
   {
-    row: 'what waits for a control plane is not there',
+    row: 'without a control plane there is no kept bundle and no list of add-ons',
     steps: [
-      { ask: 'DELETE /v1/admin/policy/cache', status: 404 },
+      { ask: 'DELETE /v1/admin/policy/cache', status: 200, has: { status: 'no_cache' } },
       { ask: 'GET /v1/orgs/acme/addons', status: 404 },
       { ask: 'POST /v1/orgs/acme/addons/x/enable', status: 404 },
+      { ask: 'POST /v1/orgs/acme/addons/provider-openai/disable', status: 200, has: { enabled: false, enabled_at: null } },
+      { ask: 'POST /v1/orgs/acme/addons/provider-openai/enable', status: 200, has: { addon_id: 'provider-openai', enabled: true } },
     ],
   },
 ];

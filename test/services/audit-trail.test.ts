@@ -149,6 +149,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'delegations.revoked.remove': ['/v1/admin/delegations/revoked/d'],
   'policies.put': ['/v1/admin/policies', { bundle_yaml: ALLOW_ALL }],
   'policies.reload': ['/v1/admin/policies/reload'],
+  'addons.enable': ['/v1/orgs/acme/addons/provider-openai/enable'],
+  'addons.disable': ['/v1/orgs/acme/addons/provider-openai/disable'],
   'ratelimit.configure': ['/v1/admin/ratelimit/config', { refill_rate: 5, max_tokens: 5, window_duration: '1m' }],
   'discovery.reset': ['/v1/admin/discovery/domains'],
   'budgets.create': ['/v1/admin/budgets/limits', { scope: 'org', limit_usd: '5' }],
@@ -166,8 +168,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'ca.finish': ['/v1/admin/ca/finish'],
 };
 
-/** Change something only after what does not stand in the table: a delivery that has failed (`test/integration/exports.test.ts`), a root that waits (`root-rotation-api.test.ts`). */
-const ELSEWHERE: readonly string[] = ['dead_letters.resend', 'ca.cancel'];
+/** Change something only after what does not stand in the table: a delivery that has failed (`test/integration/exports.test.ts`), a root that waits (`root-rotation-api.test.ts`), a bundle of a control plane (`control-plane-policy.test.ts`). */
+const ELSEWHERE: readonly string[] = ['dead_letters.resend', 'ca.cancel', 'policy_cache.clear'];
 
 const QUARANTINE_ALL = bundleOf(`  targets:
     - {id: lock, when: {field: caller_id, exists: false}, effect: {decision: quarantine}}

@@ -23,6 +23,14 @@ export interface LeafOptions {
 /** A throw-away certificate authority. Written without a PKI library, so that what it mints is no echo of the code under test. */
 export interface TestCa extends CertificateAndKey {
   leaf(options: LeafOptions): CertificateAndKey;
+  /** A client certificate for the key of a request (PKCS #10, DER), whose signature is not looked at. PEM. */
+  answer(csr: Uint8Array, node: NodeSubject, notAfter?: Date): string;
+}
+
+/** Whom a client certificate names. */
+export interface NodeSubject {
+  readonly commonName: string;
+  readonly organization: string;
 }
 
 const DAY = 86_400_000;
@@ -45,7 +53,28 @@ export function testCa(name = 'Throw-away test root'): TestCa {
     ],
     signer: keys.key,
   });
-  return { certPem: pem(certDer), keyPem: keys.keyPem, leaf: (options) => mintLeaf(options, subject, keys.key, keyId) };
+  return {
+    certPem: pem(certDer),
+    keyPem: keys.keyPem,
+    leaf: (options) => mintLeaf(options, subject, keys.key, keyId),
+    answer: (csr, node, notAfter = new Date(Date.now() + 90 * DAY)) =>
+      pem(
+        certificate({
+          subject: seq(attribute('2.5.4.10', node.organization), attribute('2.5.4.3', node.commonName)),
+          issuer: subject,
+          spki: keyOfRequest(Buffer.from(csr)),
+          notBefore: new Date(Date.now() - DAY),
+          notAfter,
+          extensions: [
+            extension('2.5.29.19', true, seq()),
+            extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x07, 0x80])),
+            extension('2.5.29.37', false, seq(oid('1.3.6.1.5.5.7.3.2'))),
+            extension('2.5.29.35', false, seq(tlv(0x80, keyId))),
+          ],
+          signer: keys.key,
+        }),
+      ),
+  };
 }
 
 /** A leaf that signs itself. */
@@ -123,7 +152,39 @@ function keyIdOf(spki: Buffer): Buffer {
 }
 
 function commonName(name: string): Buffer {
-  return seq(tlv(0x31, seq(oid('2.5.4.3'), tlv(0x0c, Buffer.from(name, 'utf8')))));
+  return seq(attribute('2.5.4.3', name));
+}
+
+function attribute(id: string, value: string): Buffer {
+  return tlv(0x31, seq(oid(id), tlv(0x0c, Buffer.from(value, 'utf8'))));
+}
+
+/** RFC 2986 §4: of the request's first member the third, behind version and subject. */
+function keyOfRequest(csr: Buffer): Buffer {
+  const inside = membersOf(csr);
+  const [, , spki] = membersOf(inside[0] ?? Buffer.alloc(0));
+  if (spki === undefined) throw new Error('this is no certification request');
+  return spki;
+}
+
+/** The members of a DER sequence, each whole. */
+function membersOf(der: Buffer): Buffer[] {
+  const { from, to } = contentOf(der, 0);
+  const members: Buffer[] = [];
+  for (let at = from; at < to; ) {
+    const end = contentOf(der, at).to;
+    members.push(der.subarray(at, end));
+    at = end;
+  }
+  return members;
+}
+
+function contentOf(der: Buffer, at: number): { readonly from: number; readonly to: number } {
+  const first = der[at + 1] ?? 0;
+  const bytes = first < 0x80 ? 0 : first & 0x7f;
+  const length = bytes === 0 ? first : der.readUIntBE(at + 2, bytes);
+  const from = at + 2 + bytes;
+  return { from, to: from + length };
 }
 
 function generalName(host: string): Buffer {

@@ -125,10 +125,14 @@ function checkTelemetryUrl({ telemetryUrl: url, egressAllow }: Readonly<Partial<
 }
 
 function unwise(values: SettingValues): string[] {
-  return guessableTokens([
-    [SETTINGS.adminToken.variable, values.adminToken],
-    [SETTINGS.metricsToken.variable, values.metricsToken],
-  ]);
+  const beside = 'GW_TELEMETRY_URL is not used: with GW_CP_ADDR usage reports go to the control plane';
+  return [
+    ...guessableTokens([
+      [SETTINGS.adminToken.variable, values.adminToken],
+      [SETTINGS.metricsToken.variable, values.metricsToken],
+    ]),
+    ...(values.cpAddr !== undefined && values.telemetryUrl !== undefined && values.telemetryEnabled ? [beside] : []),
+  ];
 }
 
 function unknownVariables(env: Environment): string[] {

@@ -69,9 +69,21 @@ export type WebSocketKind = 'relayed' | 'metered';
 /** A policy bundle was read, and taken or refused. */
 export interface PolicyLoadEvent {
   readonly bundle: 'active' | 'shadow';
-  readonly trigger: 'start' | 'put' | 'reload' | 'watch';
+  readonly trigger: 'start' | 'put' | 'reload' | 'watch' | 'control_plane';
   readonly result: 'loaded' | 'refused';
 }
+
+/** Why a bundle that the control plane gave, or that was kept of it, did not come into force (decision 13.9). */
+export const BUNDLE_FAULTS = [
+  'malformed',
+  'other_org',
+  'unknown_key',
+  'bad_signature',
+  'rollback',
+  'sequence_reused',
+  'invalid_policy',
+] as const;
+export type BundleFault = (typeof BUNDLE_FAULTS)[number];
 
 /** Somebody went to a host, by one of the ports. */
 export interface HostMet {
@@ -102,6 +114,9 @@ export interface EventPayloads {
   tunnelClosed: { readonly bytesUp: number; readonly bytesDown: number };
   handshakeRejected: HandshakeRejectedEvent;
   policyLoad: PolicyLoadEvent;
+  bundleRejected: BundleFault;
+  /** Seconds. */
+  configSynced: number;
   /** `failed`: the shadow bundle gave no decision. */
   shadowDecision: { readonly active: Decision; readonly shadow: Decision | 'failed' };
   /** The host. */
@@ -172,6 +187,11 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
     says: 'the host, and how the client showed it',
   },
   policyLoad: { meaning: 'A policy bundle was read, and taken or refused.', says: 'which bundle, what made it load, the result' },
+  bundleRejected: { meaning: 'A bundle of the control plane was not taken; the running one stays.', says: 'why' },
+  configSynced: {
+    meaning: 'What an update of the control plane named is in force (managed mode).',
+    says: 'the seconds since it happened there',
+  },
   shadowDecision: { meaning: 'The shadow bundle was asked about a request.', says: 'what it would have decided, and what was decided' },
   clientCertificateWanted: { meaning: 'An upstream refused the gateway because it wants a client certificate.', says: 'the host' },
   webSocketOpened: { meaning: 'A WebSocket was accepted on both sides.', says: 'whether its calls are metered' },

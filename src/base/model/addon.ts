@@ -14,3 +14,17 @@ export interface Addon {
   readonly logo_url: string | null;
   readonly docs_url: string | null;
 }
+
+/** The same as the admin API lists it. */
+export interface ListedAddon extends Omit<Addon, 'logo_url' | 'docs_url'> {
+  /** Of the package that brings it. */
+  readonly version: string;
+  /** Since when the org has it switched on, RFC 3339; null: it is off, or on because nobody has switched it. */
+  readonly enabled_at: string | null;
+}
+
+/** What a control plane says of one. */
+export interface AddonState {
+  readonly addon_id: string;
+  readonly enabled: boolean;
+}

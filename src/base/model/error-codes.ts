@@ -64,12 +64,13 @@ export const ERROR_CODES = {
   upstream_unreachable: { status: 502, meaning: 'The upstream could not be reached or broke the connection.' },
   upstream_tls: { status: 502, meaning: 'The upstream certificate or TLS handshake failed; the message says how.' },
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
+  ledger_proof_invalid: { status: 502, meaning: 'The control plane has sent a proof that does not prove what it should.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
   control_plane_unreachable: {
     status: 503,
     meaning:
-      'The control plane has not been reached for longer than `grace_seconds`, and the org says `strict` for that (`cp_down_policy`).',
+      'The control plane has not been reached for longer than `grace_seconds`, and the org says `strict` for that (`cp_down_policy`); or it alone has what was asked for, and does not answer.',
   },
   shutting_down: {
     status: 503,

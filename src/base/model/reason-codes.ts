@@ -128,6 +128,11 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning: 'What the org has laid over the policy bundle no longer loads: all of its requests are denied until that is put right.',
   },
+  no_bundle: {
+    decision: 'deny',
+    meaning:
+      'Policy comes from the control plane, and this gateway never had a bundle of it (or none that it may use): everything is denied.',
+  },
   connector_without_host: {
     decision: 'deny',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',

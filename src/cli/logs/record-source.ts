@@ -8,7 +8,7 @@ import { GatewayClient } from '../gateway-client.ts';
 import type { ManagementAccess } from '../management/ask-management.ts';
 import { givenKey } from '../management/given-key.ts';
 import { KEYS_PATH, keyAsked, keyIn, keyPath } from '../management/issued-key.ts';
-import { ManagementClient } from '../management/management-client.ts';
+import { type Arguments, ManagementClient, type ManagementPage } from '../management/management-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import type { CallRecord } from './follow-calls.ts';
 
@@ -24,10 +24,23 @@ export class RecordSource {
   readonly #clock: Clock;
   readonly #filters: Readonly<Record<string, string>>;
   readonly #given: string | undefined;
+  readonly #holder: string;
+  /** One key is made at a time, however many questions wait for it. */
+  #asked: Promise<ManagementClient> | undefined;
   #made: { readonly id: string; readonly client: ManagementClient; readonly until: number } | undefined;
 
-  /** @param filters of `gw records list` @throws UsageError for what is no key */
-  constructor(access: ManagementAccess, filters: Readonly<Record<string, string>>, io: CliIo, clock: Clock = systemClock) {
+  /**
+   * @param filters of `gw records list` @param holder of the keys that are made, for the audit trail
+   * @throws UsageError for what is no key
+   */
+  constructor(
+    access: ManagementAccess,
+    filters: Readonly<Record<string, string>>,
+    io: CliIo,
+    clock: Clock = systemClock,
+    holder = 'gw logs',
+  ) {
+    this.#holder = holder;
     this.#access = access;
     this.#filters = filters;
     this.#io = io;
@@ -37,10 +50,33 @@ export class RecordSource {
 
   /** Pages, the newest record first. @throws Unusable, UsageError, GatewayRefusal */
   async *newestFirst(from: number): AsyncGenerator<readonly CallRecord[]> {
-    const client = await this.#client();
-    const args = { ...this.#filters, from: timestamp(from), limit: AT_ONCE };
+    yield* this.pages({ from: timestamp(from) });
+  }
+
+  /** The same of a range as the list takes it. @param range `from` and `to`, each of them if it is given */
+  async *pages(range: Arguments): AsyncGenerator<readonly CallRecord[]> {
+    const list = entryOf(RECORD_LIST_OPERATIONS, 'mgmt.records.list');
+    for (let next: Arguments | undefined = { ...this.#filters, ...range, limit: AT_ONCE }; next !== undefined; ) {
+      const args: Arguments = next;
+      const page: ManagementPage = await this.#ask((client) => client.page(list, args));
+      yield page.data.filter(isJsonObject);
+      next = page.next;
+    }
+  }
+
+  /** One record as it was hashed, byte for byte. @throws as {@link newestFirst} */
+  text(recordHash: string): Promise<string> {
+    return this.#ask((client) => client.text(entryOf(RECORD_LIST_OPERATIONS, 'mgmt.records.read'), { hash: recordHash }));
+  }
+
+  /** With a key that is good for a while: who looks for long gets another in between. */
+  async #ask<T>(ask: (client: ManagementClient) => Promise<T>): Promise<T> {
+    this.#asked ??= this.#client().finally(() => {
+      this.#asked = undefined;
+    });
+    const client = await this.#asked;
     try {
-      for await (const page of client.pages(entryOf(RECORD_LIST_OPERATIONS, 'mgmt.records.list'), args)) yield page.filter(isJsonObject);
+      return await ask(client);
     } catch (error) {
       // A gateway that was started anew, or on other data, may not know the key any more.
       if (error instanceof Unusable) this.#made = undefined;
@@ -69,7 +105,7 @@ export class RecordSource {
     await this.close();
     const admin = await GatewayClient.open(url, this.#io);
     const orgId = org ?? settingsOf(this.#io).orgId ?? 'default';
-    const asked = keyAsked({ orgId, scopes: ['read'], holder: 'gw logs', expiresAt: now + LIFE_MS });
+    const asked = keyAsked({ orgId, scopes: ['read'], holder: this.#holder, expiresAt: now + LIFE_MS });
     const key = keyIn(await admin.json('POST', KEYS_PATH, asked));
     if (key === undefined) throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);
     const client = new ManagementClient(GatewayClient.managementPlace(this.#io, admin.origin), key.key);

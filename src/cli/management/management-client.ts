@@ -8,6 +8,12 @@ import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
+/** A page of a list, and what to ask for the one behind it; undefined: it is the last. */
+export interface ManagementPage {
+  readonly data: readonly unknown[];
+  readonly next: Arguments | undefined;
+}
+
 /** Asks operations of the management API of a gateway by what they are called, with one key. */
 export class ManagementClient {
   readonly #gateway: GatewayAddress;
@@ -39,13 +45,19 @@ export class ManagementClient {
 
   /** Page by page to the end. @throws as {@link text} */
   async *pages(operation: GatewayOperation, args: Arguments): AsyncGenerator<readonly unknown[]> {
-    for (let cursor = args['cursor']; ; ) {
-      const page = this.#jsonIn(await this.text(operation, cursor === undefined ? args : { ...args, cursor }));
-      if (!isJsonObject(page) || !Array.isArray(page['data'])) throw new Unusable(`what ${this.#gateway.origin} answers is no list`);
-      yield page['data'];
-      cursor = page['next_cursor'];
-      if (typeof cursor !== 'string') return;
+    for (let next: Arguments | undefined = args; next !== undefined; ) {
+      const page: ManagementPage = await this.page(operation, next);
+      yield page.data;
+      next = page.next;
     }
+  }
+
+  /** One page. @throws as {@link text} */
+  async page(operation: GatewayOperation, args: Arguments): Promise<ManagementPage> {
+    const page = this.#jsonIn(await this.text(operation, args));
+    if (!isJsonObject(page) || !Array.isArray(page['data'])) throw new Unusable(`what ${this.#gateway.origin} answers is no list`);
+    const cursor = page['next_cursor'];
+    return { data: page['data'], next: typeof cursor === 'string' ? { ...args, cursor } : undefined };
   }
 
   #jsonIn(text: string): unknown {

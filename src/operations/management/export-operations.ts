@@ -9,9 +9,11 @@ import {
   WEBHOOK_FORMATS,
 } from '../../base/model/export-destination.ts';
 import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
+import type { GivenDestination } from '../../services/exports/export-destinations.ts';
 import { withEtag } from '../etag.ts';
-import { choice, id, members, ruled, textThere } from '../members.ts';
+import { choice, id, members, requiredId, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
+import { readBody } from '../read-input.ts';
 import { etag, pathId, time } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
@@ -36,6 +38,13 @@ export const EXPORT_DESTINATION_BODY = members({
   event_types: eventTypes.optional(),
 });
 const CHANGE = EXPORT_DESTINATION_BODY.partial();
+const OWNED = EXPORT_DESTINATION_BODY.extend({ id: requiredId(), org_id: id.optional() });
+
+/** A destination with its id, as somebody who owns all of them gives it. What its config says is judged where it is stored. @throws GatewayError `invalid_request` */
+export function parseDestination(body: unknown): GivenDestination {
+  const { org_id: _org, config: reached, ...rest } = readBody({ schema: OWNED, what: 'The export destination' }, body);
+  return { ...rest, config: reached };
+}
 
 const DESTINATION = z.object({
   id: z.string(),
@@ -82,6 +91,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Makes an export destination, which gets what happens from now on. The answer shows token and secret this once.',
     annotations: ADDS,
+    ownedRemotely: true,
     errors: ['conflict'],
     tools: [{ name: 'create_export_destination', title: 'Create export destination' }],
     input: { body: { schema: () => EXPORT_DESTINATION_BODY, what: 'The export destination' } },
@@ -97,6 +107,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Changes what is given of an export destination; config is replaced as a whole, and kept when it is left out.',
     annotations: REPLACES,
+    ownedRemotely: true,
     errors: ['not_found', 'conflict'],
     versioned: true,
     tools: [{ name: 'update_export_destination', title: 'Update export destination', ids }],
@@ -115,6 +126,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Removes an export destination, with what could not be delivered to it.',
     annotations: REMOVES,
+    ownedRemotely: true,
     errors: ['not_found'],
     tools: [{ name: 'delete_export_destination', title: 'Delete export destination', ids }],
     input: { params },

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { POLICY_SOURCES } from '../../services/active-policy.ts';
 import type { OrgOverlay } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
 import { choice, id, members, optional } from '../members.ts';
@@ -25,15 +26,18 @@ const BUNDLES = z.object({
       node_id: z.string().optional(),
       bundle_id: z.string().optional().meta({ description: 'Of the base' }),
       version: z.string().optional().meta({ description: 'Of the base' }),
-      source: z.enum(['file', 'api']),
+      source: z
+        .enum([...POLICY_SOURCES, 'generated'])
+        .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
       loaded_at: time,
       bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
     }),
   ),
 });
 
-function shown(policies: PolicyService, overlays: readonly OrgOverlay[]) {
+function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId)) {
   const { bundle_id, version, source, loaded_at } = policies.current();
+  const auto = policies.autoRules(orgId);
   const base = { level: 'base' as const, bundle_id, version, source, loaded_at: timestamp(loaded_at) };
   const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
     level,
@@ -42,7 +46,9 @@ function shown(policies: PolicyService, overlays: readonly OrgOverlay[]) {
     loaded_at: timestamp(put_at),
     bundle_yaml,
   }));
-  return { data: [base, ...laid] };
+  const generated =
+    auto === undefined ? [] : [{ level: 'org' as const, source: 'generated' as const, loaded_at: base.loaded_at, bundle_yaml: auto }];
+  return { data: [base, ...generated, ...laid] };
 }
 
 /** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
@@ -57,7 +63,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     versioned: true,
     tools: [{ name: 'get_policy', title: 'Get the policy' }],
     output: { status: 200, schema: BUNDLES },
-    handle: ({ principal }, { policies }) => ({ json: shown(policies, policies.overlays(orgOf(principal))) }),
+    handle: ({ principal }, { policies }) => ({ json: shown(policies, orgOf(principal)) }),
   }),
   operation({
     id: 'mgmt.policies.put',
@@ -66,6 +72,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: "Lays an overlay over the bundle for the org's requests, from the next one on; one that does not load changes nothing.",
     annotations: REPLACES,
+    ownedRemotely: true,
     errors: ['invalid_policy', 'precondition_failed'],
     versioned: true,
     tools: [
@@ -77,8 +84,8 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
       const { level = 'org', node_id: named, bundle_yaml: text } = body;
       if (level === 'org' && named !== undefined) throw onlyOfNodes();
       const place = { org_id: orgOf(principal), level, ...(level === 'node' ? { node_id: named ?? health.nodeId } : {}) };
-      const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, before));
-      return { json: shown(policies, await policies.putOverlay(place, text, expect, commit)) };
+      const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, place.org_id, before));
+      return { json: shown(policies, place.org_id, await policies.putOverlay(place, text, expect, commit)) };
     },
   }),
   operation({

@@ -46,6 +46,7 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Switches a mode of a provider (routing, byok, oauth), or a preset (routing), on or off, from the next call of the org on.',
     annotations: REPLACES,
+    ownedRemotely: true,
     errors: ['not_found', 'mode_not_supported', 'invalid_policy', 'conflict'],
     tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider' }],
     input: { params },

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -31,6 +32,11 @@ export interface NewDestination {
   readonly enabled?: boolean | undefined;
   readonly node_id?: string | undefined;
   readonly event_types?: readonly ExportEventName[] | undefined;
+}
+
+/** A destination as somebody who owns all of them gives it. */
+export interface GivenDestination extends NewDestination {
+  readonly id: string;
 }
 
 /** What is given is changed. */
@@ -95,16 +101,7 @@ export class ExportDestinations {
     if (this.list(orgId).length >= MAX_DESTINATIONS)
       throw new GatewayError('conflict', `An org has at most ${MAX_DESTINATIONS} export destinations.`);
     const now = clock.now();
-    const rest = {
-      id: uuidv7(now),
-      org_id: orgId,
-      name: made.name,
-      kind: made.kind,
-      enabled: made.enabled ?? true,
-      ...(made.node_id === undefined ? {} : { node_id: made.node_id }),
-      ...(made.event_types === undefined ? {} : { event_types: made.event_types }),
-      created_at: timestamp(now),
-    };
+    const rest = restOf(made, uuidv7(now), orgId, timestamp(now));
     await this.#put({ ...rest, sealed: this.#sealed(rest.id, config) }, commit);
     return { ...rest, config };
   }
@@ -139,6 +136,38 @@ export class ExportDestinations {
     return true;
   }
 
+  /**
+   * These are all destinations from now on, of every org, in one commit; one that is as it was stays untouched.
+   * @param also what goes with it, by the ids of those that are gone
+   * @throws GatewayError `invalid_request`
+   */
+  async replaceAll(
+    orgId: string,
+    given: readonly GivenDestination[],
+    also: (gone: readonly string[]) => Promise<readonly Effect[]>,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<void> {
+    const others = given.map((one) => this.#given(orgId, one)).filter((one) => one !== undefined);
+    const kept = new Set(given.map(({ id }) => id));
+    const gone = [...this.#space.values()].map(({ id }) => id).filter((id) => !kept.has(id));
+    await commit(undefined, [
+      ...gone.map((key): Effect => ({ op: 'delete', space: EXPORTS, key })),
+      ...others.map((value): Effect => ({ op: 'put', space: EXPORTS, key: value.id, value })),
+      ...(await also(gone)),
+    ]);
+    for (const id of [...gone, ...others.map(({ id: put }) => put)]) await this.#space.refresh(id);
+  }
+
+  /** Undefined: it is as it was. */
+  #given(orgId: string, made: GivenDestination): StoredDestination | undefined {
+    const { clock, mayBePlain } = this.#options;
+    const config = readExportConfig(made.kind, made.config, mayBePlain);
+    const before = this.#space.get(made.id);
+    const rest = restOf(made, made.id, orgId, before?.created_at ?? timestamp(clock.now()));
+    if (isDeepStrictEqual(before, { ...rest, config })) return undefined;
+    return { ...rest, sealed: this.#sealed(made.id, config) };
+  }
+
   async #put(stored: StoredDestination, commit: Commit, version?: string): Promise<void> {
     const key = stored.id;
     await commit(key, [{ op: 'put', space: EXPORTS, key, value: stored }], [{ space: EXPORTS, key, version }]);
@@ -148,6 +177,20 @@ export class ExportDestinations {
   #sealed(id: string, config: ExportDestination['config']): Sealed {
     return this.#options.box.seal(JSON.stringify(config), exportContext(id));
   }
+}
+
+/** What a destination is but for how it is reached. */
+function restOf(made: NewDestination, id: string, orgId: string, createdAt: string): Omit<ExportDestination, 'config'> {
+  return {
+    id,
+    org_id: orgId,
+    name: made.name,
+    kind: made.kind,
+    enabled: made.enabled ?? true,
+    ...(made.node_id === undefined ? {} : { node_id: made.node_id }),
+    ...(made.event_types === undefined ? {} : { event_types: made.event_types }),
+    created_at: createdAt,
+  };
 }
 
 /**

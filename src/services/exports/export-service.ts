@@ -1,13 +1,22 @@
 import type { EventBus } from '../../base/events/bus.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExportEventName } from '../../base/model/export-destination.ts';
 import { type DeliveryError, deliveryError } from '../../outbound/destinations/delivery-error.ts';
+import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type Commit, commitAlone } from '../commit.ts';
 import type { Outbox } from '../outbox.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { readExportConfig } from './export-config.ts';
 import { ExportCounts } from './export-counts.ts';
-import { type DestinationStoreOptions, destinationsOf, ExportDestinations, type OpenDestination } from './export-destinations.ts';
+import {
+  type DestinationStoreOptions,
+  destinationsOf,
+  ExportDestinations,
+  type GivenDestination,
+  type OpenDestination,
+} from './export-destinations.ts';
 import { type ExportPlace, ExportRunner, outboxIdOf } from './export-runner.ts';
 import { type ExportSenderOptions, type ExportTarget, sendOnce, targetOf } from './export-sender.ts';
 import { testEvent } from './exported-events.ts';
@@ -15,6 +24,8 @@ import { hasRecordCursor, RecordExport, recordCursorRemoval, recordsSince } from
 
 /** Ids of destinations that settings name. */
 export const CONFIGURABLE = ['setting-webhook', 'setting-syslog'] as const;
+/** By node: whether it takes over the destinations of its org that are of no node. */
+const INHERITANCE = 'export_inheritance';
 /** Letters that are sent again at once. */
 const AGAIN = 200;
 
@@ -29,7 +40,7 @@ export interface ExportServiceOptions extends DestinationStoreOptions, ExportSen
   readonly events: Pick<EventBus, 'subscribe'>;
   readonly outbox: Pick<Outbox, 'add' | 'remove' | 'reconsider' | 'oldestFor'>;
   readonly configured: readonly StaticDestination[];
-  /** `inherit_org_defaults` of this node. */
+  /** `inherit_org_defaults` of this node at the start. */
   readonly inherits: boolean;
 }
 
@@ -43,6 +54,22 @@ export type ExportTest =
   | { readonly delivered: true; readonly detail: string }
   | { readonly delivered: false; readonly error: DeliveryError };
 
+/** All that an org wants of a node. */
+export interface GivenExports {
+  readonly destinations: readonly GivenDestination[];
+  /** `inherit_org_defaults` */
+  readonly inherits: boolean;
+}
+
+/** What was said last of `inherit_org_defaults` of a node; true when nothing was. */
+export async function inheritanceOf(store: Pick<Store, 'get'>, nodeId: string): Promise<boolean> {
+  return (await store.get(INHERITANCE, nodeId)) !== false;
+}
+
+function inheritanceEffect(nodeId: string, inherits: boolean): Effect {
+  return { op: 'put', space: INHERITANCE, key: nodeId, value: inherits };
+}
+
 /** Events to systems: destinations, what goes where, and what could not be delivered (specification, "SIEM export", "Export destination"; decision 11.3). */
 export class ExportService {
   readonly deadLetters: DeadLetters;
@@ -55,9 +82,11 @@ export class ExportService {
   #endListening: (() => void) | undefined;
   /** What is there by now has its cursors; what is sent to from now on begins now. */
   #opened = false;
+  #inherits: boolean;
 
   private constructor(options: ExportServiceOptions) {
     this.#options = options;
+    this.#inherits = options.inherits;
     this.deadLetters = new DeadLetters(options.store, options.clock);
   }
 
@@ -92,6 +121,37 @@ export class ExportService {
     if (this.destinations.get(orgId, id) === undefined) return false;
     const left = [recordCursorRemoval(id, nodeId), ...(await this.deadLetters.removalOf(id))];
     return this.destinations.remove(orgId, id, left, commit);
+  }
+
+  /** @throws GatewayError `invalid_request` for a destination that {@link replaceAll} would not take */
+  check({ id, kind, config }: GivenDestination): void {
+    readExportConfig(kind, config, this.#options.mayBePlain);
+    if (CONFIGURABLE.some((one) => one === id))
+      throw new GatewayError('invalid_request', 'The export destination is not valid.', {
+        details: [{ path: 'id', message: 'is that of a destination which a setting names' }],
+      });
+  }
+
+  /**
+   * Whoever owns the destinations of an org says that these are all, and whether this node takes over those of no node; in one commit, in force at once. What stays
+   * goes on where it was; what is gone goes with what is kept for it.
+   * @throws GatewayError `invalid_request`; then nothing has changed
+   */
+  async replaceAll(orgId: string, { destinations, inherits }: GivenExports, commit?: Commit): Promise<void> {
+    const { nodeId } = this.#options;
+    const before = this.#inherits;
+    const left = async (gone: readonly string[]): Promise<readonly Effect[]> => {
+      const letters = await Promise.all(gone.map((id) => this.deadLetters.removalOf(id)));
+      this.#inherits = inherits;
+      return [...gone.map((id) => recordCursorRemoval(id, nodeId)), ...letters.flat(), inheritanceEffect(nodeId, inherits)];
+    };
+    try {
+      await this.destinations.replaceAll(orgId, destinations, left, commit);
+    } catch (error) {
+      this.#inherits = before;
+      throw error;
+    }
+    this.#settle();
   }
 
   /** Sends an event that says that it is one to see whether it arrives, once. Undefined when the org has no such destination. */
@@ -175,10 +235,10 @@ export class ExportService {
   }
 
   #takes(id: string, type: ExportEventName): boolean {
-    const { nodeId, inherits } = this.#options;
+    const { nodeId } = this.#options;
     const destination = this.destinations.open(id);
     if (destination === undefined || destination.event_types?.includes(type) === false) return false;
-    return destinationsOf(this.destinations.all(), nodeId, inherits).includes(destination);
+    return destinationsOf(this.destinations.all(), nodeId, this.#inherits).includes(destination);
   }
 
   #run(place: ExportPlace): void {

@@ -113,11 +113,24 @@ export const METRICS = {
     labels: ['org_id', 'reason_code'],
     help: 'Streams that were ended because they would have passed a cap, by the cap (`GW_STREAM_STOP_AT_CAP`).',
   },
+  bundlesRejected: {
+    name: 'gw_policy_bundle_rejected_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Bundles of the control plane that were not taken: `malformed`, `other_org`, `unknown_key`, `bad_signature`, `rollback` (an older sequence), `sequence_reused` (another bundle under the same), `invalid_policy`. What runs stays.',
+  },
+  configSyncLag: {
+    name: 'gw_config_sync_lag_seconds',
+    type: 'histogram',
+    labels: [],
+    help: 'Managed mode: from a change at the control plane to the moment when it is in force here, seconds.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  },
   policyLoads: {
     name: 'gw_policy_loads_total',
     type: 'counter',
     labels: ['bundle', 'trigger', 'result'],
-    help: 'Policy bundles that were read while running, `active` or `shadow`, by `put`, `reload` or `watch`, and `loaded` or `refused`.',
+    help: 'Policy bundles that were read while running, `active` or `shadow`, by `put`, `reload`, `watch` or `control_plane`, and `loaded` or `refused`.',
   },
   shadowDecisions: {
     name: 'gw_policy_shadow_decisions_total',

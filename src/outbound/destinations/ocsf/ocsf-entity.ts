@@ -25,6 +25,7 @@ const VERBS: Readonly<Record<string, Named>> = {
   remove_token: [4, 'Delete'],
   release: [4, 'Delete'],
   reset: [4, 'Delete'],
+  clear: [4, 'Delete'],
   enable: [8, 'Enable'],
   disable: [9, 'Disable'],
   suspend: [12, 'Suspend'],

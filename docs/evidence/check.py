@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Checks what stands in this folder: every record, every proof, and the chain of signed roots.
+
+Usage: python3 check.py [FOLDER] [--keys FILE]
+
+It needs Python 3.8 or later and openssl 3 (or 1.1.1) and nothing else: no program of the gateway, and no network. What does not fit is printed, one line each; the exit
+code is 0 when everything fits, 1 when something does not, 2 when the folder cannot be read.
+
+What it checks:
+  records.ndjson  record_hash is SHA-256 of the RFC 8785 form of the record without record_hash
+  proofs.ndjson   line by line the answer about the record on the same line: the path leads from the leaf SHA-256(0x00 || hash) to root_hash, and its sides and length
+                  are those that leaf_index and leaf_count ask for
+  roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json
+  roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
+                  each proof is one of them
+"""
+import base64
+import decimal
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MAX_INTEGER = 2**53 - 1
+ED25519_SPKI = bytes.fromhex("302a300506032b6570032100")
+ZEROS = "0" * 64
+
+
+class Wrong(Exception):
+    """Something does not fit."""
+
+
+# Whatever a hostile file makes of the code below is something that does not fit.
+FAULTS = (Wrong, ValueError, KeyError, TypeError, RecursionError)
+
+
+def parse(line):
+    """The value of a JSON text. A text that two readers could read differently is refused."""
+
+    def members(pairs):
+        names = [name for name, _ in pairs]
+        if len(set(names)) != len(names):
+            raise Wrong("a name stands twice in one object")
+        return dict(pairs)
+
+    def integer(text):
+        value = int(text)
+        if abs(value) > MAX_INTEGER:
+            raise Wrong("an integer is beyond 2^53")
+        return value
+
+    def refuse(text):
+        raise Wrong("%s is no number of JSON" % text)
+
+    try:
+        return json.loads(line, object_pairs_hook=members, parse_int=integer, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise Wrong("no JSON: %s" % error)
+
+
+def number(value):
+    """A number as RFC 8785 writes it, which is as JavaScript does."""
+    if isinstance(value, int):
+        return str(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        raise Wrong("a number is not finite")
+    if value == 0:
+        return "0"
+    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    stripped = text.rstrip("0")
+    exponent += len(text) - len(stripped)
+    point = len(stripped) + exponent
+    if len(stripped) <= point <= 21:
+        out = stripped + "0" * (point - len(stripped))
+    elif 0 < point <= 21:
+        out = stripped[:point] + "." + stripped[point:]
+    elif -6 < point <= 0:
+        out = "0." + "0" * -point + stripped
+    else:
+        rest = "." + stripped[1:] if len(stripped) > 1 else ""
+        out = "%s%se%s%d" % (stripped[0], rest, "+" if point > 0 else "-", abs(point - 1))
+    return ("-" if sign else "") + out
+
+
+def canonical(value):
+    """RFC 8785: no white space, members in the order of the UTF-16 code units of their names."""
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return number(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    return "{" + ",".join(canonical(name) + ":" + canonical(value[name]) for name in names) + "}"
+
+
+def encoded(value):
+    try:
+        return canonical(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Wrong("a text has half a pair of surrogates")
+
+
+def without(value, name):
+    return {key: member for key, member in value.items() if key != name}
+
+
+def hex_hash(value, name):
+    text = value.get(name)
+    if not isinstance(text, str) or len(text) != 64 or set(text) - set("0123456789abcdef"):
+        raise Wrong("%s is not 64 lower-case hexadecimal digits" % name)
+    return text
+
+
+def whole(value, name, least):
+    found = value.get(name)
+    if not isinstance(found, int) or isinstance(found, bool) or found < least:
+        raise Wrong("%s is not a whole number from %d up" % (name, least))
+    return found
+
+
+def is_object(value, what):
+    if not isinstance(value, dict):
+        raise Wrong("%s is not an object" % what)
+    return value
+
+
+def check_record(record):
+    stored = hex_hash(is_object(record, "it"), "record_hash")
+    computed = hashlib.sha256(encoded(without(record, "record_hash"))).hexdigest()
+    if stored != computed:
+        raise Wrong("its hash is %s, and record_hash in it is %s" % (computed, stored))
+    return computed
+
+
+def sides_of(index, count):
+    sides = []
+    while count > 1:
+        if index % 2 == 1:
+            sides.append("left")
+        elif index + 1 < count:
+            sides.append("right")
+        index //= 2
+        count = (count + 1) // 2
+    return sides
+
+
+def check_proof(proof, record_hash):
+    """The root of the proof, when its path leads there from this hash."""
+    root = is_object(is_object(proof, "the proof").get("root"), "its root")
+    if proof.get("schema") != "gw.inclusion_proof.v1":
+        raise Wrong("the proof is of another schema")
+    if hex_hash(proof, "record_hash") != record_hash:
+        raise Wrong("the proof is of another record (%s)" % proof["record_hash"])
+    index, count = whole(proof, "leaf_index", 0), whole(proof, "leaf_count", 1)
+    if index >= count or root.get("leaf_count") != count or root.get("batch_id") != proof.get("batch_id"):
+        raise Wrong("proof and root do not belong together")
+    path = proof.get("path")
+    if not isinstance(path, list) or [is_object(step, "a step").get("side") for step in path] != sides_of(index, count):
+        raise Wrong("its path is not that of leaf %d of %d" % (index, count))
+    node = hashlib.sha256(b"\x00" + bytes.fromhex(record_hash)).digest()
+    for step in path:
+        sibling = bytes.fromhex(hex_hash(step, "hash"))
+        node = hashlib.sha256(b"\x01" + (sibling + node if step["side"] == "left" else node + sibling)).digest()
+    if node.hex() != hex_hash(root, "root_hash"):
+        raise Wrong("its path does not lead to root_hash")
+    return root
+
+
+def digest(root):
+    return hashlib.sha256(encoded(root)).hexdigest()
+
+
+class Signatures:
+    """Asks openssl, once for each root."""
+
+    def __init__(self, keys):
+        self.folder = tempfile.mkdtemp(prefix="check-")
+        self.keys = {}
+        self.fine = set()
+        for key in keys:
+            if is_object(key, "a key").get("use") == "ledger" and key.get("alg") == "ed25519":
+                raw = base64.b64decode(str(key.get("public_key")), validate=True)
+                if key["kid"] in self.keys or len(raw) != 32:
+                    raise Wrong("key %s cannot be used" % key["kid"])
+                self.keys[key["kid"]] = self.write("key-%d.der" % len(self.keys), ED25519_SPKI + raw)
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def check(self, root):
+        name = digest(root)
+        if name in self.fine:
+            return
+        sig = is_object(root.get("sig"), "sig")
+        key = self.keys.get(sig.get("kid"))
+        if sig.get("alg") != "ed25519" or key is None:
+            raise Wrong("root %s is signed with a key that is not known (%s)" % (root.get("sequence"), sig.get("kid")))
+        message = self.write("message", encoded(without(root, "sig")))
+        signature = self.write("signature", base64.b64decode(str(sig.get("sig")), validate=True))
+        command = ["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-inkey", key, "-rawin", "-in", message, "-sigfile", signature]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+            raise Wrong("root %s: its signature does not fit" % root.get("sequence"))
+        self.fine.add(name)
+
+    def close(self):
+        for name in os.listdir(self.folder):
+            os.unlink(os.path.join(self.folder, name))
+        os.rmdir(self.folder)
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            if line.strip():
+                yield line
+
+
+def check_chain(path, signatures):
+    """Digests of the roots of the chain, by sequence."""
+    digests, before, org = {}, None, None
+    for line in lines_of(path):
+        root = is_object(parse(line), "a root")
+        sequence = whole(root, "sequence", 1)
+        signatures.check(root)
+        if before is not None and sequence != before + 1:
+            raise Wrong("root %d: root %d should stand there" % (sequence, before + 1))
+        if org is not None and root.get("org_id") != org:
+            raise Wrong("root %d is of another org" % sequence)
+        expected = digests[before] if before is not None else ZEROS if sequence == 1 else hex_hash(root, "prev_root_hash")
+        if hex_hash(root, "prev_root_hash") != expected:
+            raise Wrong("root %d: prev_root_hash is not that of the root before it" % sequence)
+        digests[sequence] = digest(root)
+        before, org = sequence, root.get("org_id")
+    return digests
+
+
+def check_pair(record_line, proof_line, signatures, digests):
+    """Whether a record is proved; False: it waits for a root."""
+    record_hash = check_record(parse(record_line))
+    answer = is_object(parse(proof_line), "the answer")
+    if answer.get("record_hash") != record_hash:
+        raise Wrong("the proof on its line is of another record")
+    if answer.get("status") == "pending_inclusion":
+        return False
+    root = check_proof(answer.get("inclusion_proof"), record_hash)
+    if signatures is not None:
+        signatures.check(root)
+    if digests is not None and digests.get(root.get("sequence")) != digest(root):
+        raise Wrong("root %s of its proof is not in the chain" % root.get("sequence"))
+    return True
+
+
+def count_lines(path):
+    return sum(1 for _ in lines_of(path))
+
+
+def main(arguments):
+    folder = "."
+    key_file = None
+    while arguments:
+        argument = arguments.pop(0)
+        if argument == "--keys" and arguments:
+            key_file = arguments.pop(0)
+        else:
+            folder = argument
+    place = lambda name: os.path.join(folder, name)
+    key_file = key_file or (place("keys.json") if os.path.exists(place("keys.json")) else None)
+    problems, proved, waiting = [], 0, 0
+    signatures = digests = None
+    try:
+        if key_file is None:
+            problems.append("signatures: not checked, there is no keys.json: --keys FILE names the keys of the ledger")
+        else:
+            with open(key_file, encoding="utf-8") as file:
+                signatures = Signatures(is_object(parse(file.read()), "keys").get("data", []))
+        if signatures is not None and os.path.exists(place("roots.ndjson")):
+            digests = check_chain(place("roots.ndjson"), signatures)
+    except FAULTS as error:
+        problems.append("chain: %s" % error)
+    if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
+        problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
+    for at, pair in enumerate(zip(lines_of(place("records.ndjson")), lines_of(place("proofs.ndjson"))), 1):
+        try:
+            if check_pair(pair[0], pair[1], signatures, digests):
+                proved += 1
+            else:
+                waiting += 1
+        except FAULTS as error:
+            problems.append("record on line %d: %s" % (at, error))
+    if signatures is not None:
+        signatures.close()
+    for problem in problems:
+        print(problem)
+    chain = "no chain" if digests is None else "a chain of %d roots" % len(digests)
+    print("%d records are proved, %d wait for a root; %s; %d problems" % (proved, waiting, chain, len(problems)))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, UnicodeDecodeError) as failure:
+        print("it cannot be read: %s" % failure)
+        sys.exit(2)

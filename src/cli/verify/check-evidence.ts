@@ -1,0 +1,110 @@
+import { messageOf } from '../../base/lib/thrown.ts';
+import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
+import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
+import { readKeyList, readProofAnswer } from '../../ledger/ledger-answers.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import { readKeys } from '../../ledger/ledger-keys.ts';
+import { checkSignature, type LedgerKeys } from '../../ledger/merkle-root.ts';
+import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
+import { type CliIo, Unusable } from '../command.ts';
+import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
+
+/** Files of which a check is made; which may stand together is the command's. */
+export interface EvidenceFiles {
+  readonly record: string | undefined;
+  readonly proof: string | undefined;
+  readonly roots: readonly string[];
+  readonly keys: string | undefined;
+}
+
+/** What was found. It fits together when there are no problems. */
+export interface CheckedEvidence {
+  readonly record: CheckedRecord | undefined;
+  /** Undefined where none was given, or it does not hold. */
+  readonly proof: InclusionProof | undefined;
+  readonly chain: WalkedChain | undefined;
+  /** What does not fit, one line each. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Checks what was given without asking anybody (decision 13.4): the record against its hash, the proof against the record, its root and the chain against the keys.
+ * @throws Unusable for a file that cannot be read
+ */
+export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<CheckedEvidence> {
+  const problems: string[] = [];
+  const record = files.record === undefined ? undefined : await recordIn(files.record, io);
+  if (record !== undefined && record.stored !== record.computed)
+    problems.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
+  const keys = await keysIn(files.keys, io, problems);
+  const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
+  const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
+  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, keys, proof, io, problems);
+  return { record, proof: holds ? proof : undefined, chain, problems };
+}
+
+async function recordIn(source: string, io: CliIo): Promise<CheckedRecord> {
+  const bytes = await readEvidence(source, io);
+  try {
+    return checkRecord(bytes);
+  } catch (error) {
+    throw new Unusable(`${source === '-' ? 'standard input' : source}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Nobody's, where there are none that can be read: then nothing holds. */
+async function keysIn(file: string | undefined, io: CliIo, problems: string[]): Promise<LedgerKeys> {
+  let keys: LedgerKeys = { find: () => undefined };
+  if (file === undefined) return keys;
+  const value = await readJsonFile(file, io);
+  noteProblem(problems, () => {
+    keys = readKeys(readKeyList(value), 'ledger');
+  });
+  return keys;
+}
+
+async function proofIn(file: string, io: CliIo, problems: string[]): Promise<InclusionProof | undefined> {
+  const value = await readJsonFile(file, io);
+  let proof: InclusionProof | undefined;
+  noteProblem(problems, () => {
+    ({ proof } = readProofAnswer(value));
+    if (proof === undefined)
+      throw new LedgerError('proof: there is none yet: the answer says pending_inclusion, so that no root stands for the record so far');
+  });
+  return proof;
+}
+
+function checkProof(proof: InclusionProof, record: CheckedRecord | undefined, keys: LedgerKeys): void {
+  checkInclusion(proof, record?.computed ?? proof.record_hash);
+  checkSignature(proof.root, keys);
+}
+
+async function chainIn(
+  files: readonly string[],
+  keys: LedgerKeys,
+  proof: InclusionProof | undefined,
+  io: CliIo,
+  problems: string[],
+): Promise<WalkedChain | undefined> {
+  const walk = new ChainWalk(keys, proof?.root);
+  try {
+    for await (const root of rootsInFiles(files, io)) walk.take(root);
+    return walk.end();
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error;
+    problems.push(`chain: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** @returns whether it holds */
+function noteProblem(problems: string[], check: () => void): boolean {
+  try {
+    check();
+    return true;
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error;
+    problems.push(error.message);
+    return false;
+  }
+}

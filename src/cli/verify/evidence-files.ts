@@ -1,0 +1,90 @@
+/* Files that somebody else may have written, as `gw verify` reads them: of bounded size, and with one meaning only (decision 13.4). */
+import { createReadStream } from 'node:fs';
+import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
+import { readRootsPage } from '../../ledger/ledger-answers.ts';
+import { type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
+import { type CliIo, Unusable } from '../command.ts';
+import { LineReader } from '../mcp/line-reader.ts';
+
+/** Bytes of a file that is read whole. */
+export const MAX_EVIDENCE_BYTES = 16 * 1024 * 1024;
+/** Bytes of a line of a file of lines. */
+const MAX_LINE_BYTES = 1024 * 1024;
+const LINES = '.ndjson';
+
+/** The bytes of a file, or of standard input. @param source `-`: standard input @throws Unusable */
+export async function readEvidence(source: string, io: CliIo): Promise<Uint8Array> {
+  try {
+    return await (source === '-' ? io.stdin(MAX_EVIDENCE_BYTES) : wholeFile(source));
+  } catch (error) {
+    throw new Unusable(`${nameOf(source)}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** What stands in a file of JSON. @throws Unusable when it cannot be read, or in two ways */
+export async function readJsonFile(source: string, io: CliIo): Promise<unknown> {
+  return jsonOf(await readEvidence(source, io), nameOf(source));
+}
+
+/**
+ * The roots of several files one after the other: answers of `/roots`, and `.ndjson` files with a root on each line, of any length.
+ * @throws Unusable; LedgerError for what is no root
+ */
+export async function* rootsInFiles(files: readonly string[], io: CliIo): AsyncGenerator<MerkleRoot> {
+  for (const file of files) {
+    if (!file.endsWith(LINES)) yield* readRootsPage(await readJsonFile(file, io));
+    else for await (const value of jsonLines(file)) yield readRoot(value);
+  }
+}
+
+/** Values of a file of lines; empty lines are passed over. @throws Unusable */
+async function* jsonLines(file: string): AsyncGenerator<unknown> {
+  const reader = new LineReader(MAX_LINE_BYTES);
+  let number = 0;
+  for await (const chunk of chunksOf(file)) {
+    for (const read of reader.read(chunk)) {
+      number++;
+      const name = `${file}, line ${number}`;
+      if ('tooLong' in read) throw new Unusable(`${name}: it is longer than ${MAX_LINE_BYTES} bytes`);
+      if (read.line.length > 0) yield jsonOf(read.line, name);
+    }
+  }
+}
+
+/** With a line end behind the last line, which may lack it. */
+async function* chunksOf(file: string): AsyncGenerator<Buffer> {
+  try {
+    for await (const chunk of createReadStream(file)) if (chunk instanceof Buffer) yield chunk;
+  } catch (error) {
+    throw new Unusable(`${file}: ${messageOf(error)}`, { cause: error });
+  }
+  yield Buffer.from('\n');
+}
+
+/** What is no file of a size, such as a pipe, is bounded as well. */
+async function wholeFile(file: string): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of createReadStream(file)) {
+    if (!(chunk instanceof Buffer)) continue;
+    size += chunk.length;
+    if (size > MAX_EVIDENCE_BYTES) throw new Error(`the file is larger than ${MAX_EVIDENCE_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** @throws Unusable */
+function jsonOf(bytes: Uint8Array, name: string): unknown {
+  try {
+    return unambiguousJson(bytes);
+  } catch (error) {
+    if (error instanceof AmbiguousJsonError) throw new Unusable(`${name}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+function nameOf(source: string): string {
+  return source === '-' ? 'standard input' : source;
+}

@@ -1,0 +1,192 @@
+import { canonicalJson } from '../../base/json/jcs.ts';
+import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { readProofAnswer } from '../../ledger/ledger-answers.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
+import { type CliIo, EXIT_OK, Unusable, UsageError } from '../command.ts';
+import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
+import { RecordSource } from '../logs/record-source.ts';
+import { givenKey } from '../management/given-key.ts';
+import { printJson } from '../print-json.ts';
+import { settingsOf } from '../settings-of.ts';
+import { terminalText } from '../terminal-text.ts';
+import { ControlPlanePages } from './control-plane-pages.ts';
+import { EvidenceFolder } from './evidence-folder.ts';
+
+const NOT_FOUND = 404;
+/** Questions that are under way at a time. */
+const AT_ONCE = 8;
+
+export interface ExportArguments {
+  readonly folder: string;
+  readonly gateway: string | undefined;
+  readonly controlPlane: string | undefined;
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  readonly key: string | undefined;
+  readonly org: string | undefined;
+  readonly json: boolean;
+}
+
+interface Counts {
+  records: number;
+  verified: number;
+  pending: number;
+  /** Removed between the list and the question for them. */
+  gone: number;
+  roots: number;
+}
+
+/** A record and what is known of its hash, as lines of their files. */
+interface EvidencePair {
+  readonly record: string;
+  readonly proof: string;
+  readonly verified: boolean;
+}
+
+type AskProof = (recordHash: string) => Promise<unknown>;
+
+/** Writes what a third party needs to check records of a gateway without it (decision 13.4). @throws UsageError, Unusable, GatewayRefusal */
+export async function exportEvidence(asked: ExportArguments, io: CliIo, clock: Clock): Promise<number> {
+  const orgId = asked.org ?? settingsOf(io).orgId ?? 'default';
+  const pages = asked.controlPlane === undefined ? undefined : new ControlPlanePages(asked.controlPlane, '--control-plane', io);
+  const records = new RecordSource({ url: asked.gateway, key: asked.key, org: asked.org }, {}, io, clock, 'gw verify');
+  const askProof = await proofsOf(asked, orgId, pages, io);
+  const folder = await EvidenceFolder.create(asked.folder);
+  const counts: Counts = { records: 0, verified: 0, pending: 0, gone: 0, roots: 0 };
+  try {
+    await writeRecords(asked, records, askProof, folder, counts);
+    // Behind the records: no root of their proofs is newer than the chain.
+    if (pages !== undefined) await writeLedger(orgId, pages, folder, counts);
+    const { from, to } = asked;
+    const about = {
+      schema: 'gw.evidence.v1',
+      org_id: orgId,
+      exported_at: timestamp(clock.now()),
+      ...(from && { from }),
+      ...(to && { to }),
+    };
+    await folder.write('export.json', `${JSON.stringify({ ...about, ...counts }, null, 2)}\n`);
+  } catch (error) {
+    throw readable(error, asked.folder);
+  } finally {
+    await folder.close();
+    await records.close();
+  }
+  if (asked.json) printJson({ folder: asked.folder, org_id: orgId, ...counts }, io);
+  else io.stdout(summaryOf(asked, counts));
+  return EXIT_OK;
+}
+
+/** The gateway's own answers where the admin token opens them, else those of the control plane, which are anybody's. */
+async function proofsOf(asked: ExportArguments, orgId: string, pages: ControlPlanePages | undefined, io: CliIo): Promise<AskProof> {
+  if (givenKey(asked.key, io) === undefined) {
+    const gateway = await GatewayClient.open(asked.gateway, io);
+    return async (hash) => unambiguousJson(await gateway.text('GET', `/v1/verify/${hash}`));
+  }
+  if (pages === undefined) throw new UsageError('a management key does not open /v1/verify: give --control-plane, or use the admin token');
+  return (hash) => pages.proof(orgId, hash);
+}
+
+async function writeRecords(
+  { from, to }: ExportArguments,
+  records: RecordSource,
+  askProof: AskProof,
+  folder: EvidenceFolder,
+  counts: Counts,
+): Promise<void> {
+  await folder.append('records.ndjson', []);
+  await folder.append('proofs.ndjson', []);
+  for await (const page of records.pages({ ...(from && { from }), ...(to && { to }) })) {
+    const hashes = page.map(({ record_hash: hash }) => hashIn(hash));
+    for (let at = 0; at < hashes.length; at += AT_ONCE) {
+      const found = await Promise.all(hashes.slice(at, at + AT_ONCE).map((hash) => pairOf(hash, records, askProof)));
+      const pairs = found.filter((pair) => pair !== undefined);
+      await folder.append(
+        'records.ndjson',
+        pairs.map(({ record }) => record),
+      );
+      await folder.append(
+        'proofs.ndjson',
+        pairs.map(({ proof }) => proof),
+      );
+      const verified = pairs.filter((pair) => pair.verified).length;
+      counts.records += pairs.length;
+      counts.verified += verified;
+      counts.pending += pairs.length - verified;
+      counts.gone += found.length - pairs.length;
+    }
+  }
+}
+
+/** Undefined: the record was removed meanwhile. */
+async function pairOf(hash: string, records: RecordSource, askProof: AskProof): Promise<EvidencePair | undefined> {
+  try {
+    const record = (await records.text(hash)).trim();
+    const { stored, computed } = checked(record, hash);
+    if (record.includes('\n') || stored !== hash || computed !== hash)
+      throw new Unusable(`record ${hash}: what the gateway gives out for it has another hash, or is not one line`);
+    const answer = await askProof(hash);
+    const { record_hash: of, proof } = readProofAnswer(answer);
+    if (of !== hash) throw new Unusable(`record ${hash}: the proof that was answered is of another record (${of})`);
+    return { record, proof: canonicalJson(answer), verified: proof !== undefined };
+  } catch (error) {
+    if (error instanceof GatewayRefusal && error.status === NOT_FOUND) return undefined;
+    throw error;
+  }
+}
+
+function checked(record: string, hash: string): CheckedRecord {
+  try {
+    return checkRecord(record);
+  } catch (error) {
+    throw new Unusable(`record ${hash}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function hashIn(value: unknown): string {
+  if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return value;
+  throw new Unusable('the gateway lists a record without a record_hash');
+}
+
+/** The whole chain, from its first root on. */
+async function writeLedger(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder, counts: Counts): Promise<void> {
+  await folder.write('keys.json', `${JSON.stringify({ data: await pages.keys() }, null, 2)}\n`);
+  await folder.append('roots.ndjson', []);
+  for (let after = 0; ; ) {
+    const roots = await pages.roots(orgId, after);
+    if (roots === undefined) throw new Unusable(`the control plane has no org ${orgId}`);
+    const last = roots.at(-1);
+    if (last === undefined) return;
+    if (last.sequence <= after)
+      throw new Unusable(`the control plane answers root ${last.sequence} where those behind ${after} were asked for`);
+    await folder.append(
+      'roots.ndjson',
+      roots.map((root) => canonicalJson(root)),
+    );
+    counts.roots += roots.length;
+    after = last.sequence;
+  }
+}
+
+/** What an answer or the disk does wrong is one line for a person. */
+function readable(error: unknown, folder: string): unknown {
+  if (error instanceof GatewayRefusal) return error;
+  if (error instanceof LedgerError || error instanceof AmbiguousJsonError) return new Unusable(messageOf(error), { cause: error });
+  return codeOf(error) === '' ? error : new Unusable(`${folder} cannot be written: ${messageOf(error)}`, { cause: error });
+}
+
+function summaryOf({ folder, controlPlane }: ExportArguments, { records, verified, pending, gone, roots }: Counts): string {
+  const lines = [
+    `exported  ${terminalText(folder)}`,
+    `  records  ${records}, of which ${verified} have a proof and ${pending} wait for a root`,
+    controlPlane === undefined
+      ? '  roots    those of the proofs alone: --control-plane adds the chain and the keys'
+      : `  roots    ${roots}, and the keys`,
+    ...(gone > 0 ? [`  gone     ${gone} that were removed meanwhile`] : []),
+    '  README.md in it says how to check this with openssl and Python alone',
+  ];
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,54 @@
+import { type CliIo, EXIT_NO, EXIT_OK } from '../command.ts';
+import { terminalText } from '../terminal-text.ts';
+import type { CheckedEvidence } from './check-evidence.ts';
+
+/** Says what was checked and what does not fit. @returns the exit code */
+export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo): number {
+  const verified = checked.problems.length === 0;
+  io.stdout(json ? `${JSON.stringify(documentOf(checked, verified), null, 2)}\n` : linesOf(checked, verified));
+  return verified ? EXIT_OK : EXIT_NO;
+}
+
+function documentOf({ record, proof, chain, problems }: CheckedEvidence, verified: boolean): object {
+  return {
+    ...(record && { record_id: record.recordId }),
+    verified,
+    ...(record && { stored: record.stored, computed: record.computed }),
+    ...(proof && {
+      proof: {
+        batch_id: proof.batch_id,
+        leaf_index: proof.leaf_index,
+        leaf_count: proof.leaf_count,
+        root: { org_id: proof.root.org_id, sequence: proof.root.sequence, closed_at: proof.root.closed_at, kid: proof.root.sig.kid },
+      },
+    }),
+    ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
+    ...(verified ? {} : { problems }),
+  };
+}
+
+function linesOf({ record, proof, chain, problems }: CheckedEvidence, verified: boolean): string {
+  const of = record?.recordId ?? 'the chain of roots';
+  // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
+  if (record !== undefined && record.stored !== record.computed && problems.length === 1)
+    return `MISMATCH  ${of}\n  in the record  ${record.stored}\n  recomputed     ${record.computed}\n`;
+  const rows: [string, string][] = [];
+  if (record !== undefined) rows.push(['record_hash', record.computed]);
+  if (proof !== undefined) {
+    const { root } = proof;
+    rows.push(['proof', `leaf ${proof.leaf_index} of ${proof.leaf_count} in batch ${proof.batch_id}`]);
+    rows.push(['root', `${root.sequence} of ${root.org_id}, closed ${root.closed_at}, signed with ${root.sig.kid}`]);
+  }
+  if (chain !== undefined) {
+    rows.push(['chain', `roots ${chain.first} to ${chain.sequence} of ${chain.org_id}, without a gap`]);
+    if (chain.first > 1) rows.push(['', `what was before root ${chain.first} is not shown by them`]);
+    rows.push(['last root', chain.digest]);
+  }
+  rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return [
+    `${verified ? 'verified  ' : 'NOT VERIFIED  '}${of}`,
+    ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${terminalText(text)}`),
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,101 @@
+import { systemClock } from '../../base/lib/clock.ts';
+import { type CliIo, type Command, UsageError } from '../command.ts';
+import { parseWithWords } from '../parse-options.ts';
+import { checkEvidence } from './check-evidence.ts';
+import { printEvidence } from './print-evidence.ts';
+import { watchHistory } from './watch-history.ts';
+
+const OPTIONS = {
+  proof: { type: 'string' },
+  roots: { type: 'string', multiple: true },
+  keys: { type: 'string' },
+  watch: { type: 'string' },
+  state: { type: 'string' },
+  interval: { type: 'string' },
+  export: { type: 'string' },
+  gateway: { type: 'string' },
+  'control-plane': { type: 'string' },
+  from: { type: 'string' },
+  to: { type: 'string' },
+  key: { type: 'string' },
+  org: { type: 'string' },
+  json: { type: 'boolean' },
+} as const;
+
+type Values = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
+type OptionName = keyof typeof OPTIONS;
+
+/** What the command does, the option that says so, and the other options that it takes then. */
+const DOINGS = {
+  check: ['proof', 'roots', 'keys'],
+  watch: ['watch', 'state', 'keys', 'interval', 'org'],
+  export: ['export', 'gateway', 'control-plane', 'from', 'to', 'key', 'org'],
+} as const satisfies Readonly<Record<string, readonly OptionName[]>>;
+type Doing = keyof typeof DOINGS;
+
+/** Checks what can be proved about records, watches a ledger, and hands out what a third party needs (decision 13.4). */
+export const verify: Command = {
+  name: 'verify',
+  usage:
+    '<record.json | -> [--proof FILE] [--roots FILE]… [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+  summary:
+    'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on; --export: what a third party needs.',
+  help: `
+  record.json      as GET /v1/records/{id} gives it; -: standard input; it may be left out where a chain alone is checked
+  --proof          as GET /v1/verify/{record_hash} answers, or the bare proof; needs --keys
+  --roots          as GET /v1/orgs/{org}/roots of the control plane answers, or .ndjson with a root on each line; once for each file, in order; needs --keys
+  --keys           as GET /v1/keys of the control plane answers: whose signatures are believed
+  --watch          a control plane; NODE_EXTRA_CA_CERTS names its CA where it is asked by https
+  --state          where the last root and the keys that are believed are kept
+  --interval       looks again and again, until Ctrl-C or until something does not fit; default: once
+  --export         a new or empty folder
+  --gateway        default: where a gateway with the settings of this shell listens
+  --control-plane  adds the chain of roots and the keys
+  --from, --to     times or days; default: the last 24 hours
+  --key            a management key in place of the admin token; needs --control-plane
+  --org            default: GW_ORG_ID, else default
+`,
+  run(args, io) {
+    const { values, words } = parseWithWords(args, OPTIONS, 1);
+    const [record] = words;
+    const doing = values.watch !== undefined ? 'watch' : values.export !== undefined ? 'export' : 'check';
+    checkOptions(doing, values, record);
+    return RUNS[doing](values, record, io);
+  },
+};
+
+const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, io: CliIo) => Promise<number>>> = {
+  async check({ proof, roots = [], keys, json = false }, record, io) {
+    if (record === undefined && roots.length === 0) throw new UsageError('it takes one file, or - for standard input');
+    if (record === undefined && proof !== undefined)
+      throw new UsageError('--proof is of a record: it takes one file, or - for standard input');
+    if (keys === undefined && (proof !== undefined || roots.length > 0))
+      throw new UsageError(
+        `${proof === undefined ? '--roots' : '--proof'} needs --keys: whoever has no key to check it with can be shown anything`,
+      );
+    if (keys !== undefined && proof === undefined && roots.length === 0) throw new UsageError('--keys needs --proof or --roots');
+    if (record !== undefined && proof === undefined && roots.length > 0)
+      throw new UsageError('a record and --roots need --proof, which says under which root the record is');
+    return printEvidence(await checkEvidence({ record, proof, roots, keys }, io), json, io);
+  },
+  watch({ watch: url = '', state, keys, interval, org, json = false }, _record, io) {
+    if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
+    return watchHistory({ url, state, keys, interval, org, json }, io, systemClock);
+  },
+  async export({ export: folder = '', gateway, 'control-plane': controlPlane, from, to, key, org, json = false }, _record, io) {
+    // The operations are loaded by what needs them alone.
+    const { exportEvidence } = await import('./export-evidence.ts');
+    return exportEvidence({ folder, gateway, controlPlane, from, to, key, org, json }, io, systemClock);
+  },
+};
+
+/** @throws UsageError for what does not belong to what it is asked for */
+function checkOptions(doing: Doing, values: Values, record: string | undefined): void {
+  const taken: readonly string[] = [...DOINGS[doing], 'json'];
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined || taken.includes(name)) continue;
+    const owner = Object.entries(DOINGS).find(([, names]) => names.some((one) => one === name))?.[0] ?? doing;
+    throw new UsageError(doing === 'check' ? `--${name} belongs to --${owner}` : `--${doing} takes no --${name}`);
+  }
+  if (doing !== 'check' && record !== undefined) throw new UsageError(`--${doing} takes no file beside its options`);
+}

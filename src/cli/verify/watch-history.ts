@@ -1,0 +1,112 @@
+import type { Clock } from '../../base/lib/clock.ts';
+import { parseDuration } from '../../base/lib/durations.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import type { ListedKey } from '../../ledger/ledger-keys.ts';
+import type { WatchedChain } from '../../ledger/watched-chain.ts';
+import { badValue } from '../checked-arguments.ts';
+import { type CliIo, EXIT_NO, EXIT_OK, Unusable, UsageError } from '../command.ts';
+import { untilStopped } from '../demo/until-stopped.ts';
+import { GatewayRefusal } from '../gateway-client.ts';
+import { keepAlive } from '../keep-alive.ts';
+import { printJson } from '../print-json.ts';
+import { settingsOf } from '../settings-of.ts';
+import { terminalText } from '../terminal-text.ts';
+import { ControlPlanePages } from './control-plane-pages.ts';
+import { keysInFile } from './key-file.ts';
+import { type Looked, lookAtLedger, type WatchOptions } from './watch-ledger.ts';
+import { WatchStateFile } from './watch-state-file.ts';
+
+const LEAST_MS = 1_000;
+const MOST_MS = 86_400_000;
+
+export interface WatchArguments {
+  readonly url: string;
+  readonly state: string;
+  readonly keys: string | undefined;
+  readonly org: string | undefined;
+  readonly interval: string | undefined;
+  readonly json: boolean;
+}
+
+/** Looks once, or again and again until something does not fit or it is stopped. @returns the exit code @throws UsageError, Unusable, GatewayRefusal */
+export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Clock): Promise<number> {
+  const everyMs = asked.interval === undefined ? undefined : intervalOf(asked.interval);
+  const ledger = new ControlPlanePages(asked.url, '--watch', io);
+  const pinned = asked.keys === undefined ? undefined : await keysInFile(asked.keys, io);
+  const file = new WatchStateFile(asked.state);
+  const orgId = orgOf(asked, await file.read(), io);
+  const look = async () =>
+    lookAtLedger({ ledger, orgId, seen: await file.read(), pinned, save: (state) => file.write(state) } satisfies WatchOptions);
+  const stop = new AbortController();
+  if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
+  for (let answered = false; ; ) {
+    try {
+      tell(await look(), pinned, asked.json, io);
+      answered = true;
+    } catch (error) {
+      if (error instanceof LedgerError) return tellBroken(error, await file.read(), orgId, asked.json, io);
+      if (!answered || !(error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
+      io.stderr(`gw verify: ${terminalText(error.message)}; asking again\n`);
+    }
+    if (everyMs === undefined || !(await pause(everyMs, stop.signal, clock))) return EXIT_OK;
+  }
+}
+
+function intervalOf(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined || ms < LEAST_MS || ms > MOST_MS) throw badValue('--interval', 'a duration from 1s to 24h', text);
+  return ms;
+}
+
+function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, io: CliIo): string {
+  if (seen !== undefined && org !== undefined && org !== seen.org_id)
+    throw new UsageError(`${state} remembers the org ${seen.org_id}: give each org a file of its own`);
+  return seen?.org_id ?? org ?? settingsOf(io).orgId ?? 'default';
+}
+
+/** What is seen again and again in the same state is told once more only by `--json`, which has a line for each look. */
+function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
+  const { org_id, sequence, digest, keys } = state;
+  if (json) {
+    const kids = keys.map(({ kid }) => kid);
+    printJson({ org_id, verified: true, from: from.sequence, sequence, digest, keys: kids, unknown_keys: strangers }, io);
+    return;
+  }
+  const names = keys.map(({ kid }) => kid).join(', ');
+  const lines =
+    from.sequence === 0
+      ? [
+          `remembered  ${org_id}: ${sequence === 0 ? 'no root yet' : `roots 1 to ${sequence}, ${digest}`}`,
+          `  keys      ${names === '' ? 'none' : names}, ${pinned === undefined ? 'trusted because they are listed' : 'from the file'}`,
+        ]
+      : [`goes on     ${org_id}: root ${from.sequence} is what it was, ${sequence - from.sequence} more, ${digest}`];
+  if (strangers.length > 0) lines.push(`  not believed: ${strangers.join(', ')}; --keys FILE says which keys are right`);
+  io.stdout(`${lines.map(terminalText).join('\n')}\n`);
+}
+
+function tellBroken({ message }: Error, seen: WatchedChain | undefined, orgId: string, json: boolean, io: CliIo): number {
+  const { sequence = 0, digest } = seen ?? {};
+  if (json) printJson({ org_id: orgId, verified: false, sequence, ...(digest === undefined ? {} : { digest }), problems: [message] }, io);
+  else
+    io.stdout(
+      `BROKEN  ${terminalText(orgId)}: ${terminalText(message)}\n  remembered  ${sequence === 0 ? 'no root' : `root ${sequence}, ${digest}`}\n`,
+    );
+  return EXIT_NO;
+}
+
+/** @returns whether the time has passed; false: it was stopped */
+function pause(ms: number, signal: AbortSignal, clock: Clock): Promise<boolean> {
+  if (signal.aborted) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const release = keepAlive();
+    const done = (passed: boolean) => {
+      cancel();
+      release();
+      signal.removeEventListener('abort', stopped);
+      resolve(passed);
+    };
+    const stopped = () => done(false);
+    const cancel = clock.after(ms, () => done(true));
+    signal.addEventListener('abort', stopped);
+  });
+}

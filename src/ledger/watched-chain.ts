@@ -1,0 +1,81 @@
+import { isJsonObject } from '../base/json/json-object.ts';
+import { followChain, nothingSeen } from './chain-of-roots.ts';
+import { readKeyList } from './ledger-answers.ts';
+import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
+import { type ListedKey, readKeys } from './ledger-keys.ts';
+import { type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
+
+const SCHEMA = 'gw.ledger_watch.v1';
+const WHAT = 'state';
+
+/** What a watcher of a ledger remembers (decision 13.4): the last root, and whose signatures it believes. */
+export interface WatchedChain {
+  readonly schema: typeof SCHEMA;
+  readonly org_id: string;
+  /** Of the last root; 0 before the first. */
+  readonly sequence: number;
+  readonly digest: string;
+  readonly keys: readonly ListedKey[];
+}
+
+/** A watcher that has seen nothing yet. @param keys that it believes */
+export function watchFrom(orgId: string, keys: readonly ListedKey[]): WatchedChain {
+  return { schema: SCHEMA, ...nothingSeen(orgId), keys };
+}
+
+/** Reads what a watcher has kept. @throws LedgerError */
+export function readWatchedChain(value: unknown): WatchedChain {
+  if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: it is not an object`);
+  expectText(value, 'schema', SCHEMA, WHAT);
+  const sequence = wholeNumberOf(value, 'sequence', 0, WHAT);
+  const digest = hashOf(value, 'digest', WHAT);
+  if ((sequence === 0) !== (digest === NO_ROOT)) throw new LedgerError(`${WHAT}: its digest is not that of root ${sequence}`);
+  return {
+    schema: SCHEMA,
+    org_id: textOf(value, 'org_id', WHAT),
+    sequence,
+    digest,
+    keys: readKeyList({ data: value['keys'] }),
+  };
+}
+
+/** Whom to ask for roots: those behind the one before the last that is remembered, so that this one comes once more. */
+export function askedAfter({ sequence }: WatchedChain): number {
+  return Math.max(0, sequence - 1);
+}
+
+/**
+ * That the root which is remembered is still what it was. @param roots of the ledger now, behind {@link askedAfter}
+ * @returns those that are new
+ * @throws LedgerError when it is gone, or another stands in its place
+ */
+export function checkRemembered({ sequence, digest }: WatchedChain, roots: readonly MerkleRoot[]): readonly MerkleRoot[] {
+  if (sequence === 0) return roots;
+  const [again, ...more] = roots;
+  if (again === undefined) throw new LedgerError(`the ledger ends before root ${sequence}, which was there: its history goes backward`);
+  if (again.sequence !== sequence)
+    throw new LedgerError(`root ${sequence} is missing, and was there: root ${again.sequence} is in its place`);
+  const now = rootDigest(again);
+  if (now !== digest) throw new LedgerError(`root ${sequence} was rewritten: its digest was ${digest} and is ${now}`);
+  return more;
+}
+
+/** Goes on over new roots. @throws LedgerError for the first that does not fit, or is signed with a key that is not believed */
+export function watchOn(watched: WatchedChain, roots: readonly MerkleRoot[]): WatchedChain {
+  return { ...watched, ...followChain(watched, roots, readKeys(watched.keys, 'ledger')) };
+}
+
+/**
+ * Compares the keys that are listed now with those that are believed.
+ * @returns names of keys that are listed and not believed: nothing is signed with them until somebody says that they are right
+ * @throws LedgerError when another key has the name of one that is believed
+ */
+export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKey[]): readonly string[] {
+  const believed = new Map(keys.map(({ kid, public_key }) => [kid, public_key]));
+  for (const { kid, public_key } of listed) {
+    const known = believed.get(kid);
+    if (known !== undefined && known !== public_key)
+      throw new LedgerError(`key ${kid} was replaced: ${public_key} is listed, ${known} is believed`);
+  }
+  return listed.flatMap(({ kid }) => (believed.has(kid) ? [] : [kid]));
+}

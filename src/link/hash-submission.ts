@@ -1,0 +1,276 @@
+import type { EventBus } from '../base/events/bus.ts';
+import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { retryDelay } from '../base/lib/retry-delay.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { type HashPlace, hashesAfter, placeOf, placePut } from './hash-place.ts';
+import type { Channel } from './link-ports.ts';
+
+/** The most that one call carries (`SubmitHashesRequest`). */
+const BATCH = 4_096;
+/** Records that are counted at once. */
+const COUNTED = 500;
+/** Hashes that come in that time go together, so that neither store nor control plane is asked for each. */
+const GATHER_MS = 200;
+/** Should a wake-up ever get lost. */
+const LOOK_MS = 60_000;
+const LONGEST_WAIT_MS = 30_000;
+/** Within this a hash is to be included (decision 13.3): what is under way for longer waits. */
+const LATE_MS = 2_000;
+/** A ledger that has forgotten hashes gets all of them again, and not more often than that. */
+const REWIND_MS = 600_000;
+
+export interface HashSubmissionOptions {
+  readonly store: Pick<Store, 'records' | 'get' | 'commit'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Pick<EventBus, 'subscribe'>;
+  /** In whose ledger the hashes are. */
+  readonly orgId: string;
+}
+
+/**
+ * Hands the hashes of this gateway's records to the control plane, in commit order, from the store itself: what is still to be sent is a place among the records, and no
+ * second copy that could say something else (decision 13.3). It is woken by records and by contact, and otherwise rests.
+ */
+export class HashSubmission {
+  /** Hashes that were acknowledged, and records that retention has removed before theirs were; since this start. */
+  readonly counts = { acknowledged: 0, lost: 0 };
+  readonly #options: HashSubmissionOptions;
+  readonly #ending = new AbortController();
+  #place: HashPlace;
+  #channel: Pick<Channel, 'call'> | undefined;
+  #endListening: () => void = () => undefined;
+  #cancelTimer: (() => void) | undefined;
+  #cancelLook: (() => void) | undefined;
+  #running: Promise<void> | undefined;
+  #counting: Promise<void> | undefined;
+  /** Somebody has said that there may be records since the last look. */
+  #again = false;
+  #failures = 0;
+  #unsent = 0;
+  /** Monotonic; of the batch that is under way. */
+  #batchSince: number | undefined;
+  #rewoundAt: number | undefined;
+
+  private constructor(options: HashSubmissionOptions, place: HashPlace) {
+    this.#options = options;
+    this.#place = place;
+  }
+
+  /** Reads how far it was. Nothing is sent before `start`. */
+  static async open(options: HashSubmissionOptions): Promise<HashSubmission> {
+    return new HashSubmission(options, await placeOf(options.store, options.orgId));
+  }
+
+  /** When hashes were last acknowledged, RFC 3339; undefined: never. */
+  get lastSubmitAt(): string | undefined {
+    return this.#place.last_submit_at;
+  }
+
+  /** Hashes that wait because the control plane does not take them as they come; those of the moment, which are gathered or under way, do not wait yet. */
+  get pending(): number {
+    const since = this.#batchSince;
+    const isLate = since !== undefined && this.#options.clock.monotonic() - since > LATE_MS;
+    return this.#failures > 0 || isLate || this.#unsent > BATCH ? this.#unsent : 0;
+  }
+
+  /** There is a channel now: everything that was not acknowledged goes, the oldest first. */
+  start(channel: Pick<Channel, 'call'>): void {
+    if (this.#channel !== undefined || this.#ending.signal.aborted) return;
+    this.#channel = channel;
+    this.#endListening = this.#options.events.subscribe(['execution', 'usageSettled'], () => {
+      this.#unsent++;
+      this.#wake();
+    });
+    this.#counting = this.#countUnsent();
+    this.#lookLater();
+    this.flush();
+  }
+
+  /** The control plane answers again: what waits for a further try goes now. */
+  flush(): void {
+    this.#again = true;
+    if (this.#channel === undefined || this.#running !== undefined || this.#ending.signal.aborted) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#begin();
+  }
+
+  /** Whether the hash of this record was taken by the control plane. */
+  async acknowledged(recordId: string): Promise<boolean> {
+    const { after } = this.#place;
+    if (after === null) return false;
+    return (await this.#options.store.records({ after, record_id: recordId, limit: 1 })).length === 0;
+  }
+
+  /** The control plane does not know what it has acknowledged (it is another one, or was set back): all hashes that there are records of go again, which changes nothing of those it has. */
+  async sendAgain(): Promise<void> {
+    const now = this.#options.clock.monotonic();
+    if (this.#rewoundAt !== undefined && now - this.#rewoundAt < REWIND_MS) return;
+    this.#rewoundAt = now;
+    this.#options.log.warn({ org_id: this.#options.orgId }, 'the ledger lacks a hash that it had acknowledged; all of them are handed in again');
+    // Behind the batch that is under way, whose place would otherwise be stored over this one.
+    await this.#running;
+    await this.#move({ ...this.#place, after: null });
+    this.#counting = Promise.all([this.#counting, this.#countUnsent()]).then(() => undefined);
+    this.flush();
+  }
+
+  /** Removes records by `remove`, and counts as lost those whose hash was not acknowledged. @param epochMs what was committed before it goes */
+  async countingUnsent(epochMs: number, remove: () => Promise<number>): Promise<number> {
+    const from = this.#place.after;
+    const acknowledged = this.counts.acknowledged;
+    const before = await this.#countFrom(from, epochMs);
+    if (before === 0) return remove();
+    const removed = await remove();
+    const gone = before - (await this.#countFrom(from, epochMs));
+    // The oldest are both removed and acknowledged first.
+    const lost = Math.max(0, gone - (this.counts.acknowledged - acknowledged));
+    if (lost === 0) return removed;
+    this.counts.lost += lost;
+    this.#unsent = Math.max(0, this.#unsent - lost);
+    this.#options.log.error({ records: lost }, 'records were removed by their age before the control plane had taken their hashes: they cannot be proved');
+    return removed;
+  }
+
+  async close(): Promise<void> {
+    this.#ending.abort();
+    this.#endListening();
+    this.#cancelTimer?.();
+    this.#cancelLook?.();
+    await Promise.all([this.#running, this.#counting]);
+  }
+
+  #wake(): void {
+    this.#again = true;
+    if (this.#running !== undefined || this.#cancelTimer !== undefined || this.#ending.signal.aborted) return;
+    this.#beginIn(GATHER_MS);
+  }
+
+  #lookLater(): void {
+    this.#cancelLook = this.#options.clock.after(LOOK_MS, () => {
+      this.#wake();
+      this.#lookLater();
+    });
+  }
+
+  #beginIn(ms: number): void {
+    this.#cancelTimer = this.#options.clock.after(ms, () => {
+      this.#cancelTimer = undefined;
+      this.#begin();
+    });
+  }
+
+  #begin(): void {
+    this.#running = this.#run().then(
+      () => this.#over(GATHER_MS),
+      (error: unknown) => {
+        if (this.#ending.signal.aborted) return;
+        // One line for each time it breaks, not for each try.
+        const line = { err: error, waiting: this.#unsent };
+        if (this.#failures === 0) this.#options.log.warn(line, 'hashes could not be handed in; they wait, and it is tried again');
+        this.#again = true;
+        this.#over(Math.min(retryDelay(this.#failures++), LONGEST_WAIT_MS));
+      },
+    );
+  }
+
+  #over(ms: number): void {
+    this.#running = undefined;
+    this.#batchSince = undefined;
+    if (this.#again && !this.#ending.signal.aborted) this.#beginIn(ms);
+  }
+
+  /** Batch after batch, one at a time, until nothing is left. */
+  async #run(): Promise<void> {
+    while (!this.#ending.signal.aborted) {
+      this.#again = false;
+      const known = this.#unsent;
+      const page = await this.#read();
+      if (page.hashes.length > 0) await this.#submit(page);
+      else if (!this.#again) await this.#settle(known);
+      if (page.isLast) return;
+    }
+  }
+
+  async #read(): ReturnType<typeof hashesAfter> {
+    const { store } = this.#options;
+    try {
+      return await hashesAfter(store, this.#place.after, BATCH);
+    } catch (error) {
+      // The store was repaired or put back: the place is not one of it. To send twice changes nothing.
+      if (!(error instanceof GatewayError) || error.code !== 'invalid_request' || this.#place.after === null) throw error;
+      this.#place = { ...this.#place, after: null };
+      return hashesAfter(store, null, BATCH);
+    }
+  }
+
+  async #submit({ hashes, positions }: Awaited<ReturnType<typeof hashesAfter>>): Promise<void> {
+    this.#batchSince = this.#options.clock.monotonic();
+    const { acknowledged } = await this.#call(hashes);
+    const count = Math.min(acknowledged, hashes.length);
+    const after = positions[count - 1];
+    if (after === undefined) throw new Error('the control plane has taken none of the hashes');
+    const { submitted } = this.#place;
+    await this.#move({ after, submitted: submitted + count, last_submit_at: timestamp(this.#options.clock.now()) });
+    this.counts.acknowledged += count;
+    this.#unsent = Math.max(0, this.#unsent - count);
+    this.#batchSince = undefined;
+    if (this.#failures > 0) this.#options.log.info({ waiting: this.#unsent }, 'hashes are handed in again');
+    this.#failures = 0;
+    if (count < hashes.length) this.#again = true;
+  }
+
+  /** What is left of the count when everything was sent was counted twice, by who counts and by who was told. */
+  async #settle(known: number): Promise<void> {
+    await this.#counting;
+    if (!this.#again) this.#unsent = Math.max(0, this.#unsent - known);
+  }
+
+  /** An end of the gateway does not wait for an answer. */
+  #call(hashes: readonly Buffer[]): Promise<{ readonly acknowledged: number }> {
+    const channel = this.#channel;
+    if (channel === undefined) return Promise.reject(new Error('there is no channel'));
+    const { signal } = this.#ending;
+    return new Promise((resolve, reject) => {
+      const ended = (): void => reject(new Error('the gateway stops'));
+      signal.addEventListener('abort', ended, { once: true });
+      const over = (): void => signal.removeEventListener('abort', ended);
+      channel.call('SubmitHashes', { hashes }).then(resolve, reject).finally(over);
+    });
+  }
+
+  async #move(place: HashPlace): Promise<void> {
+    const { store, orgId } = this.#options;
+    await store.commit(undefined, [placePut(orgId, place)]);
+    this.#place = place;
+  }
+
+  async #countUnsent(): Promise<void> {
+    const { after } = this.#place;
+    try {
+      this.#unsent += await this.#countFrom(after);
+    } catch (error) {
+      if (!this.#ending.signal.aborted) this.#options.log.warn({ err: error }, 'the hashes that wait could not be counted');
+    }
+  }
+
+  async #countFrom(from: string | null, until?: number): Promise<number> {
+    const { store } = this.#options;
+    const { signal } = this.#ending;
+    let count = 0;
+    for (let after = from; !signal.aborted; ) {
+      const page = await store.records({
+        limit: COUNTED,
+        ...(after === null ? {} : { after }),
+        ...(until === undefined ? {} : { until }),
+      });
+      count += page.length;
+      after = page.at(-1)?.position ?? after;
+      if (page.length < COUNTED) break;
+    }
+    return count;
+  }
+}

@@ -1,0 +1,110 @@
+import type { Clock } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Logger } from '../base/lib/log.ts';
+import { Lru } from '../base/lib/lru.ts';
+import { messageOf } from '../base/lib/thrown.ts';
+import type { ControlPlaneCalls } from '../control-plane/proto/messages.ts';
+import { checkInclusion, type InclusionProof, readProof } from '../ledger/inclusion-proof.ts';
+import { LedgerError } from '../ledger/ledger-error.ts';
+import { readKeys } from '../ledger/ledger-keys.ts';
+import { checkSignature, type LedgerKeys } from '../ledger/merkle-root.ts';
+import type { HashSubmission } from './hash-submission.ts';
+import type { Channel } from './link-ports.ts';
+
+/** Proofs that are kept; each is some 2 KB. */
+const KEPT = 4_096;
+/** A key that is not known is asked for, and not more often than that. */
+const KEYS_MS = 10_000;
+const NO_KEYS: LedgerKeys = { find: () => undefined };
+
+export type RecordInclusion =
+  | { readonly status: 'pending_inclusion' }
+  | { readonly status: 'verified'; readonly inclusion_proof: InclusionProof };
+
+export interface RecordProofsOptions {
+  readonly channel: Pick<Channel, 'call'>;
+  readonly submission: Pick<HashSubmission, 'acknowledged' | 'sendAgain'>;
+  /** In whose ledger the hashes are. */
+  readonly orgId: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Brings the proofs of records from the control plane, and checks each here before anybody is told that something is verified (decision 13.3). */
+export class RecordProofs {
+  readonly #options: RecordProofsOptions;
+  readonly #kept = new Lru<string, InclusionProof>({ max: KEPT });
+  #keys: LedgerKeys = NO_KEYS;
+  #keysAt: number | undefined;
+
+  constructor(options: RecordProofsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * What can be proven of a record.
+   * @param record its id and its hash, lower-case hex
+   * @throws GatewayError `control_plane_unreachable` where nobody can be asked; `ledger_proof_invalid` for a proof that proves nothing
+   */
+  async inclusion(record: { readonly id: string; readonly hash: string }): Promise<RecordInclusion> {
+    const kept = this.#kept.get(record.hash);
+    if (kept !== undefined) return { status: 'verified', inclusion_proof: kept };
+    const { submission } = this.#options;
+    if (!(await submission.acknowledged(record.id))) return { status: 'pending_inclusion' };
+    const { status, inclusion_proof: text } = await this.#ask('FetchProof', { hash: Buffer.from(record.hash, 'hex') });
+    if (status === 'unknown') void submission.sendAgain().catch((error: unknown) => this.#warn(error));
+    if (status !== 'verified') return { status: 'pending_inclusion' };
+    const proof = await this.#checked(text, record.hash);
+    this.#kept.set(record.hash, proof);
+    return { status: 'verified', inclusion_proof: proof };
+  }
+
+  async #checked(text: string, hash: string): Promise<InclusionProof> {
+    try {
+      const proof = readProof(parsed(text));
+      checkInclusion(proof, hash);
+      const { root } = proof;
+      if (root.org_id !== this.#options.orgId) throw new LedgerError(`proof: its root is of another org (${root.org_id})`);
+      checkSignature(root, await this.#keysWith(root.sig.kid));
+      return proof;
+    } catch (error) {
+      if (!(error instanceof LedgerError)) throw error;
+      this.#options.log.error({ err: error, record_hash: hash }, 'the control plane has sent a proof that proves nothing');
+      throw new GatewayError('ledger_proof_invalid', `The control plane has sent a proof that proves nothing: ${error.message}`, { cause: error });
+    }
+  }
+
+  /** The control plane's keys; asked for anew when there is one that is not known yet. */
+  async #keysWith(kid: string): Promise<LedgerKeys> {
+    const now = this.#options.clock.monotonic();
+    if (this.#keys.find(kid) !== undefined || (this.#keysAt !== undefined && now - this.#keysAt < KEYS_MS)) return this.#keys;
+    const { keys } = await this.#ask('FetchKeys', {});
+    this.#keysAt = now;
+    const listed = keys.map((key) => ({ ...key, public_key: Buffer.from(key.public_key).toString('base64') }));
+    this.#keys = readKeys(listed, 'ledger');
+    return this.#keys;
+  }
+
+  async #ask<K extends 'FetchProof' | 'FetchKeys'>(
+    name: K,
+    request: ControlPlaneCalls[K]['request'],
+  ): Promise<ControlPlaneCalls[K]['response']> {
+    try {
+      return await this.#options.channel.call(name, request);
+    } catch (error) {
+      throw new GatewayError('control_plane_unreachable', `The control plane did not answer: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  #warn(error: unknown): void {
+    this.#options.log.warn({ err: error }, 'hashes could not be handed in again');
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new LedgerError('proof: it is not JSON', { cause: error });
+  }
+}

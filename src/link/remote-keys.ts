@@ -1,0 +1,73 @@
+import type { KeyObject } from 'node:crypto';
+import { isJsonObject } from '../base/json/json-object.ts';
+import { type ListedKey, readKeys } from '../ledger/ledger-keys.ts';
+import type { LedgerKeys } from '../ledger/merkle-root.ts';
+import type { Store } from '../storage/contract/store.ts';
+import type { Channel, RemoteResource } from './link-ports.ts';
+
+const SPACE = 'remote_keys';
+const KEY = 'keys';
+const USES = ['bundle', 'ledger'] as const satisfies readonly ListedKey['use'][];
+
+type ByUse = Readonly<Record<ListedKey['use'], LedgerKeys>>;
+
+/** As the store keeps them. */
+interface StoredKeys {
+  readonly version: string;
+  readonly keys: readonly unknown[];
+}
+
+/** The public keys of the control plane: what bundles and roots are believed by (decision 13.9). */
+export class RemoteKeys implements RemoteResource {
+  readonly name = 'keys';
+  readonly #store: Store;
+  #version: string;
+  #keys: ByUse;
+
+  private constructor(store: Store, { version, keys }: StoredKeys) {
+    this.#store = store;
+    this.#version = version;
+    this.#keys = byUse(keys);
+  }
+
+  /** With those that were fetched last. @throws LedgerError when what is stored cannot be read */
+  static async open(store: Store): Promise<RemoteKeys> {
+    const found = await store.get(SPACE, KEY);
+    const isThere = isJsonObject(found) && typeof found['version'] === 'string' && Array.isArray(found['keys']);
+    return new RemoteKeys(
+      store,
+      isThere ? { version: String(found['version']), keys: found['keys'] as unknown[] } : { version: '', keys: [] },
+    );
+  }
+
+  version(): string {
+    return this.#version;
+  }
+
+  /** Undefined: there is no such key of this use. */
+  find(use: ListedKey['use'], kid: string): KeyObject | undefined {
+    return this.#keys[use].find(kid);
+  }
+
+  /** @throws ProtocolError; LedgerError for keys that cannot be read. Those that were there stay. */
+  async fetch(channel: Channel): Promise<void> {
+    const { version, keys: given } = await channel.call('FetchKeys', {});
+    const keys = given.map(({ kid, alg, use, public_key: bytes }) => ({
+      kid,
+      alg,
+      use,
+      public_key: Buffer.from(bytes).toString('base64'),
+    }));
+    const read = byUse(keys);
+    const stored: StoredKeys = { version, keys };
+    await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: stored }]);
+    this.#version = version;
+    this.#keys = read;
+  }
+}
+
+function byUse(keys: readonly unknown[]): ByUse {
+  const [bundle, ledger] = USES.map((use) => readKeys(keys, use));
+  if (bundle === undefined || ledger === undefined) throw new TypeError('a use of keys is missing');
+  return { bundle, ledger };
+}

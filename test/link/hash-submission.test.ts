@@ -1,0 +1,129 @@
+import { join } from 'node:path';
+import t from 'tap';
+import { EventBus } from '../../src/base/events/bus.ts';
+import { silentLogger } from '../../src/base/lib/log.ts';
+import type { ControlPlaneCalls } from '../../src/control-plane/proto/messages.ts';
+import { HashSubmission } from '../../src/link/hash-submission.ts';
+import type { Channel } from '../../src/link/link-ports.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { makeRecord } from '../contract/store-under-test.ts';
+import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+import { testRecord } from '../support/test-record.ts';
+
+type Sent = ControlPlaneCalls['SubmitHashes']['request']['hashes'];
+
+/** A control plane that takes hashes, or does not. */
+class Taker {
+  readonly batches: number[] = [];
+  readonly taken = new Set<string>();
+  down = false;
+  most = Number.POSITIVE_INFINITY;
+  underWay = 0;
+  mostUnderWay = 0;
+
+  readonly channel: Pick<Channel, 'call'> = {
+    call: (async (_name: string, request: { hashes: Sent }) => {
+      this.underWay++;
+      this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
+      await new Promise((resolve) => setImmediate(resolve));
+      this.underWay--;
+      this.batches.push(request.hashes.length);
+      if (this.down) throw new Error('nobody answers');
+      const acknowledged = Math.min(this.most, request.hashes.length);
+      for (const hash of request.hashes.slice(0, acknowledged)) this.taken.add(Buffer.from(hash).toString('hex'));
+      return { org: null, acknowledged, at: '' };
+    }) as Channel['call'],
+  };
+}
+
+async function place(t: HasTeardown) {
+  const clock = fakeClock();
+  const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
+  const events = new EventBus(silentLogger);
+  let submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme' });
+  t.teardown(async () => {
+    await submission.close();
+    await store.close();
+  });
+  let number = 0;
+  const record = async (count: number): Promise<string[]> => {
+    const made = Array.from({ length: count }, () => ({ ...makeRecord(++number), committed_at: clock.now() }));
+    await Promise.all(made.map((one) => store.commit(one, [])));
+    for (const _ of made) events.emit('execution', { record: testRecord(), durationMs: 1 });
+    return made.map(({ record_hash }) => record_hash);
+  };
+  const again = async (): Promise<HashSubmission> => {
+    await submission.close();
+    submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme' });
+    return submission;
+  };
+  return { clock, store, record, again, submission };
+}
+
+async function until(clock: FakeClock, what: () => boolean): Promise<void> {
+  while (!what()) {
+    clock.advance(100);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+t.test('connecting later hands in everything from the first record on, in batches, one at a time', async (t) => {
+  const { clock, record, submission } = await place(t);
+  const hashes = await record(5_000);
+  t.equal(submission.pending, 0, 'nothing queues without a control plane');
+  t.equal(submission.lastSubmitAt, undefined);
+  const taker = new Taker();
+  submission.start(taker.channel);
+  await until(clock, () => taker.taken.size === 5_000);
+  t.same([...taker.taken], hashes, 'the oldest come first');
+  t.same(taker.batches.slice(0, 2), [4_096, 904]);
+  hashes.push(...(await record(3)));
+  await until(clock, () => taker.taken.size === 5_003);
+  t.equal(taker.mostUnderWay, 1);
+  t.equal(submission.pending, 0);
+  t.type(submission.lastSubmitAt, 'string');
+});
+
+t.test('hashes wait while nobody answers, are counted, and go when there is contact', async (t) => {
+  const { clock, record, submission, again } = await place(t);
+  const taker = new Taker();
+  taker.down = true;
+  submission.start(taker.channel);
+  await record(7);
+  await until(clock, () => submission.pending === 7);
+  const tries = taker.batches.length;
+  await record(2);
+  t.equal(submission.pending, 9);
+  t.ok(taker.batches.length <= tries + 1, 'records do not hasten the next try');
+  const next = await again();
+  taker.down = false;
+  next.start(taker.channel);
+  await until(clock, () => taker.taken.size === 9 && next.pending === 0);
+  const at = next.lastSubmitAt;
+  t.equal((await again()).lastSubmitAt, at, 'and a start forgets neither place nor time');
+});
+
+t.test('what was acknowledged in part goes on behind it', async (t) => {
+  const { clock, record, submission } = await place(t);
+  const taker = new Taker();
+  taker.most = 4;
+  const hashes = await record(10);
+  submission.start(taker.channel);
+  await until(clock, () => taker.taken.size === 10);
+  t.same([...taker.taken], hashes);
+  t.same(taker.batches.slice(0, 3), [10, 6, 2]);
+});
+
+t.test('a ledger that has forgotten gets everything again', async (t) => {
+  const { clock, record, submission } = await place(t);
+  const taker = new Taker();
+  const hashes = await record(10);
+  submission.start(taker.channel);
+  await until(clock, () => taker.taken.size === 10);
+  t.equal(await submission.acknowledged(makeRecord(3).record_id), true);
+  taker.taken.clear();
+  await submission.sendAgain();
+  await until(clock, () => taker.taken.size === 10);
+  t.same([...taker.taken], hashes);
+});

@@ -1,0 +1,101 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { canonicalJson } from '../../src/base/json/jcs.ts';
+import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import { type InclusionProof, proveInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
+import { type ListedKey, listedKey } from '../../src/ledger/ledger-keys.ts';
+import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../src/ledger/merkle-root.ts';
+import { treeRoot } from '../../src/ledger/merkle-tree.ts';
+import type { HasTeardown } from './temp-dir.ts';
+
+/** A private Ed25519 key that is the same in every run. */
+export function ledgerKey(seed: number): KeyObject {
+  const der = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), Buffer.alloc(32, seed)]);
+  return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
+}
+
+export interface MadeLedger {
+  readonly roots: readonly MerkleRoot[];
+  readonly keys: readonly ListedKey[];
+  proofOf(recordHash: string): InclusionProof | undefined;
+}
+
+export interface MadeLedgerOptions {
+  readonly org?: string;
+  readonly kid?: string;
+  readonly seed?: number;
+}
+
+/** A ledger over these batches of record hashes. */
+export function makeLedger(
+  batches: readonly (readonly string[])[],
+  { org = 'acme', kid = 'ledger-1', seed = 7 }: MadeLedgerOptions = {},
+): MadeLedger {
+  const key = ledgerKey(seed);
+  const roots: MerkleRoot[] = [];
+  for (const hashes of batches) {
+    const before = roots.at(-1);
+    const root = {
+      schema: ROOT_SCHEMA,
+      batch_id: `${org}/${roots.length + 1}`,
+      org_id: org,
+      sequence: roots.length + 1,
+      prev_root_hash: before === undefined ? NO_ROOT : rootDigest(before),
+      root_hash: treeRoot(hashes.map(recordLeaf)).toString('hex'),
+      leaf_count: hashes.length,
+      closed_at: '2026-01-01T00:00:00.000Z',
+    } as const;
+    roots.push(signRoot(root, kid, key));
+  }
+  return {
+    roots,
+    keys: [listedKey(kid, 'ledger', createPublicKey(key))],
+    proofOf(recordHash) {
+      const at = batches.findIndex((hashes) => hashes.includes(recordHash));
+      const root = roots[at];
+      return root === undefined ? undefined : proveInclusion(batches[at] ?? [], (batches[at] ?? []).indexOf(recordHash), root);
+    },
+  };
+}
+
+/** A record as anybody may make one, in canonical form. */
+export function madeRecord(members: Readonly<Record<string, unknown>>): { readonly text: string; readonly hash: string } {
+  const hash = sha256Hex(canonicalJson(members));
+  return { text: canonicalJson({ ...members, record_hash: hash }), hash };
+}
+
+export interface LedgerSite {
+  readonly url: string;
+  /** What it shows; a test puts another in its place. Undefined: it has no such org. */
+  ledger: MadeLedger | undefined;
+  /** Roots of a page. */
+  page: number;
+  /** Answers in place of everything else. */
+  answer: { readonly status: number; readonly text: string } | undefined;
+  /** Paths that were asked for. */
+  readonly asked: string[];
+}
+
+/** What a control plane shows to anybody of one org, over HTTP. */
+export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 'acme'): Promise<LedgerSite> {
+  const site = { ledger: ledger as MadeLedger | undefined, page: 500, answer: undefined as LedgerSite['answer'], asked: [] as string[] };
+  const server: Server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://site');
+    site.asked.push(request.url ?? '');
+    const found = site.answer === undefined ? answerOf(site, org, pathname, Number(searchParams.get('after'))) : undefined;
+    const text = site.answer?.text ?? JSON.stringify(found ?? { error: { code: 'not_found', message: 'There is no such thing.' } });
+    response.writeHead(site.answer?.status ?? (found === undefined ? 404 : 200), { 'content-type': 'application/json' }).end(text);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise((resolve) => server.close(resolve)));
+  return Object.assign(site, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+}
+
+function answerOf({ ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>, org: string, path: string, after: number): unknown {
+  if (path === '/v1/keys') return { data: ledger?.keys ?? [] };
+  if (ledger === undefined) return undefined;
+  if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > after).slice(0, page) };
+  const [, hash] = /\/proofs\/([0-9a-f]{64})$/.exec(path.startsWith(`/v1/orgs/${org}/`) ? path : '') ?? [];
+  return hash === undefined ? undefined : ledger.proofOf(hash);
+}
