@@ -84,8 +84,7 @@ t.test('an overlay or a preset of the org opens nothing while there is no bundle
   const overlay = bundleOf('  identity:\n    - {id: no_bundle, effect: {decision: allow}}\n    - {id: own, effect: {decision: allow}}\n');
   await policies.putOverlay({ org_id: 'acme', level: 'org' }, overlay, () => undefined);
   t.equal(policies.current('acme').bundle_id, 'no_bundle');
-  const rulesOf = (): readonly string[] =>
-    policies.current('acme').policy.layers.flatMap(({ rules }) => rules.map(({ id }) => id));
+  const rulesOf = (): readonly string[] => policies.current('acme').policy.layers.flatMap(({ rules }) => rules.map(({ id }) => id));
   t.same(rulesOf(), ['no_bundle']);
   t.equal(policies.current('acme').policy.layers.flatMap(({ rules }) => rules)[0]?.decision, 'deny');
   const channel = new PlayedChannel();
