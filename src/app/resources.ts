@@ -9,7 +9,7 @@ import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
-import type { Link } from '../link/link.ts';
+import type { Link } from '../link/gateway-link.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
