@@ -222,8 +222,10 @@ async function suspended({ place, gateways, links, found }: Campaign, random: Se
     return passed;
   };
   // One may pass; the answer to its hash says what has become of the org.
+  const submittedAt = async () => (await selfHosted.health())?.['last_hash_submit_at'];
+  const before = await submittedAt();
   const passed = (await outcomes(selfHosted, 1)).filter(Boolean).length;
-  await eventually('the acknowledgement', async () => ((await selfHosted.metric(PENDING)) === 0 ? true : undefined), WAIT_MS);
+  await eventually('the acknowledgement', async () => ((await submittedAt()) === before ? undefined : true), WAIT_MS);
   const after = (await outcomes(selfHosted, CALLS_WHILE_SUSPENDED)).filter(Boolean).length;
   if (passed + after > 1) found.suspended.push(`round ${round}: ${passed + after} requests passed at ${selfHosted.name}`);
   if (after > 0) found.suspended.push(`round ${round}: ${after} requests passed at ${selfHosted.name} after it had heard of it`);
