@@ -75,7 +75,7 @@ async function authorityOf(options: EnrolmentOptions, token: BootstrapToken): Pr
   const found = given ?? chain.find((one) => fingerprintOf(one.raw).equals(wanted));
   const [own] = chain;
   const where = placeOf(address);
-  if (found !== undefined && own !== undefined && own.checkIssued(found) && own.verify(found.publicKey)) return found;
+  if (found !== undefined && own?.checkIssued(found) && own.verify(found.publicKey)) return found;
   if (found === undefined && chain.length === 1)
     throw new EnrolmentError('ca_not_shown', `The control plane at ${where} does not show its CA: set GW_CP_CA_FILE (GET /v1/ca.crt).`);
   throw mismatch(
@@ -166,6 +166,7 @@ export function identityFrom(
   try {
     identity = nodeIdentity(keyPem, answer.certificate, answer.ca_certificate);
   } catch (error) {
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
     throw new EnrolmentError('bad_answer', `The control plane answered with a certificate that cannot be used: ${messageOf(error)}.`, {
       cause: error,
     });
