@@ -70,7 +70,9 @@ export class RecordProofs {
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error;
       this.#options.log.error({ err: error, record_hash: hash }, 'the control plane has sent a proof that proves nothing');
-      throw new GatewayError('ledger_proof_invalid', `The control plane has sent a proof that proves nothing: ${error.message}`, { cause: error });
+      throw new GatewayError('ledger_proof_invalid', `The control plane has sent a proof that proves nothing: ${error.message}`, {
+        cause: error,
+      });
     }
   }
 
