@@ -2,8 +2,8 @@ import type { Config } from '../base/config/config.ts';
 import { bracketHost } from '../base/lib/host.ts';
 import { loadProtocol } from '../control-plane/proto/protocol.ts';
 import { ContactBook } from '../link/contact-book.ts';
+import { GatewayLink } from '../link/control-plane-link.ts';
 import { EnrolmentError } from '../link/enrolment-error.ts';
-import { Link } from '../link/gateway-link.ts';
 import { HashSubmission } from '../link/hash-submission.ts';
 import { identityAtStart } from '../link/identity-at-start.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
@@ -45,7 +45,7 @@ export async function openLink(
   ground: LinkGround,
   services: Services,
   closers: (() => Promise<void>)[],
-): Promise<Link | undefined> {
+): Promise<GatewayLink | undefined> {
   const { cpAddr: address, orgId, nodeId, keyDir, bootstrapToken: token, cpCaFile: caFile } = config;
   if (address === undefined) return undefined;
   if (orgId === undefined)
@@ -64,7 +64,7 @@ export async function openLink(
   const resources = parts.flatMap((part) => part.resources);
   const place = `${bracketHost(address.host)}:${address.port}`;
   const submission = await HashSubmission.open({ store, clock, log, events: ground.events, orgId });
-  const link = new Link({
+  const link = new GatewayLink({
     protocol,
     address: place,
     identity,
@@ -84,7 +84,7 @@ export async function openLink(
 }
 
 /** Managed mode: hears of what changes as it changes. @returns what ends that */
-function streamUpdates(link: Link, { clock, log, events }: LinkGround): () => Promise<void> {
+function streamUpdates(link: GatewayLink, { clock, log, events }: LinkGround): () => Promise<void> {
   const stream = new UpdateStream({
     channel: link.channel,
     clock,

@@ -7,13 +7,13 @@ import { ApiKeyService } from '../services/api-keys.ts';
 import { CredentialService } from '../services/credentials.ts';
 import { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { LanguageOptions } from '../services/load-policy.ts';
+import type { LookedUpKeysOptions } from '../services/looked-up-keys.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { NodeRegister } from '../services/node-register.ts';
 import { OrgService } from '../services/orgs.ts';
 import { PolicyService } from '../services/policies.ts';
 import { PolicyPresets } from '../services/policy-presets.ts';
 import { ProjectService } from '../services/projects.ts';
-import type { RemoteKeysOptions } from '../services/remote-keys.ts';
 import { WorkloadService } from '../services/workloads.ts';
 import { fileContext, loadCredentialFiles, passOverCredentialFiles } from './credential-files.ts';
 import type { Ground } from './ground.ts';
@@ -79,7 +79,7 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
 }
 
 /** Where a control plane makes the API keys. */
-function remoteFrom(config: Config, log: Logger): Pick<RemoteKeysOptions, 'from' | 'log'> | undefined {
+function remoteFrom(config: Config, log: Logger): Pick<LookedUpKeysOptions, 'from' | 'log'> | undefined {
   const from = remoteName(config);
   return from === undefined ? undefined : { from, log };
 }

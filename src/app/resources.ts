@@ -9,7 +9,7 @@ import { createLogger, type Logger } from '../base/lib/log.ts';
 import { SecretBox } from '../base/lib/secret-box.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
-import type { Link } from '../link/gateway-link.ts';
+import type { GatewayLink } from '../link/control-plane-link.ts';
 import { createUpstream } from '../outbound/net/create-upstream.ts';
 import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
@@ -56,7 +56,7 @@ export interface Resources extends Services {
   readonly catalogues: CatalogueInForce;
   readonly upstream: Upstream & RawWays;
   /** Undefined without a control plane. */
-  readonly link: Link | undefined;
+  readonly link: GatewayLink | undefined;
   /** Never dialled; the ports are added when they are known. */
   readonly ownAddresses: { address: string; port: number }[];
   /** Of the gateway's own ports; undefined: they speak plain HTTP. */

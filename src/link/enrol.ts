@@ -17,7 +17,7 @@ import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
 
-export interface EnrolmentOptions {
+export interface NodeEnrolment {
   readonly protocol: Protocol;
   readonly address: Authority;
   readonly orgId: string;
@@ -44,7 +44,7 @@ export function howToGetToken(orgId: string): string {
  * `GW_CP_CA_FILE` names.
  * @throws EnrolmentError
  */
-export async function enrol(options: EnrolmentOptions): Promise<Enrolled> {
+export async function enrol(options: NodeEnrolment): Promise<Enrolled> {
   const { orgId, nodeId, clock } = options;
   const token = readBootstrapToken(options.token);
   if (token === undefined)
@@ -56,7 +56,7 @@ export async function enrol(options: EnrolmentOptions): Promise<Enrolled> {
 }
 
 /** @throws EnrolmentError `ca_mismatch`, `ca_not_shown`, `unreachable`, `bad_token` */
-async function authorityOf(options: EnrolmentOptions, token: BootstrapToken): Promise<X509Certificate> {
+async function authorityOf(options: NodeEnrolment, token: BootstrapToken): Promise<X509Certificate> {
   const { caFile, address, clock } = options;
   const given = caFile === undefined ? undefined : new X509Certificate(await readFile(caFile));
   const named = token.caSha256;
@@ -112,7 +112,7 @@ const REFUSALS: Readonly<Record<string, EnrolmentFault>> = {
 };
 
 async function enrolledBy(
-  options: EnrolmentOptions,
+  options: NodeEnrolment,
   token: BootstrapToken,
   ca: X509Certificate,
   { csr }: CertificateRequest,
@@ -129,7 +129,7 @@ async function enrolledBy(
   }
 }
 
-function refusalBy(error: ProtocolError, { address, orgId, nodeId }: EnrolmentOptions): EnrolmentError {
+function refusalBy(error: ProtocolError, { address, orgId, nodeId }: NodeEnrolment): EnrolmentError {
   const fault = REFUSALS[error.fault];
   if (fault === 'token_refused')
     return new EnrolmentError(fault, `The control plane takes no such bootstrap token: ${error.message}. ${howToGetToken(orgId)}`, {

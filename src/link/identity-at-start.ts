@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
-import { type Enrolled, type EnrolmentOptions, enrol, howToGetToken } from './enrol.ts';
+import { type Enrolled, enrol, howToGetToken, type NodeEnrolment } from './enrol.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 import { readNodeFile, writeNodeFile } from './node-file.ts';
 import type { NodeIdentity } from './node-identity.ts';
 import { fingerprintOf } from './shown-authority.ts';
 
-export interface StartIdentityOptions extends Omit<EnrolmentOptions, 'token'> {
+export interface StartIdentityOptions extends Omit<NodeEnrolment, 'token'> {
   /** `GW_KEY_DIR` */
   readonly keyDir: string;
   /** `GW_BOOTSTRAP_TOKEN` */

@@ -1,14 +1,14 @@
 import { parseTime } from '../base/lib/rfc3339.ts';
 import type { ApiKeyEntry } from '../control-plane/proto/messages.ts';
-import type { FoundKey, RemoteKeys } from '../services/remote-keys.ts';
+import type { FoundKey, LookedUpKeys } from '../services/looked-up-keys.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from './link-ports.ts';
 
 /** The API keys of the org, which are looked up one by one (decision 13.10): what is fetched is that some have changed. */
 export class RemoteApiKeys implements RemoteResource {
   readonly name = 'api_keys';
-  readonly #keys: RemoteKeys;
+  readonly #keys: LookedUpKeys;
 
-  constructor(keys: RemoteKeys) {
+  constructor(keys: LookedUpKeys) {
     this.#keys = keys;
   }
 
@@ -27,7 +27,7 @@ export class RemoteApiKeys implements RemoteResource {
 
 /** Has keys looked up by this channel. @param orgId of this gateway: no key of another lets anybody in */
 export function lookUpKeysBy(
-  keys: RemoteKeys,
+  keys: LookedUpKeys,
   channel: Channel,
   { link, orgId }: { readonly link: ControlPlaneLink; readonly orgId: string },
 ): void {

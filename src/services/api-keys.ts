@@ -6,7 +6,7 @@ import type { ApiKey } from '../base/model/api-key.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Commit } from './commit.ts';
 import { HashedKeys, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
-import { RemoteKeys, type RemoteKeysOptions } from './remote-keys.ts';
+import { LookedUpKeys, type LookedUpKeysOptions } from './looked-up-keys.ts';
 
 const SPACE = 'api_key';
 const SHOWN_CHARS = 12;
@@ -18,16 +18,16 @@ export interface ApiKeyOptions {
   readonly clock: Clock;
   readonly events: Events;
   /** Where a control plane makes the keys. */
-  readonly remote?: Pick<RemoteKeysOptions, 'from' | 'log'> | undefined;
+  readonly remote?: Pick<LookedUpKeysOptions, 'from' | 'log'> | undefined;
 }
 
 /** API keys of applications (specification, "Authentication" 2; decision 9.5). */
 export class ApiKeyService {
   readonly #keys: HashedKeys<ApiKey>;
   /** Keys of a control plane: where there is one, those that are stored here open nothing. */
-  readonly remote: RemoteKeys | undefined;
+  readonly remote: LookedUpKeys | undefined;
 
-  private constructor(keys: HashedKeys<ApiKey>, remote: RemoteKeys | undefined) {
+  private constructor(keys: HashedKeys<ApiKey>, remote: LookedUpKeys | undefined) {
     this.#keys = keys;
     this.remote = remote;
   }
@@ -35,7 +35,7 @@ export class ApiKeyService {
   static async open({ events, remote, ...options }: ApiKeyOptions): Promise<ApiKeyService> {
     const lookedUp = (how: KeyLookup) => events.emit('apiKeyLookup', how);
     const keys = await HashedKeys.open<ApiKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS, lookedUp });
-    return new ApiKeyService(keys, remote && (await RemoteKeys.open({ ...options, ...remote, lookedUp })));
+    return new ApiKeyService(keys, remote && (await LookedUpKeys.open({ ...options, ...remote, lookedUp })));
   }
 
   /** Judges a key; at once when it is one in use. */

@@ -51,12 +51,17 @@ async function health({ url }: TestGateway): Promise<Record<string, unknown>> {
 async function call({ url }: TestGateway): Promise<{ status: number; body: string }> {
   const response = await fetch(`${url}/v1/actions:execute`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
+      schema: 'gw.action_request.v2',
       org_id: 'acme',
       workload_id: 'default',
-      action: { type: 'ai.infer', method: 'POST', resource: '/v1/chat/completions' },
-      parameters: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] },
+      credential_hint: 'sk-caller',
+      action: {
+        type: 'ai.infer',
+        method: 'POST',
+        target_host: 'api.openai.com',
+        params: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] },
+      },
     }),
   });
   return { status: response.status, body: await response.text() };
@@ -181,7 +186,7 @@ t.test('a certificate is renewed from 14 days before its end on, with a new key'
   const { cp_certificate_expires_at: before } = await health(gateway);
   const file = join(env['GW_KEY_DIR'] ?? '', 'node.pem');
   const { ino } = statSync(file);
-  for (let days = 0; days < 75; days++) clock.advance(DAY_MS);
+  for (let days = 0; days < 77; days++) clock.advance(DAY_MS);
   await until(
     () => Promise.resolve(statSync(file).ino),
     (now) => now !== ino,

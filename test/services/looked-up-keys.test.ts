@@ -2,7 +2,7 @@
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { type FoundKey, RemoteKeys } from '../../src/services/remote-keys.ts';
+import { type FoundKey, LookedUpKeys } from '../../src/services/looked-up-keys.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -32,7 +32,7 @@ async function scene(t: HasTeardown) {
     },
   };
   const open = async (from = 'acme@cp:7443') => {
-    const keys = await RemoteKeys.open({ store, clock, log: silentLogger, from, lookedUp: (how) => void lookups.push(how) });
+    const keys = await LookedUpKeys.open({ store, clock, log: silentLogger, from, lookedUp: (how) => void lookups.push(how) });
     keys.attach(source);
     return keys;
   };

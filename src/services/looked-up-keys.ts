@@ -49,7 +49,7 @@ export interface KeySource {
   lookUp(hash: Uint8Array): Promise<{ readonly key: FoundKey | undefined; readonly version: string }>;
 }
 
-export interface RemoteKeysOptions {
+export interface LookedUpKeysOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
@@ -73,8 +73,8 @@ interface Kept {
  * API keys that a control plane makes (specification, "Authentication" 2; decision 13.10). A key is looked up there by its hash; what was found is kept, by its hash, also over a restart, so that who was let in
  * once is let in while nobody answers. A key that is not kept and cannot be looked up lets nobody in.
  */
-export class RemoteKeys {
-  readonly #options: RemoteKeysOptions;
+export class LookedUpKeys {
+  readonly #options: LookedUpKeysOptions;
   /** Those that were looked up last stand last. */
   readonly #kept = new Map<string, Kept>();
   readonly #unknown: Lru<string, true>;
@@ -84,13 +84,13 @@ export class RemoteKeys {
   /** The last look failed, and that was told. */
   #failing = false;
 
-  private constructor(options: RemoteKeysOptions) {
+  private constructor(options: LookedUpKeysOptions) {
     this.#options = options;
     this.#unknown = new Lru({ max: MAX_UNKNOWN, ttl: { ms: UNKNOWN_MS, clock: options.clock } });
   }
 
-  static async open(options: RemoteKeysOptions): Promise<RemoteKeys> {
-    const keys = new RemoteKeys(options);
+  static async open(options: LookedUpKeysOptions): Promise<LookedUpKeys> {
+    const keys = new LookedUpKeys(options);
     for (const { key: hash, value } of await options.store.list(SPACE)) {
       const { from, key } = value as StoredKey;
       if (from === options.from) keys.#kept.set(hash, { key, freshUntil: LONG_AGO });

@@ -43,7 +43,7 @@ interface LinkWarning {
 }
 
 /** The gateway's way to its control plane: one channel for as long as it lives, with everything that watches over it. */
-export class Link implements ControlPlaneLink {
+export class GatewayLink implements ControlPlaneLink {
   readonly submission: HashSubmission;
   readonly proofs: RecordProofs;
   readonly #options: LinkOptions;
