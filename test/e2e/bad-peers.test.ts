@@ -139,7 +139,7 @@ t.test('bundles that are not signed for this org, or are older, change nothing; 
     const before = plane.calls.filter((call) => call === 'FetchBundle').length;
     plane.changed('policy');
     await eventually(`${name} is fetched`, async () => {
-      await serves(t, gateway);
+      await callThrough(t, gateway, 'structured API');
       return plane.calls.filter((call) => call === 'FetchBundle').length > before ? true : undefined;
     });
     await serves(t, gateway);
