@@ -314,7 +314,7 @@ t.test('a control plane refuses messages that are too large, cut off or nonsense
     t.teardown(() => made.destroy());
     return made;
   };
-  const path = loadProtocol().controlPlane.definition['CheckIn']?.path ?? '';
+  const path = loadProtocol().controlPlane.definition['FetchKeys']?.path ?? '';
   const known = { cert: certificate, key };
   const framed = (length: number, bytes: Buffer): Buffer => {
     const head = Buffer.alloc(5);
