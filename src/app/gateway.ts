@@ -65,7 +65,10 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
 }
 
 /** What is removed when it is old. */
-function keptOf(config: Config, { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources): readonly Kept[] {
+function keptOf(
+  config: Config,
+  { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources,
+): readonly Kept[] {
   return [
     {
       what: 'records',

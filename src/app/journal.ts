@@ -1,9 +1,9 @@
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
+import { confirmClock } from '../services/clock-confirmation.ts';
 import { checkJournal, type JournalFinding } from '../storage/embedded/check-journal.ts';
 import { type RepairReport, repairJournal } from '../storage/embedded/repair-journal.ts';
 import { segmentFileName } from '../storage/embedded/segment-header.ts';
-import { confirmClock } from './clock-confirmation.ts';
 import { requireStore, storeFolder } from './data-folder.ts';
 
 export type { JournalFinding, RepairReport };

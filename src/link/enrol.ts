@@ -9,11 +9,11 @@ import type { EnrolledResponse, OrgState } from '../control-plane/proto/messages
 import type { Protocol } from '../control-plane/proto/protocol.ts';
 import { ProtocolClient } from '../control-plane/proto/protocol-client.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
-import { type BootstrapToken, readBootstrapToken } from './bootstrap-token.ts';
 import { type CertificateRequest, requestCertificate } from './certificate-request.ts';
 import { EnrolmentError, type EnrolmentFault } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { fingerprintOf, shownChain } from './shown-authority.ts';
+import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -75,7 +75,7 @@ async function authorityOf(options: EnrolmentOptions, token: BootstrapToken): Pr
   const found = given ?? chain.find((one) => fingerprintOf(one.raw).equals(wanted));
   const [own] = chain;
   const where = placeOf(address);
-  if (found !== undefined && own !== undefined && own.checkIssued(found) && own.verify(found.publicKey)) return found;
+  if (found !== undefined && own?.checkIssued(found) && own.verify(found.publicKey)) return found;
   if (found === undefined && chain.length === 1)
     throw new EnrolmentError('ca_not_shown', `The control plane at ${where} does not show its CA: set GW_CP_CA_FILE (GET /v1/ca.crt).`);
   throw mismatch(
@@ -166,6 +166,7 @@ export function identityFrom(
   try {
     identity = nodeIdentity(keyPem, answer.certificate, answer.ca_certificate);
   } catch (error) {
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
     throw new EnrolmentError('bad_answer', `The control plane answered with a certificate that cannot be used: ${messageOf(error)}.`, {
       cause: error,
     });

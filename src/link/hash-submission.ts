@@ -110,7 +110,10 @@ export class HashSubmission {
     const now = this.#options.clock.monotonic();
     if (this.#rewoundAt !== undefined && now - this.#rewoundAt < REWIND_MS) return;
     this.#rewoundAt = now;
-    this.#options.log.warn({ org_id: this.#options.orgId }, 'the ledger lacks a hash that it had acknowledged; all of them are handed in again');
+    this.#options.log.warn(
+      { org_id: this.#options.orgId },
+      'the ledger lacks a hash that it had acknowledged; all of them are handed in again',
+    );
     // Behind the batch that is under way, whose place would otherwise be stored over this one.
     await this.#running;
     await this.#move({ ...this.#place, after: null });
@@ -131,7 +134,10 @@ export class HashSubmission {
     if (lost === 0) return removed;
     this.counts.lost += lost;
     this.#unsent = Math.max(0, this.#unsent - lost);
-    this.#options.log.error({ records: lost }, 'records were removed by their age before the control plane had taken their hashes: they cannot be proved');
+    this.#options.log.error(
+      { records: lost },
+      'records were removed by their age before the control plane had taken their hashes: they cannot be proved',
+    );
     return removed;
   }
 

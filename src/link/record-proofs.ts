@@ -70,7 +70,10 @@ export class RecordProofs {
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error;
       this.#options.log.error({ err: error, record_hash: hash }, 'the control plane has sent a proof that proves nothing');
-      throw new GatewayError('ledger_proof_invalid', `The control plane has sent a proof that proves nothing: ${error.message}`, { cause: error });
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+      throw new GatewayError('ledger_proof_invalid', `The control plane has sent a proof that proves nothing: ${error.message}`, {
+        cause: error,
+      });
     }
   }
 
@@ -92,6 +95,7 @@ export class RecordProofs {
     try {
       return await this.#options.channel.call(name, request);
     } catch (error) {
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('control_plane_unreachable', `The control plane did not answer: ${messageOf(error)}`, { cause: error });
     }
   }

@@ -140,6 +140,7 @@ export class RemotePolicy implements RemoteResource {
       await this.#options.policies.takeFetched({ bundle_yaml: text, fetched_at: fetchedAt }, store);
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'invalid_policy')
+        // biome-ignore lint/style/useErrorCause: the cause is in the third argument
         throw new BundleRefused('invalid_policy', 'the bundle does not load; the log has every mistake', { cause: error });
       throw error;
     }

@@ -116,18 +116,24 @@ export class UpdateStream {
     try {
       while (this.#waiting.length > 0 && !this.#ending.signal.aborted) {
         const round = [...this.#waiting];
-        const names = new Set(round.flatMap(({ lacks }) => [...lacks]));
-        const missing = new Set(await this.#options.bringIn([...names]));
-        for (const { lacks } of round) for (const name of names) if (!missing.has(name)) lacks.delete(name);
-        this.#settle();
+        const isWhole = await this.#bringIn(round);
         const hasNews = this.#waiting.some((update) => !round.includes(update));
-        if (missing.size === 0) failures = 0;
+        if (isWhole) failures = 0;
         // What came meanwhile is not kept waiting for what cannot be had.
         else if (!hasNews) await this.#pause(failures++, true);
       }
     } finally {
       this.#fetching = undefined;
     }
+  }
+
+  /** True when nothing that these updates named is lacking any more. */
+  async #bringIn(round: readonly WaitingUpdate[]): Promise<boolean> {
+    const names = new Set(round.flatMap(({ lacks }) => [...lacks]));
+    const missing = new Set(await this.#options.bringIn([...names]));
+    for (const { lacks } of round) for (const name of names) if (!missing.has(name)) lacks.delete(name);
+    this.#settle();
+    return missing.size === 0;
   }
 
   #settle(): void {

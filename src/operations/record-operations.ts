@@ -54,7 +54,10 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
       schema: z.object({
         status: z.enum(['verified', 'pending_inclusion']),
         record_hash: z.string(),
-        inclusion_proof: z.looseObject({}).optional().meta({ description: '`gw.inclusion_proof.v1` with its signed root, checked here; only when `verified`' }),
+        inclusion_proof: z
+          .looseObject({})
+          .optional()
+          .meta({ description: '`gw.inclusion_proof.v1` with its signed root, checked here; only when `verified`' }),
       }),
     },
     handle: async ({ principal, params }, { store, ledger }) => {
@@ -64,7 +67,9 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
       const { record_id: id } = JSON.parse(found.text) as ExecutionRecord;
       const known = (await ledger?.inclusion({ id, hash })) ?? { status: 'pending_inclusion' as const };
       const { status } = known;
-      return { json: { status, record_hash: hash, ...('inclusion_proof' in known ? { inclusion_proof: { ...known.inclusion_proof } } : {}) } };
+      return {
+        json: { status, record_hash: hash, ...('inclusion_proof' in known ? { inclusion_proof: { ...known.inclusion_proof } } : {}) },
+      };
     },
   }),
 ];

@@ -1,6 +1,7 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
+import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
@@ -24,7 +25,6 @@ import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import type { UsageReports } from '../services/usage-reports.ts';
 import type { WorkloadService } from '../services/workloads.ts';
-import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */

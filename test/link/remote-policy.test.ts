@@ -10,7 +10,7 @@ import { PolicyService } from '../../src/services/policies.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { bundleOf } from '../support/governed.ts';
 import { type Place, somePlace } from '../support/policies-place.ts';
-import { type PlayedKey, playedKey, signedBundle } from '../support/signed-bundles.ts';
+import { playedKey, signedBundle } from '../support/signed-bundles.ts';
 
 const KEY = playedKey('k1');
 const ALLOW = bundleOf('  identity:\n    - {id: all, effect: {decision: allow}}\n');
@@ -84,8 +84,7 @@ t.test('an overlay or a preset of the org opens nothing while there is no bundle
   const overlay = bundleOf('  identity:\n    - {id: no_bundle, effect: {decision: allow}}\n    - {id: own, effect: {decision: allow}}\n');
   await policies.putOverlay({ org_id: 'acme', level: 'org' }, overlay, () => undefined);
   t.equal(policies.current('acme').bundle_id, 'no_bundle');
-  const rulesOf = (): readonly string[] =>
-    policies.current('acme').policy.layers.flatMap(({ rules }) => rules.map(({ id }) => id));
+  const rulesOf = (): readonly string[] => policies.current('acme').policy.layers.flatMap(({ rules }) => rules.map(({ id }) => id));
   t.same(rulesOf(), ['no_bundle']);
   t.equal(policies.current('acme').policy.layers.flatMap(({ rules }) => rules)[0]?.decision, 'deny');
   const channel = new PlayedChannel();
@@ -136,7 +135,7 @@ t.test('what may not be used changes nothing, is counted and told', async (t) =>
     ['bad_signature', { ...good, bundle_yaml: good.bundle_yaml.subarray(0, -1) }],
     ['bad_signature', { ...good, version: 'another' }],
     ['bad_signature', { ...good, sequence: '7' }],
-    ['bad_signature', signedBundle({ ...stranger, kid: 'k1' } as PlayedKey, yaml('2'), 6)],
+    ['bad_signature', signedBundle({ ...stranger, kid: 'k1' }, yaml('2'), 6)],
     ['unknown_key', signedBundle(stranger, yaml('2'), 6)],
     ['unknown_key', signedBundle(ledger, yaml('2'), 6)],
     ['other_org', signedBundle(KEY, yaml('2'), 6, { org: 'globex' })],

@@ -365,9 +365,14 @@ export const SETTINGS = {
   telemetryUrl: optional(
     'GW_TELEMETRY_URL',
     delivery.telemetryUrl,
-    'Where usage reports go; nothing is collected or sent while it is unset.',
+    'Where usage reports go; nothing is collected or sent while it is unset. With `GW_CP_ADDR` they go to the control plane, and this is not used.',
   ),
-  telemetryEnabled: required('GW_TELEMETRY_ENABLED', type.boolean, 'true', 'Usage reports; `false` switches them off whatever the URL is.'),
+  telemetryEnabled: required(
+    'GW_TELEMETRY_ENABLED',
+    type.boolean,
+    'true',
+    'Usage reports; `false` switches them off, whatever the URL is and with a control plane, too.',
+  ),
 
   ...OTEL_SETTINGS,
 

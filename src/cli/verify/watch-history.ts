@@ -37,18 +37,22 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   const orgId = orgOf(asked, await file.read(), io);
   const look = async () =>
     lookAtLedger({ ledger, orgId, seen: await file.read(), pinned, save: (state) => file.write(state) } satisfies WatchOptions);
-  const stop = new AbortController();
-  if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
-  for (let answered = false; ; ) {
+  /** @param answered it has answered before: then it is asked again when it does not */
+  const lookAndTell = async (answered: boolean): Promise<number> => {
     try {
       tell(await look(), pinned, asked.json, io);
-      answered = true;
     } catch (error) {
       if (error instanceof LedgerError) return tellBroken(error, await file.read(), orgId, asked.json, io);
-      if (!answered || !(error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
+      if (!(answered && (error instanceof Unusable || error instanceof GatewayRefusal))) throw error;
       io.stderr(`gw verify: ${terminalText(error.message)}; asking again\n`);
     }
-    if (everyMs === undefined || !(await pause(everyMs, stop.signal, clock))) return EXIT_OK;
+    return EXIT_OK;
+  };
+  const stop = new AbortController();
+  if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
+  for (let answered = false; ; answered = true) {
+    const code = await lookAndTell(answered);
+    if (code !== EXIT_OK || everyMs === undefined || !(await pause(everyMs, stop.signal, clock))) return code;
   }
 }
 

@@ -11,6 +11,8 @@ import { inFolder, makeFolder } from '../../base/lib/folder.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
+import { clockConfirmation } from '../../services/clock-confirmation.ts';
+import { ClockWatch } from '../../services/clock-watch.ts';
 import { PolicyPresets } from '../../services/policy-presets.ts';
 import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
 import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts';
@@ -72,6 +74,7 @@ interface Opened {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: EventBus;
+  readonly clockWatch: ClockWatch;
   readonly authority: NodeAuthority;
   readonly state: StoredControlPlane;
   readonly adminToken: ControlPlane['adminToken'];
@@ -108,6 +111,9 @@ async function openState(
     // First, because it says whether another process is at work here.
     const store: EmbeddedStore = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'always', clock, log });
     closers.push(() => store.close());
+    const retentionMs = config.auditRetention ?? AUDIT_MS;
+    const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });
+    closers.push(() => clockWatch.close());
     const secretsKey =
       config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
     const authority = await NodeAuthority.open(file('authority'), clock);
@@ -117,6 +123,7 @@ async function openState(
       clock,
       log,
       events,
+      mayExpire: () => clockWatch.mayExpire,
       box: new SecretBox([secretsKey]),
       authority,
       bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
@@ -133,7 +140,7 @@ async function openState(
             file: file('adminToken'),
           }
         : { value: config.adminToken, file: undefined };
-    return { clock, log, events, authority, state, adminToken };
+    return { clock, log, events, clockWatch, authority, state, adminToken };
   });
 }
 
@@ -164,7 +171,7 @@ async function openPorts(
   const admin = adminServer(config, opened, { counts: handlers.counts, identity, health });
   closers.push(() => admin.close(ending.signal));
   const httpPort = await admin.open();
-  const stopKeeping = keepAuditTrail(state.audit, { clock, log, keptMs: config.auditRetention ?? AUDIT_MS });
+  const stopKeeping = keepAuditTrail(state.audit, { clock, clockWatch: opened.clockWatch, log, keptMs: config.auditRetention ?? AUDIT_MS });
   log.info({ version: packageVersion(), grpc_port: grpcPort, http_port: httpPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {

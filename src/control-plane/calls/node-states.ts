@@ -29,10 +29,16 @@ export class NodeStates {
     if (holder === 'revoked')
       throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked, or another has taken its place');
     if (register.find(holder.orgId) === undefined) throw new ProtocolError('PERMISSION_DENIED', `there is no org ${holder.orgId}`);
-    nodes
-      .heard(holder)
-      .catch((error: unknown) => this.#log.warn({ err: error, node_id: holder.nodeId }, 'that a node was there could not be stored'));
+    this.seen(holder);
     return holder;
+  }
+
+  /** A node is there. */
+  seen(node: NodeId): void {
+    const { nodes } = this.#state.registers;
+    nodes
+      .heard(node)
+      .catch((error: unknown) => this.#log.warn({ err: error, node_id: node.nodeId }, 'that a node was there could not be stored'));
   }
 
   /** The org of a node, with what the node lacks by what it has said last. */

@@ -92,7 +92,7 @@ export class UpdateStreams {
       const updates = await this.#options.state.registers.versions.updatesAfter(node.orgId, last, AT_A_TIME);
       if (updates === undefined) last = await this.#resync(node, out);
       else if (updates.length > 0) last = await this.#pass(node, updates, news, out);
-      else if (await this.#waits(news, seen)) await out.send(this.#update(node, 'alive', last));
+      else if (await this.#waits(news, seen)) await this.#alive(node, last, out);
     }
   }
 
@@ -113,6 +113,11 @@ export class UpdateStreams {
       last = sequence;
     }
     return last;
+  }
+
+  async #alive(node: NodeId, last: number, out: Out): Promise<void> {
+    this.#options.states.seen(node);
+    await out.send(this.#update(node, 'alive', last));
   }
 
   /** He has read so slowly that the log has gone on without him. */

@@ -26,6 +26,8 @@ export interface StoredControlPlaneOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: Events;
+  /** False while the clock is in doubt: then nothing is removed for its age. */
+  readonly mayExpire: () => boolean;
   readonly box: SecretBox;
   readonly authority: NodeAuthority;
   readonly bundleKey: KeptSigningKey;
@@ -111,14 +113,14 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** @throws Error when something of what is kept cannot be read */
   static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
-    const { store, clock, log, box, authority, bundleKey, ledgerKey, leaves, read, connectorId } = options;
+    const { store, clock, log, mayExpire, box, authority, bundleKey, ledgerKey, leaves, read, connectorId } = options;
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = register.orgs.list().map((org) => org.org_id);
     return new StoredControlPlane(options, {
       versions,
       register,
-      tokens: new BootstrapTokens(store, clock, authority.certificate),
+      tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
       keys: await OrgApiKeys.open(store, clock, versions),
       bundles: await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId }),
       entities: new OrgEntities({ store, clock, versions, box, read }),

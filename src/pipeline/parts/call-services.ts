@@ -94,7 +94,7 @@ export interface Orgs {
 }
 
 /** The control plane, as a request meets it. */
-export interface ControlPlane {
+export interface ControlPlaneNews {
   /** True when nobody is to be served: it was not reached for too long, and the org is strict about that. */
   readonly barsAll: boolean;
   /** A request has come: asks for news where there were none lately. */
@@ -256,7 +256,7 @@ export interface CallServices {
   readonly workloads: Workloads;
   readonly orgs: Orgs;
   /** Undefined without a control plane. */
-  readonly controlPlane: ControlPlane | undefined;
+  readonly controlPlane: ControlPlaneNews | undefined;
   readonly projects: Projects;
   readonly rateLimits: RateLimits;
   readonly monthlyRequests: MonthlyRequests;

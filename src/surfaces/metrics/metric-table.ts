@@ -148,7 +148,7 @@ export const METRICS = {
     name: 'gw_auth_key_lookup_total',
     type: 'counter',
     labels: ['result'],
-    help: 'API keys that were looked up: found in memory (`hit`), in the store (`fallback`), or nowhere (`miss`).',
+    help: 'API keys that were looked up: found where they are kept (`hit`), in the store or at the control plane (`fallback`), or nowhere (`miss`).',
   },
   delegations: {
     name: 'gw_delegation_tokens_total',

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { timestamp } from '../base/lib/clock.ts';
 import { inFolder } from '../base/lib/folder.ts';
 import { codeOf } from '../base/lib/thrown.ts';
-import type { ClockConfirmation } from '../services/clock-watch.ts';
+import type { ClockConfirmation } from './clock-watch.ts';
 
 const SETTING = 'GW_DATA_DIR';
 
