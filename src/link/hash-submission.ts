@@ -49,6 +49,7 @@ export class HashSubmission {
   /** Somebody has said that there may be records since the last look. */
   #again = false;
   #failures = 0;
+  /** Below zero while more was sent than is counted yet. */
   #unsent = 0;
   /** Monotonic; of the batch that is under way. */
   #batchSince: number | undefined;
@@ -73,7 +74,7 @@ export class HashSubmission {
   get pending(): number {
     const since = this.#batchSince;
     const isLate = since !== undefined && this.#options.clock.monotonic() - since > LATE_MS;
-    return this.#failures > 0 || isLate || this.#unsent > BATCH ? this.#unsent : 0;
+    return this.#failures > 0 || isLate || this.#unsent > BATCH ? Math.max(0, this.#unsent) : 0;
   }
 
   /** There is a channel now: everything that was not acknowledged goes, the oldest first. */
@@ -133,7 +134,7 @@ export class HashSubmission {
     const lost = Math.max(0, gone - (this.counts.acknowledged - acknowledged));
     if (lost === 0) return removed;
     this.counts.lost += lost;
-    this.#unsent = Math.max(0, this.#unsent - lost);
+    this.#unsent -= lost;
     this.#options.log.error(
       { records: lost },
       'records were removed by their age before the control plane had taken their hashes: they cannot be proved',
@@ -193,11 +194,11 @@ export class HashSubmission {
   async #run(): Promise<void> {
     while (!this.#ending.signal.aborted) {
       this.#again = false;
-      const known = this.#unsent;
       const page = await this.#read();
       if (page.hashes.length > 0) await this.#submit(page);
-      else if (!this.#again) await this.#settle(known);
-      if (page.isLast) return;
+      if (!page.isLast) continue;
+      if (!this.#again) await this.#settle();
+      return;
     }
   }
 
@@ -222,7 +223,7 @@ export class HashSubmission {
     const { submitted } = this.#place;
     await this.#move({ after, submitted: submitted + count, last_submit_at: timestamp(this.#options.clock.now()) });
     this.counts.acknowledged += count;
-    this.#unsent = Math.max(0, this.#unsent - count);
+    this.#unsent -= count;
     this.#batchSince = undefined;
     if (this.#failures > 0) this.#options.log.info({ waiting: this.#unsent }, 'hashes are handed in again');
     this.#failures = 0;
@@ -230,9 +231,9 @@ export class HashSubmission {
   }
 
   /** What is left of the count when everything was sent was counted twice, by who counts and by who was told. */
-  async #settle(known: number): Promise<void> {
+  async #settle(): Promise<void> {
     await this.#counting;
-    if (!this.#again) this.#unsent = Math.max(0, this.#unsent - known);
+    if (!this.#again) this.#unsent = 0;
   }
 
   /** An end of the gateway does not wait for an answer. */

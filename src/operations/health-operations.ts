@@ -8,9 +8,12 @@ const HEALTH = z.object({
   node_id: z.string(),
   connectors: z.array(z.object({ id: z.string(), version: z.string(), healthy: z.boolean() })),
   cp_status: z.enum(['connected', 'offline', 'unconfigured']),
-  cp_posture: z.enum(['normal', 'permissive', 'strict']).optional().meta({
-    description: 'What holds without contact: `normal` within the grace period, then as the org says; absent without a control plane',
-  }),
+  cp_posture: z
+    .enum(['normal', 'permissive', 'strict'])
+    .optional()
+    .meta({
+      description: 'What holds without contact: `normal` within the grace period, then as the org says; absent without a control plane',
+    }),
   cp_offline_since: z.string().optional().meta({ description: 'RFC 3339; only while `offline`' }),
   cp_certificate_expires_at: z.string().optional().meta({ description: 'RFC 3339: of this node; absent without a control plane' }),
   last_hash_submit_at: z.string().optional().meta({ description: 'When the control plane last took hashes of records, RFC 3339' }),

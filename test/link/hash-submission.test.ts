@@ -79,7 +79,7 @@ t.test('connecting later hands in everything from the first record on, in batche
   t.same([...taker.taken], hashes, 'the oldest come first');
   t.same(taker.batches.slice(0, 2), [4_096, 904]);
   hashes.push(...(await record(3)));
-  await until(clock, () => taker.taken.size === 5_003);
+  await until(clock, () => taker.taken.size === 5_003 && submission.lastSubmitAt !== undefined && submission.counts.acknowledged === 5003);
   t.equal(taker.mostUnderWay, 1);
   t.equal(submission.pending, 0);
   t.type(submission.lastSubmitAt, 'string');
@@ -99,7 +99,7 @@ t.test('hashes wait while nobody answers, are counted, and go when there is cont
   const next = await again();
   taker.down = false;
   next.start(taker.channel);
-  await until(clock, () => taker.taken.size === 9 && next.pending === 0);
+  await until(clock, () => taker.taken.size === 9 && next.counts.acknowledged === 9);
   const at = next.lastSubmitAt;
   t.equal((await again()).lastSubmitAt, at, 'and a start forgets neither place nor time');
 });
@@ -120,7 +120,7 @@ t.test('a ledger that has forgotten gets everything again', async (t) => {
   const taker = new Taker();
   const hashes = await record(10);
   submission.start(taker.channel);
-  await until(clock, () => taker.taken.size === 10);
+  await until(clock, () => taker.taken.size === 10 && submission.counts.acknowledged === 10);
   t.equal(await submission.acknowledged(makeRecord(3).record_id), true);
   taker.taken.clear();
   await submission.sendAgain();
