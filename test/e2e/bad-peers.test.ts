@@ -139,7 +139,7 @@ t.test('bundles that are not signed for this org, or are older, change nothing; 
     const before = plane.calls.filter((call) => call === 'FetchBundle').length;
     plane.changed('policy');
     await eventually(`${name} is fetched`, async () => {
-      await serves(t, gateway);
+      await callThrough(t, gateway, 'structured API');
       return plane.calls.filter((call) => call === 'FetchBundle').length > before ? true : undefined;
     });
     await serves(t, gateway);
@@ -255,7 +255,7 @@ t.test('a certificate that has expired asks for a new bootstrap token and says h
   const again = await startGatewayWith(t, { ...env, GW_BOOTSTRAP_TOKEN: '' });
   const hash = await serves(t, again);
   await becomes(again, { cp_status: 'offline' });
-  await says(again, /expired/);
+  await says(again, /certificate of this node ended at/);
   await says(again, /GW_BOOTSTRAP_TOKEN|bootstrap token/);
   again.child.kill('SIGTERM');
   await again.child.ended;
@@ -314,7 +314,7 @@ t.test('a control plane refuses messages that are too large, cut off or nonsense
     t.teardown(() => made.destroy());
     return made;
   };
-  const path = loadProtocol().controlPlane.definition['CheckIn']?.path ?? '';
+  const path = loadProtocol().controlPlane.definition['FetchKeys']?.path ?? '';
   const known = { cert: certificate, key };
   const framed = (length: number, bytes: Buffer): Buffer => {
     const head = Buffer.alloc(5);
