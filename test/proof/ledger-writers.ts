@@ -1,9 +1,9 @@
 /*
  * What is killed by the proof of the ledger: several writers hand in hashes at once, without a pause. A line says `ready`, then each acknowledged submission and each root
- * that is seen has one, written before anything else is done.
+ * that is seen has one, written to a file before anything else is done.
  */
 import { createHash } from 'node:crypto';
-import { writeSync } from 'node:fs';
+import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { LEDGER_ORGS, openLedgerGround } from './ledger-ground.ts';
 import { Seeded } from './seeded.ts';
@@ -11,10 +11,11 @@ import { Seeded } from './seeded.ts';
 const WRITERS = 6;
 const MOST_HASHES = 80;
 
-const [dir = '', seed = ''] = process.argv.slice(2);
+const [dir = '', seed = '', told = ''] = process.argv.slice(2);
 const { ledgers } = await openLedgerGround(dir, systemClock, 'always');
+const file = openSync(told, 'a');
 const tell = (line: object): void => {
-  writeSync(1, `${JSON.stringify(line)}\n`);
+  writeSync(file, `${JSON.stringify(line)}\n`);
 };
 
 async function write(writer: number): Promise<never> {

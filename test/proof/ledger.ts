@@ -2,7 +2,7 @@
  * The ledger of the control plane under SIGKILL, and what it costs (decisions 13.1 to 13.3): no acknowledged hash is forgotten, no sequence has two roots, every proof
  * checks; sizes, CPU and the time until inclusion by counts, which a busy machine does not change.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -105,17 +105,18 @@ async function proveKills(checks: Checks, cleanUp: CleanUp, rounds: number, seed
 /** Lets the writers run until the moment that the seed picks. */
 async function writeAndKill(killed: KilledLedger, round: number, random: Seeded): Promise<void> {
   const { dir, seed, cleanUp, seen, found } = killed;
-  const child = launch(cleanUp, process.execPath, [WRITERS_FILE, dir, `${seed}/${round}`]);
-  for (let slept = 0; !child.stdout.includes('\n') && slept < PATIENCE_MS; slept += 5) await sleep(5);
+  const told = join(dir, '..', `told-${round}`);
+  const child = launch(cleanUp, process.execPath, [WRITERS_FILE, dir, `${seed}/${round}`, told]);
+  for (let slept = 0; !existsSync(told) && slept < PATIENCE_MS; slept += 5) await sleep(5);
   await sleep(random.between(50, 1_500));
   // Timers are too coarse for moments inside a write.
   const until = performance.now() + random.between(0, 2_000) / 1_000;
   while (performance.now() < until);
   child.kill('SIGKILL');
-  const { stdout, stderr, signal } = await child.ended;
+  const { stderr, signal } = await child.ended;
   if (signal !== 'SIGKILL') throw new Error(`round ${round}: the writers ended by themselves: ${stderr}`);
   // The last line may be cut.
-  for (const text of stdout.split('\n').slice(0, -1)) {
+  for (const text of readFileSync(told, 'utf8').split('\n').slice(0, -1)) {
     const { org, hashes, root } = JSON.parse(text) as Line;
     if (root !== undefined) found.twoRoots.push(...(seen.get(root.org_id)?.see(root) ?? []));
     for (const hash of hashes ?? []) seen.get(org ?? '')?.acknowledged.add(hash);
