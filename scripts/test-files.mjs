@@ -15,7 +15,7 @@ import { failuresIn } from './tap-failures.mjs';
  * on a machine that is its own: a busy one is no reason to fail.
  */
 const TAP_TIMEOUT_S = 420;
-const KILL_AFTER_S = 300;
+const KILL_AFTER_S = 480;
 /** What a test's own child processes may take to go after the test has ended. */
 const LEFTOVER_GRACE_MS = 3000;
 const OUTPUT_SHOWN = 30_000;
