@@ -49,8 +49,15 @@ export class HashSubmission {
   /** Somebody has said that there may be records since the last look. */
   #again = false;
   #failures = 0;
-  /** Below zero while more was sent than is counted yet. */
+  /** Records behind the place that were counted: those up to #countedTo, each once, whoever reads it first. */
   #unsent = 0;
+  /** The position of the last one that was counted; null: none. */
+  #countedTo: string | null;
+  #cancelCount: (() => void) | undefined;
+  /** How often it was counted anew: a batch that was read before that may hold what does not count any more. */
+  #recounts = 0;
+  /** While the place is set back no run may begin, which would store its own over it. */
+  #isHeld = false;
   /** Monotonic; of the batch that is under way. */
   #batchSince: number | undefined;
   #rewoundAt: number | undefined;
@@ -58,6 +65,7 @@ export class HashSubmission {
   private constructor(options: HashSubmissionOptions, place: HashPlace) {
     this.#options = options;
     this.#place = place;
+    this.#countedTo = place.after;
   }
 
   /** Reads how far it was. Nothing is sent before `start`. */
@@ -74,7 +82,7 @@ export class HashSubmission {
   get pending(): number {
     const since = this.#batchSince;
     const isLate = since !== undefined && this.#options.clock.monotonic() - since > LATE_MS;
-    return this.#failures > 0 || isLate || this.#unsent > BATCH ? Math.max(0, this.#unsent) : 0;
+    return this.#failures > 0 || isLate || this.#unsent > BATCH ? this.#unsent : 0;
   }
 
   /** There is a channel now: everything that was not acknowledged goes, the oldest first. */
@@ -82,10 +90,10 @@ export class HashSubmission {
     if (this.#channel !== undefined || this.#ending.signal.aborted) return;
     this.#channel = channel;
     this.#endListening = this.#options.events.subscribe(['execution', 'usageSettled'], () => {
-      this.#unsent++;
       this.#wake();
+      this.#countSoon();
     });
-    this.#counting = this.#countUnsent();
+    this.#count();
     this.#lookLater();
     this.flush();
   }
@@ -93,7 +101,7 @@ export class HashSubmission {
   /** The control plane answers again: what waits for a further try goes now. */
   flush(): void {
     this.#again = true;
-    if (this.#channel === undefined || this.#running !== undefined || this.#ending.signal.aborted) return;
+    if (this.#channel === undefined || this.#running !== undefined || this.#isHeld || this.#ending.signal.aborted) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#begin();
@@ -115,11 +123,19 @@ export class HashSubmission {
       { org_id: this.#options.orgId },
       'the ledger lacks a hash that it had acknowledged; all of them are handed in again',
     );
-    // Behind the batch that is under way, whose place would otherwise be stored over this one.
-    await this.#running;
-    await this.#move({ ...this.#place, after: null });
-    this.#counting = Promise.all([this.#counting, this.#countUnsent()]).then(() => undefined);
-    this.flush();
+    this.#isHeld = true;
+    try {
+      // Behind the batch that is under way, whose place would otherwise be stored over this one.
+      await this.#running;
+      await this.#move({ ...this.#place, after: null });
+      this.#countAnew();
+    } catch (error) {
+      this.#rewoundAt = undefined;
+      throw error;
+    } finally {
+      this.#isHeld = false;
+      this.flush();
+    }
   }
 
   /** Removes records by `remove`, and counts as lost those whose hash was not acknowledged. @param epochMs what was committed before it goes */
@@ -134,7 +150,7 @@ export class HashSubmission {
     const lost = Math.max(0, gone - (this.counts.acknowledged - acknowledged));
     if (lost === 0) return removed;
     this.counts.lost += lost;
-    this.#unsent -= lost;
+    this.#countAnew();
     this.#options.log.error(
       { records: lost },
       'records were removed by their age before the control plane had taken their hashes: they cannot be proved',
@@ -147,6 +163,7 @@ export class HashSubmission {
     this.#endListening();
     this.#cancelTimer?.();
     this.#cancelLook?.();
+    this.#cancelCount?.();
     await Promise.all([this.#running, this.#counting]);
   }
 
@@ -171,6 +188,7 @@ export class HashSubmission {
   }
 
   #begin(): void {
+    if (this.#isHeld) return;
     this.#running = this.#run().then(
       () => this.#over(GATHER_MS),
       (error: unknown) => {
@@ -179,7 +197,9 @@ export class HashSubmission {
         const line = { err: error, waiting: this.#unsent };
         if (this.#failures === 0) this.#options.log.warn(line, 'hashes could not be handed in; they wait, and it is tried again');
         this.#again = true;
-        this.#over(Math.min(retryDelay(this.#failures++), LONGEST_WAIT_MS));
+        this.#failures++;
+        this.#countSoon();
+        this.#over(Math.min(retryDelay(this.#failures - 1), LONGEST_WAIT_MS));
       },
     );
   }
@@ -196,9 +216,8 @@ export class HashSubmission {
       this.#again = false;
       const page = await this.#read();
       if (page.hashes.length > 0) await this.#submit(page);
-      if (!page.isLast) continue;
-      if (!this.#again) await this.#settle();
-      return;
+      if (page.isLast) return;
+      this.#countSoon();
     }
   }
 
@@ -210,12 +229,15 @@ export class HashSubmission {
       // The store was repaired or put back: the place is not one of it. To send twice changes nothing.
       if (!(error instanceof GatewayError) || error.code !== 'invalid_request' || this.#place.after === null) throw error;
       this.#place = { ...this.#place, after: null };
+      this.#countAnew();
       return hashesAfter(store, null, BATCH);
     }
   }
 
   async #submit({ hashes, positions }: Awaited<ReturnType<typeof hashesAfter>>): Promise<void> {
     this.#batchSince = this.#options.clock.monotonic();
+    if (hashes.length > this.#unsent) this.#haveCounted(hashes.length, positions.at(-1) ?? null);
+    const recounts = this.#recounts;
     const { acknowledged } = await this.#call(hashes);
     const count = Math.min(acknowledged, hashes.length);
     const after = positions[count - 1];
@@ -223,17 +245,12 @@ export class HashSubmission {
     const { submitted } = this.#place;
     await this.#move({ after, submitted: submitted + count, last_submit_at: timestamp(this.#options.clock.now()) });
     this.counts.acknowledged += count;
-    this.#unsent -= count;
+    if (recounts === this.#recounts) this.#unsent -= count;
+    else this.#countAnew();
     this.#batchSince = undefined;
     if (this.#failures > 0) this.#options.log.info({ waiting: this.#unsent }, 'hashes are handed in again');
     this.#failures = 0;
     if (count < hashes.length) this.#again = true;
-  }
-
-  /** What is left of the count when everything was sent was counted twice, by who counts and by who was told. */
-  async #settle(): Promise<void> {
-    await this.#counting;
-    if (!this.#again) this.#unsent = 0;
   }
 
   /** An end of the gateway does not wait for an answer. */
@@ -255,12 +272,45 @@ export class HashSubmission {
     this.#place = place;
   }
 
-  async #countUnsent(): Promise<void> {
-    const { after } = this.#place;
-    try {
-      this.#unsent += await this.#countFrom(after);
-    } catch (error) {
-      if (!this.#ending.signal.aborted) this.#options.log.warn({ err: error }, 'the hashes that wait could not be counted');
+  /** Counts in a while what has come meanwhile, where it matters: who hands in as they come counts nothing. */
+  #countSoon(): void {
+    if (this.#cancelCount !== undefined || this.#ending.signal.aborted) return;
+    this.#cancelCount = this.#options.clock.after(GATHER_MS, () => {
+      this.#cancelCount = undefined;
+      if (this.#failures > 0 || this.#batchSince !== undefined) this.#count();
+    });
+  }
+
+  #countAnew(): void {
+    this.#recounts++;
+    this.#haveCounted(0, this.#place.after);
+    this.#count();
+  }
+
+  #haveCounted(unsent: number, to: string | null): void {
+    this.#unsent = unsent;
+    this.#countedTo = to;
+  }
+
+  #count(): void {
+    this.#counting ??= this.#countOn()
+      .catch((error: unknown) => {
+        if (!this.#ending.signal.aborted) this.#options.log.warn({ err: error }, 'the hashes that wait could not be counted');
+      })
+      .finally(() => {
+        this.#counting = undefined;
+      });
+  }
+
+  /** Counts on from where it was counted to. */
+  async #countOn(): Promise<void> {
+    while (!this.#ending.signal.aborted) {
+      const from = this.#countedTo;
+      const page = await this.#options.store.records({ limit: COUNTED, ...(from === null ? {} : { after: from }) });
+      // Somebody else has counted on meanwhile, or anew.
+      if (this.#countedTo !== from) continue;
+      this.#haveCounted(this.#unsent + page.length, page.at(-1)?.position ?? from);
+      if (page.length < COUNTED) return;
     }
   }
 

@@ -2,7 +2,9 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { leafFiles } from '../../src/control-plane/app/leaf-files.ts';
 import { OrgLedger, type OrgLedgerOptions, signedLeaves } from '../../src/control-plane/ledger/org-ledger.ts';
+import { type LeafPlace, MOST_OPEN_LEDGERS, OrgLedgers } from '../../src/control-plane/state/org-ledgers.ts';
 import { followChain, nothingSeen } from '../../src/ledger/chain-of-roots.ts';
 import { checkInclusion } from '../../src/ledger/inclusion-proof.ts';
 import { listedKey, readKeys } from '../../src/ledger/ledger-keys.ts';
@@ -139,4 +141,82 @@ t.test('a commit that fails leaves everything as it was, and is tried again', as
   }
   t.equal(ledger.pending, 0);
   followChain(nothingSeen('acme'), await ledger.roots(0, 10), KEYS);
+});
+
+t.test('a commit whose answer was lost, and a head that cannot be read for once, hold up no later batch', async (t) => {
+  const ground = await place(t);
+  const { store: real } = ground;
+  let lost = 1;
+  let unread = 0;
+  const store: OrgLedgerOptions['store'] = {
+    commit: async (...given) => {
+      await real.commit(...given);
+      if (lost-- > 0) {
+        unread = 2;
+        throw new Error('no answer');
+      }
+    },
+    entity: (...given) => (unread-- > 0 ? Promise.reject(new Error('not now')) : real.entity(...given)),
+    entities: (...given) => real.entities(...given),
+    get: (...given) => real.get(...given),
+  };
+  const ledger = await ledgerOf(t, { dir: ground.dir, store });
+  const advance = async (sequence: number): Promise<void> => {
+    while (ledger.sequence < sequence) {
+      clock.advance(1_000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  await ledger.submit(hashes(2));
+  await advance(1);
+  t.equal(ledger.pending, 0);
+  await ledger.submit(hashes(3));
+  await advance(2);
+  const roots = await ledger.roots(0, 10);
+  t.same(
+    roots.map(({ leaf_count }) => leaf_count),
+    [2, 3],
+    'nothing is signed twice',
+  );
+  followChain(nothingSeen('acme'), roots, KEYS);
+});
+
+t.test('ledgers are opened when they are needed, and closed when nobody uses them', async (t) => {
+  const { dir, store } = await place(t);
+  const opened: string[] = [];
+  const files = leafFiles(dir);
+  const watched: LeafPlace = {
+    ...files,
+    open: (orgId, atLeast) => {
+      opened.push(orgId);
+      return files.open(orgId, atLeast);
+    },
+  };
+  const start = (orgIds: readonly string[]) =>
+    OrgLedgers.open({ store, place: watched, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger }, orgIds);
+  const orgs = Array.from({ length: MOST_OPEN_LEDGERS + 20 }, (_, index) => `org-${index}`);
+  const first = await start(orgs);
+  t.same(opened, [], 'an org without leaves has no file');
+  const given = new Map(orgs.map((org) => [org, hashes(1)]));
+  for (const [org, leaves] of given) await first.submit(org, leaves);
+  t.equal(first.openCount, orgs.length, 'those whose hashes wait stay open');
+  clock.advance(1_000);
+  await until(() => first.pending === 0);
+  clock.advance(1_000);
+  t.equal(first.openCount, MOST_OPEN_LEDGERS);
+  for (const [org, [hash]] of given) t.equal((await first.inclusion(org, hash as Buffer)).status, 'verified', org);
+  t.equal(first.openCount, MOST_OPEN_LEDGERS);
+  for (let minute = 0; minute < 12; minute++) clock.advance(60_000);
+  t.equal(first.openCount, 0, 'nobody has used them');
+  const again = hashes(2);
+  await Promise.all(again.map((hash) => first.submit('org-3', [hash])));
+  t.equal(first.pending, 2);
+  await first.close();
+  opened.length = 0;
+  const second = await start(orgs);
+  t.same(opened, ['org-3'], 'a start opens those that have leaves without a root');
+  clock.advance(1_000);
+  await until(() => second.pending === 0);
+  t.equal((await second.roots('org-3', 0, 10)).length, 2);
+  await second.close();
 });

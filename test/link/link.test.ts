@@ -93,6 +93,7 @@ t.test('a gateway enrols with its token, keeps key and certificate to itself, an
   t.equal(statSync(join(env['GW_KEY_DIR'] ?? '', 'node.pem')).mode & 0o777, 0o600);
   t.match(await plane.state.nodes.list('acme'), [{ node_id: 'node-1' }]);
   t.match(await (await fetch(`${first.url}/metrics`)).text(), /gw_cp_connected 1\n[\s\S]*gw_cp_checkins_total\{result="ok"\} [1-9]/);
+  t.match(await (await fetch(`${first.url}/metrics`)).text(), /\ngw_hash_submissions_total 0\n[\s\S]*\ngw_hashes_lost_total 0\n/);
   await first.gateway.stop();
   const again = await startTestGateway(t, { env });
   t.equal((await health(again))['cp_status'], 'connected');

@@ -17,6 +17,7 @@ export function leafFiles(dir: string): LeafPlace {
         throw error;
       }
     },
+    differs: (orgId, signed) => LeafLog.differs(fileOf(orgId), signed),
     open: (orgId, atLeast) => LeafLog.open(fileOf(orgId), atLeast),
   };
 }

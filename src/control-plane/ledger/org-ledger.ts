@@ -61,20 +61,19 @@ export async function signedLeaves(store: Pick<Store, 'get'>, orgId: string): Pr
 export class OrgLedger {
   readonly #options: OrgLedgerOptions;
   #head: Head;
-  #headVersion: string | undefined;
+  /** What the last commit was to make of it. Should its answer have been lost, the store knows whether it did. */
+  #attempted: Head | undefined;
   #cancelTimer: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   #ended = false;
 
-  private constructor(options: OrgLedgerOptions, head: Head, version: string | undefined) {
+  private constructor(options: OrgLedgerOptions, head: Head) {
     this.#options = options;
     this.#head = head;
-    this.#headVersion = version;
   }
 
   static async open(options: OrgLedgerOptions): Promise<OrgLedger> {
-    const entity = await options.store.entity(HEADS, options.orgId);
-    const ledger = new OrgLedger(options, headOf(entity?.value), entity?.version);
+    const ledger = new OrgLedger(options, headOf(await options.store.get(HEADS, options.orgId)));
     // What a process before this one had taken and not closed any more.
     ledger.#look();
     return ledger;
@@ -150,7 +149,9 @@ export class OrgLedger {
 
   async #closeBatch(): Promise<void> {
     const { orgId, leaves, signer, clock, store } = this.#options;
+    const version = await this.#storedHead();
     const hashes = await leaves.read(this.#head.leaves, BATCH_HASHES);
+    if (hashes.length === 0) return;
     const sequence = this.#head.sequence + 1;
     const root = signRoot(
       {
@@ -173,12 +174,22 @@ export class OrgLedger {
       { op: 'put', space: HEADS, key: orgId, value: head },
     ];
     const expect: Expectation[] = [
-      { space: HEADS, key: orgId, version: this.#headVersion },
+      { space: HEADS, key: orgId, version },
       { space: ROOTS, key: rootKey(orgId, sequence), version: undefined },
     ];
+    this.#attempted = head;
     await store.commit(undefined, effects, expect);
-    this.#headVersion = (await store.entity(HEADS, orgId))?.version;
     this.#head = head;
+  }
+
+  /** The version of the stored head, which is the one we know: also where a commit has succeeded without our hearing of it. @throws Error when somebody else has written it */
+  async #storedHead(): Promise<string | undefined> {
+    const { store, orgId } = this.#options;
+    const entity = await store.entity(HEADS, orgId);
+    const { digest } = headOf(entity?.value);
+    if (this.#attempted !== undefined && digest === this.#attempted.digest) this.#head = this.#attempted;
+    if (digest !== this.#head.digest) throw new Error(`somebody else writes the ledger of ${orgId}`);
+    return entity?.version;
   }
 
   /** Sequences and first leaves ascend together. */

@@ -6,10 +6,19 @@ import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { type Inclusion, OrgLedger, type RootSigner, signedLeaves } from '../ledger/org-ledger.ts';
 
+/** So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least recently is closed. */
+export const MOST_OPEN_LEDGERS = 256;
+/** A ledger that nobody has used for so long is closed. */
+const IDLE_MS = 600_000;
+/** How often it is looked which could be closed: while there are too many, and otherwise. */
+const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
+
 /** Where the leaves of orgs are. */
 export interface LeafPlace {
   /** Whether an org has ever handed in a leaf. */
   has(orgId: string): Promise<boolean>;
+  /** Whether an org that has handed in leaves has others there than so many signed ones. Cheap: it opens nothing. */
+  differs(orgId: string, signed: number): Promise<boolean>;
   /** @param atLeast so many have been signed for @throws Error when fewer can be read */
   open(orgId: string, atLeast: number): Promise<Leaves>;
 }
@@ -22,11 +31,27 @@ export interface OrgLedgersOptions {
   readonly log: Logger;
 }
 
-/** The ledgers of all orgs; one is opened when it is first asked for, and those that have leaves at the start, so that what waits there gets its root. */
+/** A ledger that is open or about to be. */
+interface OpenLedger {
+  readonly opening: Promise<OrgLedger>;
+  ledger: OrgLedger | undefined;
+  /** Calls that are under way. */
+  users: number;
+  /** Monotonic. */
+  usedAt: number;
+}
+
+/**
+ * The ledgers of all orgs. One is opened when it is asked for, and closed when nobody has used it for ten minutes; at the start only those are opened whose leaves have no
+ * root yet, or that are not what they should be. A bounded number is open at a time.
+ */
 export class OrgLedgers {
   readonly #options: OrgLedgersOptions;
-  readonly #opening = new Map<string, Promise<OrgLedger>>();
-  readonly #open = new Set<OrgLedger>();
+  /** The least recently used comes first. */
+  readonly #open = new Map<string, OpenLedger>();
+  /** Each file has one writer: who wants a ledger that is being closed waits for its end. */
+  readonly #closing = new Map<string, Promise<void>>();
+  #cancelLook: (() => void) | undefined;
   #closed = false;
 
   private constructor(options: OrgLedgersOptions) {
@@ -35,8 +60,12 @@ export class OrgLedgers {
 
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
     const ledgers = new OrgLedgers(options);
+    const { place, store } = options;
     try {
-      for (const orgId of orgIds) if (await options.place.has(orgId)) await ledgers.#ledger(orgId);
+      for (const orgId of orgIds) {
+        if (!(await place.has(orgId)) || !(await place.differs(orgId, await signedLeaves(store, orgId)))) continue;
+        await ledgers.#with(orgId, async () => undefined);
+      }
     } catch (error) {
       await ledgers.close();
       throw error;
@@ -47,55 +76,108 @@ export class OrgLedgers {
   /** Hashes of all orgs that are under no root yet. */
   get pending(): number {
     let pending = 0;
-    for (const ledger of this.#open) pending += ledger.pending;
+    for (const { ledger } of this.#open.values()) pending += ledger?.pending ?? 0;
     return pending;
   }
 
+  /** How many are open. */
+  get openCount(): number {
+    return this.#open.size;
+  }
+
   /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. */
-  async submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
-    await (await this.#ledger(orgId)).submit(hashes);
+  submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
+    return this.#with(orgId, (ledger) => ledger.submit(hashes));
   }
 
   async inclusion(orgId: string, hash: Uint8Array): Promise<Inclusion> {
-    return (await this.#existing(orgId))?.inclusion(hash) ?? { status: 'unknown' };
+    if (!(await this.#exists(orgId))) return { status: 'unknown' };
+    return this.#with(orgId, (ledger) => ledger.inclusion(hash));
   }
 
   async roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
-    return (await this.#existing(orgId))?.roots(after, limit) ?? [];
+    if (!(await this.#exists(orgId))) return [];
+    return this.#with(orgId, (ledger) => ledger.roots(after, limit));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const opening of this.#opening.values()) await opening.then((ledger) => ledger.close()).catch(() => undefined);
+    this.#cancelLook?.();
+    for (const { opening } of this.#open.values()) await opening.then((ledger) => ledger.close()).catch(() => undefined);
+    await Promise.all(this.#closing.values());
   }
 
   /** Who only asks makes no file. */
-  async #existing(orgId: string): Promise<OrgLedger | undefined> {
-    if (!this.#opening.has(orgId) && !(await this.#options.place.has(orgId))) return undefined;
-    return this.#ledger(orgId);
+  async #exists(orgId: string): Promise<boolean> {
+    return this.#open.has(orgId) || (await this.#options.place.has(orgId));
   }
 
-  #ledger(orgId: string): Promise<OrgLedger> {
-    if (this.#closed) return Promise.reject(new GatewayError('shutting_down', 'The control plane is stopping; try again.'));
-    const known = this.#opening.get(orgId);
-    if (known !== undefined) return known;
-    const opening = this.#openOne(orgId);
-    this.#opening.set(orgId, opening);
-    // The next one who asks tries again.
-    opening.catch(() => this.#opening.delete(orgId));
-    return opening;
+  /** Does something with the ledger of an org, which stays open meanwhile. */
+  async #with<T>(orgId: string, use: (ledger: OrgLedger) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new GatewayError('shutting_down', 'The control plane is stopping; try again.');
+    const one = this.#open.get(orgId) ?? this.#begin(orgId);
+    one.users++;
+    // Behind all others.
+    this.#open.delete(orgId);
+    this.#open.set(orgId, one);
+    try {
+      return await use(await one.opening);
+    } finally {
+      one.users--;
+      one.usedAt = this.#options.clock.monotonic();
+      // The next one who asks tries again.
+      if (one.ledger === undefined && this.#open.get(orgId) === one) this.#open.delete(orgId);
+      this.#closeUnused();
+    }
+  }
+
+  #begin(orgId: string): OpenLedger {
+    const opening = (this.#closing.get(orgId) ?? Promise.resolve()).then(() => this.#openOne(orgId));
+    const one: OpenLedger = { opening, ledger: undefined, users: 0, usedAt: this.#options.clock.monotonic() };
+    opening.then(
+      (ledger) => {
+        one.ledger = ledger;
+      },
+      // Told by whoever waits for it.
+      () => undefined,
+    );
+    return one;
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
     const { store, place, signer, clock, log } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      const ledger = await OrgLedger.open({ orgId, store, leaves, signer, clock, log });
-      this.#open.add(ledger);
-      return ledger;
+      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log });
     } catch (error) {
       await leaves.close();
       throw error;
     }
+  }
+
+  /** Closes those that are too many or too long unused, and looks again while there are any. */
+  #closeUnused(): void {
+    const now = this.#options.clock.monotonic();
+    for (const [orgId, one] of this.#open) {
+      if (this.#open.size <= MOST_OPEN_LEDGERS && now - one.usedAt < IDLE_MS) break;
+      if (one.users === 0 && one.ledger?.pending === 0) this.#closeOne(orgId, one.ledger);
+    }
+    if (this.#closed || this.#open.size === 0) return;
+    const isCrowded = this.#open.size > MOST_OPEN_LEDGERS;
+    if (this.#cancelLook !== undefined && !isCrowded) return;
+    this.#cancelLook?.();
+    this.#cancelLook = this.#options.clock.after(LOOK_AGAIN_MS[isCrowded ? 'crowded' : 'otherwise'], () => {
+      this.#cancelLook = undefined;
+      this.#closeUnused();
+    });
+  }
+
+  #closeOne(orgId: string, ledger: OrgLedger): void {
+    this.#open.delete(orgId);
+    const over = ledger
+      .close()
+      .catch((error: unknown) => this.#options.log.warn({ err: error, org_id: orgId }, 'the ledger of an org was not closed in order'))
+      .finally(() => this.#closing.delete(orgId));
+    this.#closing.set(orgId, over);
   }
 }

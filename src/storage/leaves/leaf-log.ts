@@ -1,11 +1,16 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { HASH_BYTES, type Leaves } from '../contract/leaves.ts';
+import { type AcknowledgedLeaves, emptyHeader, HEADER_BYTES, otherSlot, readHeader, writeSlot } from './leaf-header.ts';
 import { LeafIndex } from './leaf-index.ts';
 import { ROW_BYTES, readRows, writeRows } from './leaf-rows.ts';
 
 /** Rows that are read at a time while a file is opened. */
 const ROWS_PER_READ = 16_384;
+
+const REMEDY =
+  'nothing was changed in it: put back a copy of it that holds at least the leaves under signed roots, and gateways hand in again what it lacks';
 
 /** What is in the file is not what was acknowledged: one line for the operator. */
 export class LeafLogDamaged extends Error {}
@@ -17,52 +22,56 @@ interface Waiting {
 }
 
 /**
- * Leaves in one file, a row of 36 bytes each; where they stand is kept in memory and read anew at a start. Rows at the end that a crash has torn were acknowledged to
- * nobody and are cut off.
+ * Leaves in one file: a header that says how many were acknowledged, and a row of 36 bytes for each. Where they stand is kept in memory and read anew at a start. The count
+ * is written when the rows are safe, and leaves are acknowledged when the count is: so a bad row behind the count was torn by a crash, acknowledged to nobody, and is cut
+ * off; one before it is damage, and the file is refused.
  */
 export class LeafLog implements Leaves {
   readonly #file: FileHandle;
   readonly #index: LeafIndex;
+  #nextSlot: number;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | undefined;
   /** After a write that could not be taken back nobody knows what is in the file: it has to be opened anew. */
   #broken: Error | undefined;
   #closed: Promise<void> | undefined;
 
-  private constructor(file: FileHandle, index: LeafIndex) {
+  private constructor(file: FileHandle, index: LeafIndex, nextSlot: number) {
     this.#file = file;
     this.#index = index;
+    this.#nextSlot = nextSlot;
   }
 
   /**
    * @param path of the file; its folder is there
-   * @param atLeast so many leaves have been acknowledged for sure
-   * @throws LeafLogDamaged when fewer can be read
+   * @param atLeast so many leaves have been signed for
+   * @throws LeafLogDamaged when fewer can be read than were acknowledged or signed for; the file is left as it is
    */
   static async open(path: string, atLeast: number): Promise<LeafLog> {
-    const file = await open(path, 'a+', 0o600);
+    const file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
     try {
       await syncFolder(dirname(path));
-      const index = new LeafIndex();
       const { size } = await file.stat();
-      for (let whole = true; whole; ) {
-        const { length, hashes } = await rowsAt(file, index.count);
-        for (const hash of hashes) index.add(hash);
-        whole = hashes.length > 0 && hashes.length * ROW_BYTES === length;
-      }
-      if (index.count < atLeast)
-        throw new LeafLogDamaged(
-          `${path} is damaged: ${atLeast} leaves have been signed for, and only the first ${index.count} can be read`,
-        );
-      if (size !== index.count * ROW_BYTES) {
-        await file.truncate(index.count * ROW_BYTES);
+      const acknowledged = await acknowledgedIn(file, path, size);
+      const index = await indexOf(file);
+      refuseDamaged(path, index.count, acknowledged.count, atLeast);
+      const log = new LeafLog(file, index, acknowledged.nextSlot);
+      if (size > endOf(index.count)) await file.truncate(endOf(index.count));
+      if (size !== endOf(acknowledged.count)) {
+        // Whole rows that nobody was told of are kept, and must be as safe as the others before they are signed for.
         await file.datasync();
+        await log.#acknowledge(index.count);
       }
-      return new LeafLog(file, index);
+      return log;
     } catch (error) {
       await file.close();
       throw error;
     }
+  }
+
+  /** Whether a file that holds so many leaves, and nothing behind them, looks otherwise; nothing is read. @throws Error when there is no file */
+  static async differs(path: string, leaves: number): Promise<boolean> {
+    return (await stat(path)).size !== endOf(leaves);
   }
 
   get count(): number {
@@ -89,7 +98,7 @@ export class LeafLog implements Leaves {
 
   async read(first: number, length: number): Promise<readonly Buffer[]> {
     const rows = Math.max(0, Math.min(length, this.#index.count - first));
-    const bytes = await bytesAt(this.#file, first, rows);
+    const bytes = await bytesAt(this.#file, endOf(first), rows * ROW_BYTES);
     const hashes = readRows(first, bytes);
     if (hashes.length !== rows) throw new LeafLogDamaged(`leaf ${first + hashes.length} cannot be read`);
     return hashes;
@@ -125,8 +134,9 @@ export class LeafLog implements Leaves {
     const fresh = await this.#unknown(hashes);
     if (fresh.length === 0) return;
     try {
-      await this.#file.appendFile(writeRows(this.#index.count, fresh));
+      await writeAt(this.#file, writeRows(this.#index.count, fresh), endOf(this.#index.count));
       await this.#file.datasync();
+      await this.#acknowledge(this.#index.count + fresh.length);
     } catch (error) {
       await this.#takeBack(error);
       throw error;
@@ -134,10 +144,18 @@ export class LeafLog implements Leaves {
     for (const hash of fresh) this.#index.add(hash);
   }
 
+  async #acknowledge(count: number): Promise<void> {
+    await writeAt(this.#file, writeSlot(count), this.#nextSlot);
+    await this.#file.datasync();
+    this.#nextSlot = otherSlot(this.#nextSlot);
+  }
+
   /** What of a failed write has come into the file goes out again; where that fails too nothing is written any more. */
   async #takeBack(error: unknown): Promise<void> {
     try {
-      await this.#file.truncate(this.#index.count * ROW_BYTES);
+      // The count first: where it cannot be taken back the rows that it counts must stay.
+      await this.#acknowledge(this.#index.count);
+      await this.#file.truncate(endOf(this.#index.count));
       await this.#file.datasync();
     } catch {
       this.#broken = error instanceof Error ? error : new Error(String(error));
@@ -154,16 +172,58 @@ export class LeafLog implements Leaves {
   }
 }
 
+/** @throws LeafLogDamaged for a file of something else */
+async function acknowledgedIn(file: FileHandle, path: string, size: number): Promise<AcknowledgedLeaves> {
+  const header = await bytesAt(file, 0, HEADER_BYTES);
+  const found = readHeader(header);
+  if (found !== undefined) return found;
+  // A file that was being made when everything ended has no row yet.
+  if (size > HEADER_BYTES) throw new LeafLogDamaged(`${path} is damaged: its header cannot be read; ${REMEDY}`);
+  const empty = emptyHeader();
+  await writeAt(file, empty, 0);
+  await file.datasync();
+  return readHeader(empty) ?? { count: 0, nextSlot: 0 };
+}
+
+async function indexOf(file: FileHandle): Promise<LeafIndex> {
+  const index = new LeafIndex();
+  for (let whole = true; whole; ) {
+    const { length, hashes } = await rowsAt(file, index.count);
+    for (const hash of hashes) index.add(hash);
+    whole = hashes.length > 0 && hashes.length * ROW_BYTES === length;
+  }
+  return index;
+}
+
+function refuseDamaged(path: string, readable: number, acknowledged: number, signed: number): void {
+  if (readable >= acknowledged && readable >= signed) return;
+  const [count, what] = signed >= acknowledged ? [signed, 'signed for'] : [acknowledged, 'acknowledged'];
+  throw new LeafLogDamaged(
+    `${path} is damaged: ${count} leaves have been ${what}, and only the first ${readable} can be read (${signed} are under signed roots); ${REMEDY}`,
+  );
+}
+
+function endOf(leaves: number): number {
+  return HEADER_BYTES + leaves * ROW_BYTES;
+}
+
+async function writeAt(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let written = 0; written < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, written, bytes.length - written, position + written);
+    written += bytesWritten;
+  }
+}
+
 async function rowsAt(file: FileHandle, first: number): Promise<{ readonly length: number; readonly hashes: readonly Buffer[] }> {
-  const bytes = await bytesAt(file, first, ROWS_PER_READ);
+  const bytes = await bytesAt(file, endOf(first), ROWS_PER_READ * ROW_BYTES);
   return { length: bytes.length, hashes: readRows(first, bytes) };
 }
 
-async function bytesAt(file: FileHandle, first: number, rows: number): Promise<Buffer> {
-  const bytes = Buffer.alloc(rows * ROW_BYTES);
+async function bytesAt(file: FileHandle, from: number, most: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(most);
   let length = 0;
   while (length < bytes.length) {
-    const { bytesRead } = await file.read(bytes, length, bytes.length - length, first * ROW_BYTES + length);
+    const { bytesRead } = await file.read(bytes, length, bytes.length - length, from + length);
     if (bytesRead === 0) break;
     length += bytesRead;
   }

@@ -26,8 +26,10 @@ export function readRows(first: number, bytes: Buffer): Buffer[] {
   return hashes;
 }
 
+/** Filled anew for each row: a proof reads hundreds of them. */
+const prefix = Buffer.alloc(8);
+
 function checksum(place: number, hash: Uint8Array): number {
-  const prefix = Buffer.alloc(8);
   prefix.writeBigUInt64BE(BigInt(place));
   return crc32(hash, crc32(prefix));
 }

@@ -247,6 +247,24 @@ export const METRICS = {
     labels: ['resource', 'result'],
     help: 'What was fetched from the control plane, `fetched` or `failed`; where it failed the one before stays in force.',
   },
+  hashesSubmitted: {
+    name: 'gw_hash_submissions_total',
+    type: 'counter',
+    labels: [],
+    help: 'Record hashes that the control plane has acknowledged, for its ledger. Only with `GW_CP_ADDR`.',
+  },
+  hashesSubmittedAt: {
+    name: 'gw_hash_submission_last_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When it last acknowledged some, seconds since the epoch, also before this start; not there while it never has.',
+  },
+  hashesLost: {
+    name: 'gw_hashes_lost_total',
+    type: 'counter',
+    labels: [],
+    help: 'Records that `GW_RECORD_RETENTION` removed before the control plane had acknowledged their hashes: they cannot be proved.',
+  },
   ownCertificateExpires: {
     name: 'gw_own_certificate_expiry_timestamp_seconds',
     type: 'gauge',

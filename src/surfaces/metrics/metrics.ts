@@ -61,6 +61,11 @@ interface LinkState {
   readonly checkIns: Readonly<Record<string, number>>;
   /** Resource, result, count. */
   fetchCounts(): readonly (readonly [resource: string, result: string, count: number])[];
+  readonly submission: {
+    readonly counts: { readonly acknowledged: number; readonly lost: number };
+    /** RFC 3339. */
+    readonly lastSubmitAt: string | undefined;
+  };
 }
 
 /** What there is to know of the certificate of the gateway's own ports. */
@@ -88,6 +93,12 @@ function watchLink(registry: Registry, link: LinkState): void {
   gauge(registry, METRICS.cpCertificateExpires, () => link.certificateExpiresAt / 1000);
   total(registry, METRICS.cpCheckIns, () => link.checkIns);
   totals(registry, METRICS.cpFetches, () => link.fetchCounts());
+  totals(registry, METRICS.hashesSubmitted, () => [[link.submission.counts.acknowledged]]);
+  totals(registry, METRICS.hashesLost, () => [[link.submission.counts.lost]]);
+  gauge(registry, METRICS.hashesSubmittedAt, () => {
+    const at = link.submission.lastSubmitAt;
+    return at === undefined ? undefined : Date.parse(at) / 1000;
+  });
 }
 
 /** What is asked for when somebody reads the metrics. */
