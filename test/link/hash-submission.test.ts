@@ -23,7 +23,7 @@ class Taker {
   mostUnderWay = 0;
 
   readonly channel: Pick<Channel, 'call'> = {
-    call: (async (_name: string, request: { hashes: Sent }) => {
+    call: async (_name: string, request: { hashes: Sent }) => {
       this.underWay++;
       this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
       await new Promise((resolve) => setImmediate(resolve));
