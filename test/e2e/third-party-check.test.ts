@@ -3,37 +3,53 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { startGoverned } from '../support/governed.ts';
-import { makeLedger, startLedgerSite } from '../support/made-ledger.ts';
-import { managedOf } from '../support/managed.ts';
+import { run } from '../support/child.ts';
+import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
+import { verifiedProof } from '../support/ledger-judge.ts';
+import { makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
-import { gw as runGw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 t.setTimeout(300_000);
 
 interface Exported {
   readonly folder: string;
+  /** Of a shell on the machine of the gateway. */
   readonly env: Readonly<Record<string, string>>;
+  /** `gw verify --export` as a user writes it, without the folder. */
   readonly args: readonly string[];
+  readonly gateway: GatewayProcess;
+  readonly place: ControlPlanePlace;
+  /** A call, and the hash of its record. */
+  call(body?: object): Promise<string>;
 }
 
-/** Six calls, five of which are under three roots, exported by the command. */
-async function exported(t: HasTeardown): Promise<Exported> {
-  const { gw, execute } = await startGoverned(t);
-  for (let call = 0; call < 6; call++)
-    await execute({}, { params: { model: `gpt-4o-mini-${call}`, messages: [{ role: 'user', content: 'hello' }] } });
-  const managed = await managedOf(gw);
-  const { key } = await managed.keyOf('default', ['read']);
-  const listed = (await managed.with(key)('GET', 'records')).body as { data: readonly { record_hash: string }[] };
-  const hashes = listed.data.map(({ record_hash: hash }) => hash);
-  const ledger = makeLedger([hashes.slice(0, 3), hashes.slice(3, 4), hashes.slice(4, 5)], { org: 'default' });
-  const site = await startLedgerSite(t, ledger, 'default');
-  site.page = 2;
-  const folder = join(tempDir(t), 'evidence');
-  const env = { GW_PORT: String(gw.port), GW_DATA_DIR: gw.dataDir, GW_ADMIN_TOKEN: 'test-admin-token-0123456789' };
-  const args = ['verify', '--gateway', gw.url, '--control-plane', site.url, '--key', key];
-  return { folder, env, args };
+/** A gateway and its control plane as programs of their own; five calls in three batches are proved, and the newest waits behind a link that is cut. */
+async function running(t: HasTeardown): Promise<Exported> {
+  const place = await ControlPlanePlace.start(t);
+  const gateway = await place.gateway('node-1');
+  const call = async (more: object = {}): Promise<string> => {
+    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: { model: 'gpt-4', messages: [] } };
+    const body = { schema: 'gw.action_request.v2', org_id: place.org, workload_id: PLACE_WORKLOAD, action, ...more };
+    const answer = await fetch(`${gateway.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
+    const { record_id: id } = (await answer.json()) as { readonly record_id?: string };
+    return String((await gateway.record(id))['record_hash']);
+  };
+  for (const calls of [3, 1, 1]) {
+    const hashes = await Promise.all(Array.from({ length: calls }, () => call()));
+    for (const hash of hashes) await verifiedProof((path) => gateway.admin('GET', path), hash);
+  }
+  const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_ORG_ID: place.org, GW_DATA_DIR: gateway.env['GW_DATA_DIR'] ?? '' };
+  const args = ['verify', '--gateway', gateway.url, '--control-plane', place.controlPlane.url];
+  return { folder: join(tempDir(t), 'evidence'), env, args, gateway, place, call };
+}
+
+/** Runs the program itself. */
+async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const { code, stdout: out, stderr: err } = await run(t, process.execPath, [MAIN, ...args], { env });
+  return { code, out, err };
 }
 
 /** The commands of the page, one after the other, in a folder; those of one part by its number. */
