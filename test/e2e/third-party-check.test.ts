@@ -9,7 +9,7 @@ import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-plac
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
-import { makeLedger } from '../support/made-ledger.ts';
+import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -169,6 +169,28 @@ t.test(
       const ours = ['--proof', join(copy, 'answer.json'), '--keys', join(folder, 'keys.json'), '--roots', join(folder, 'roots.ndjson')];
       t.match(await gwMain(t, ['verify', join(copy, 'record.json'), ...ours]), { code: 0 }, 'our own command says the same');
     }
+  },
+);
+
+t.test(
+  'a record that names another org than its ledger is proved, with a note',
+  { skip: skipWithout(['openssl', 'python3']) },
+  async (t) => {
+    const folder = tempDir(t);
+    const { text, hash } = madeRecord({ decision: 'deny', org_id: 'elsewhere', record_id: 'r' });
+    const { roots, keys, proofOf } = makeLedger([[hash]]);
+    const lines = {
+      'records.ndjson': text,
+      'proofs.ndjson': JSON.stringify({ status: 'verified', record_hash: hash, inclusion_proof: proofOf(hash) }),
+      'roots.ndjson': roots.map((root) => JSON.stringify(root)).join('\n'),
+      'keys.json': JSON.stringify({ data: keys }),
+      'check.py': readFileSync(join(packageRoot(), 'docs/evidence/check.py'), 'utf8'),
+    };
+    for (const [name, content] of Object.entries(lines)) writeFileSync(join(folder, name), `${content}\n`);
+    t.match(checkAll(folder), {
+      code: 0,
+      said: /^note: record on line 1 names the org "elsewhere", and the ledger is that of "acme"\n1 records are proved, .*; 0 problems\n$/,
+    });
   },
 );
 
