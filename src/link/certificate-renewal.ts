@@ -15,7 +15,7 @@ const BEGINS_BEFORE_MS = 14 * DAY_MS;
 const STEP_MS = 6 * HOUR_MS;
 
 export interface CertificateRenewalOptions {
-  readonly channel: ControlPlaneChannel;
+  readonly channel: Pick<ControlPlaneChannel, 'call' | 'use'>;
   /** `GW_KEY_DIR` */
   readonly dir: string;
   readonly identity: NodeIdentity;

@@ -6,6 +6,7 @@ import { messageOf } from '../base/lib/thrown.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { ContactBook } from './contact-book.ts';
 import type { ControlPlaneChannel } from './control-plane-channel.ts';
+import type { Channel } from './link-ports.ts';
 import type { RemoteFetches } from './remote-fetches.ts';
 
 /** `GW_CHECKIN_IDLE_THRESHOLD` below this counts as this (specification, "Deployment modes"). */
@@ -16,8 +17,8 @@ const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 15_000;
 
 export interface CheckInOptions {
-  readonly channel: ControlPlaneChannel;
-  readonly contact: ContactBook;
+  readonly channel: Pick<ControlPlaneChannel, keyof Channel | 'nextTurn' | 'carriedAt'>;
+  readonly contact: Pick<ContactBook, 'failed'>;
   readonly fetches: RemoteFetches;
   readonly clock: Clock;
   readonly log: Logger;

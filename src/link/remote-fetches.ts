@@ -101,14 +101,23 @@ export class RemoteFetches {
     return states.flatMap(({ resource }, at) => (went[at] === true ? [] : [resource.name]));
   }
 
-  /** Never rejects. */
+  /** Behind what is being fetched, which would else bring back what was erased. Never rejects. */
   async erase(): Promise<void> {
-    for (const { resource } of this.#states) {
-      try {
-        await resource.erase?.();
-      } catch (error) {
-        this.#log.error({ err: error, resource: resource.name }, 'what this node was given could not be erased; it is tried again');
-      }
+    await Promise.all(
+      this.#states.map((state) => {
+        const erased = state.running.then(() => this.#erase(state.resource));
+        state.running = erased;
+        return erased;
+      }),
+    );
+  }
+
+  /** Never rejects. */
+  async #erase(resource: RemoteResource): Promise<void> {
+    try {
+      await resource.erase?.();
+    } catch (error) {
+      this.#log.error({ err: error, resource: resource.name }, 'what this node was given could not be erased; it is tried again');
     }
   }
 

@@ -151,12 +151,15 @@ export class LookedUpKeys {
 
   /** No key that is kept lets anybody in any more. */
   async erase(): Promise<void> {
-    const gone = [...this.#kept.keys()];
+    const { store, from } = this.#options;
     this.#kept.clear();
     this.#version = '';
-    await this.#options.store.commit(
+    // As they are stored, so that what could not be deleted once is deleted the next time.
+    const gone = (await store.list(SPACE)).filter(({ value }) => (value as StoredKey).from === from);
+    if (gone.length === 0) return;
+    await store.commit(
       undefined,
-      gone.map((key): Effect => ({ op: 'delete', space: SPACE, key })),
+      gone.map(({ key }): Effect => ({ op: 'delete', space: SPACE, key })),
     );
   }
 

@@ -146,6 +146,36 @@ t.test('a root that others can read, does not fit its key, or has ended', async 
   t.match((await ask(soon.env, ...soon.url)).of('root'), [{ level: 'warning', remedy: /gw ca rotate/ }]);
 });
 
+t.test('how a gateway stands with its control plane', async (t) => {
+  const { env, url } = await place(t);
+  t.match((await ask(env, ...url)).of('control-plane'), [{ level: 'skipped', found: /has no control plane/ }]);
+  let said: object = {};
+  const server = createHttpServer((_request, response) => response.end(JSON.stringify({ node_id: 'n', status: 'ok', ...said })));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  const found = async (health: object) => {
+    said = { cp_certificate_expires_at: '2027-02-01T00:00:00.000Z', ...health };
+    return (await ask(env, '--url', `http://127.0.0.1:${address.port}`)).of('control-plane');
+  };
+  t.match(await found({ cp_status: 'connected', cp_posture: 'normal', warnings: [{ code: 'no_bundle', message: 'of another room' }] }), [
+    { level: 'ok', found: 'connected to the control plane; the certificate of the node ends at 2027-02-01T00:00:00.000Z' },
+  ]);
+  const offline = { cp_status: 'offline', cp_offline_since: '2027-01-01T00:00:00.000Z' };
+  t.match(
+    await found({ ...offline, cp_posture: 'permissive', warnings: [{ code: 'cp_node_revoked', message: 'revoked: enrol it anew.' }] }),
+    [
+      { level: 'warning', found: 'revoked: enrol it anew.' },
+      { level: 'warning', found: /^no contact with the control plane since 2027-01-01T00:00:00.000Z \(permissive\); / },
+    ],
+  );
+  t.match(await found({ ...offline, cp_posture: 'strict', warnings: 'none' }), [
+    { level: 'wrong', found: /\(strict\).*: nobody is served$/ },
+  ]);
+});
+
 t.test('a clock that is hours behind', async (t) => {
   const { env } = await place(t);
   const answer = (_request: unknown, response: ServerResponse) =>

@@ -137,6 +137,31 @@ t.test('a control plane of another CA is not spoken to, nor is TLS 1.2 spoken', 
   t.equal(outcome, 'refused');
 });
 
+t.test('the certificate must be for the host that was dialled, name or address, whatever server name is sent', async (t) => {
+  const warnings: string[] = [];
+  const heed = (warning: Error) => warnings.push(`${warning.name}: ${warning.message}`);
+  process.on('warning', heed);
+  t.teardown(() => process.off('warning', heed));
+  const { server, port } = await place(t);
+  const says = async (dialled: string, hosts: readonly string[]) => {
+    const shown = CA.leaf({ hosts });
+    server.renew({ ca: CA.certPem, certificate: shown.certPem, key: shown.keyPem });
+    const one = new ProtocolClient({ address: `${dialled}:${port}`, ca: CA.certPem, identity: undefined, clock: systemClock });
+    t.teardown(() => one.close());
+    return await fault(one.call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000));
+  };
+  const wrong = /^UNAVAILABLE: .*does not match certificate's altnames/;
+  t.equal(await says('127.0.0.1', ['127.0.0.1']), 'none');
+  t.equal(await says('localhost', ['localhost']), 'none');
+  t.match(await says('127.0.0.1', ['localhost']), wrong);
+  t.match(await says('127.0.0.1', ['127.0.0.2']), wrong);
+  t.match(await says('127.0.0.1', ['control-plane.invalid']), wrong, 'the name that is sent for an address opens nothing');
+  t.match(await says('localhost', ['127.0.0.1']), wrong);
+  t.match(await says('localhost', ['control-plane.invalid']), wrong);
+  await new Promise(setImmediate);
+  t.strictSame(warnings, [], 'no warning of Node (DEP0123)');
+});
+
 t.test('a refusal comes through by its name, and a fault of ours says nothing of what it was', async (t) => {
   const { client } = await place(t);
   const one = client(NODE);

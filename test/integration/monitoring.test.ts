@@ -5,11 +5,13 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { METRICS, type MetricRow } from '../../src/surfaces/metrics/metric-table.ts';
+import { runControlPlane } from '../support/control-plane.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { alertRules, dashboard, MONITORING, type Shipped, shippedExpressions } from '../support/monitoring-files.ts';
 import { connectSecure, portCertificate } from '../support/port-tls.ts';
 import { namesOfExpression } from '../support/promql-names.ts';
 import { h1Request } from '../support/raw-clients.ts';
+import { tempDir } from '../support/temp-dir.ts';
 
 const ROWS = new Map<string, MetricRow>(Object.values(METRICS).map((row) => [row.name, row]));
 /** Of the scrape. */
@@ -42,10 +44,19 @@ function missing({ expr, legend }: Shipped, types: ReadonlyMap<string, string>):
   return found;
 }
 
-/** Of a gateway that has everything which metrics tell of: some are there only with a certificate of its own. */
+/** Of a gateway that has everything which metrics tell of: some are there only with a certificate of its own, others with a control plane. */
 async function shownTypes(t: Parameters<typeof startTestGateway>[0]): Promise<ReadonlyMap<string, string>> {
-  const { env, ca } = portCertificate(t);
-  const gw = await startTestGateway(t, { env });
+  const { env: certificate, ca } = portCertificate(t);
+  const { plane, commit } = await runControlPlane(t);
+  await plane.state.orgs.put('acme', {}, commit);
+  const { token } = await plane.state.tokens.issue('acme', 3_600, commit);
+  const link = {
+    GW_CP_ADDR: `localhost:${plane.grpcPort}`,
+    GW_ORG_ID: 'acme',
+    GW_BOOTSTRAP_TOKEN: token,
+    GW_KEY_DIR: join(tempDir(t), 'keys'),
+  };
+  const gw = await startTestGateway(t, { env: { ...certificate, ...link } });
   const answer = await h1Request(await connectSecure(t, gw.port, ca.certPem), '127.0.0.1', { path: '/metrics' });
   const text = answer.body.toString();
   return new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]));

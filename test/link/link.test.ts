@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { OrgChange } from '../../src/control-plane/state/control-plane-state.ts';
@@ -8,6 +8,8 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const DAY_MS = 86_400_000;
+/** How often it is looked whether a renewal is due. */
+const LOOKS_EVERY_MS = 6 * 3_600_000;
 const BUNDLE = 'schema: gw.policy_bundle.v1\nbundle_id: none\nversion: "1"\n';
 
 interface Place extends RunningControlPlane {
@@ -67,13 +69,21 @@ async function call({ url }: TestGateway): Promise<{ status: number; body: strin
   return { status: response.status, body: await response.text() };
 }
 
-/** Calls until the answer is such; the test ends with its own time limit where it never is. */
+const MOST_ASKED = 20_000;
+
+/** Calls until the answer is such. @throws Error with the last answer where it never is */
 async function until<T>(ask: () => Promise<T>, isSuch: (answer: T) => boolean): Promise<T> {
-  for (;;) {
+  for (let asked = 1; ; asked++) {
     const answer = await ask();
     if (isSuch(answer)) return answer;
+    if (asked === MOST_ASKED) throw new Error(`asked ${asked} times, and it is still ${JSON.stringify(answer)}`);
     await new Promise(setImmediate);
   }
+}
+
+async function warningsOf(gateway: TestGateway): Promise<readonly string[]> {
+  const { warnings } = await health(gateway);
+  return (warnings as readonly { readonly code: string }[]).map(({ code }) => code);
 }
 
 t.test('a gateway enrols with its token, keeps key and certificate to itself, and starts again without either side', async (t) => {
@@ -173,23 +183,31 @@ t.test('a node that was revoked behaves as offline and says so', async (t) => {
   const gateway = await startTestGateway(t, { clock, env: { ...env, GW_BOOTSTRAP_TOKEN: await token() } });
   await plane.state.nodes.revoke('acme', 'node-1', commit);
   await offlineAfter(clock, gateway);
-  t.match(await health(gateway), { cp_status: 'offline', warnings: [{ code: 'cp_node_revoked' }] });
+  t.ok((await warningsOf(gateway)).includes('cp_node_revoked'));
   await gateway.gateway.stop();
   const anew = await startTestGateway(t, { clock, env: { ...env, GW_BOOTSTRAP_TOKEN: await token() } });
-  t.match(await health(anew), { cp_status: 'connected', warnings: [] });
+  t.equal((await health(anew))['cp_status'], 'connected');
+  t.notOk((await warningsOf(anew)).includes('cp_node_revoked'));
 });
 
 t.test('a certificate is renewed from 14 days before its end on, with a new key', async (t) => {
   const { env, token } = await place(t);
   const clock = fakeClock(Date.now());
   const gateway = await startTestGateway(t, { clock, env: { ...env, GW_BOOTSTRAP_TOKEN: await token() } });
-  const { cp_certificate_expires_at: before } = await health(gateway);
   const file = join(env['GW_KEY_DIR'] ?? '', 'node.pem');
-  const { ino } = statSync(file);
-  for (let days = 0; days < 77; days++) clock.advance(DAY_MS);
-  await until(
-    () => Promise.resolve(statSync(file).ino),
-    (now) => now !== ino,
+  const before = readFileSync(file, 'utf8');
+  const ends = Date.parse(String((await health(gateway))['cp_certificate_expires_at']));
+  clock.set(ends - 14 * DAY_MS - LOOKS_EVERY_MS - 1_000);
+  clock.advance(LOOKS_EVERY_MS);
+  t.equal(readFileSync(file, 'utf8'), before, 'not before');
+  clock.set(ends - 13 * DAY_MS);
+  clock.advance(LOOKS_EVERY_MS);
+  const after = await until(
+    () => Promise.resolve(readFileSync(file, 'utf8')),
+    (now) => now !== before,
   );
-  t.type(before, 'string');
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const keyIn = (pem: string) => pem.split('-----END PRIVATE KEY-----')[0];
+  t.not(keyIn(after), keyIn(before));
+  t.equal((await health(gateway))['cp_status'], 'connected');
 });

@@ -1,3 +1,4 @@
+import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
@@ -5,10 +6,29 @@ import { sendToGateway } from '../gateway-client.ts';
 
 const TIMEOUT_MS = 5_000;
 
+/** What `/healthz` says of the control plane; members that it does not say are undefined. */
+export interface ControlPlaneSaid {
+  /** `connected`, `offline`, `unconfigured`. */
+  readonly status: string | undefined;
+  readonly posture: string | undefined;
+  /** RFC 3339. */
+  readonly offlineSince: string | undefined;
+  /** RFC 3339. */
+  readonly certificateExpiresAt: string | undefined;
+  /** Messages of the warnings that concern it. */
+  readonly warnings: readonly string[];
+}
+
 /** Who answers where the gateway should be. */
 export type Health =
   /** `skewMs`: how far its clock is ahead of ours; undefined when it does not say. */
-  | { readonly kind: 'gateway'; readonly nodeId: string; readonly status: string; readonly skewMs: number | undefined }
+  | {
+      readonly kind: 'gateway';
+      readonly nodeId: string;
+      readonly status: string;
+      readonly skewMs: number | undefined;
+      readonly controlPlane: ControlPlaneSaid;
+    }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
 
@@ -33,14 +53,30 @@ export function speaks(error: unknown): boolean {
 
 function judge(text: string, status: number, date: string | undefined): Health {
   try {
-    const { node_id: nodeId, status: said } = JSON.parse(text) as { node_id?: unknown; status?: unknown };
-    if (typeof nodeId === 'string') {
+    const health: unknown = JSON.parse(text);
+    const { node_id: nodeId, status: said } = isJsonObject(health) ? health : {};
+    if (isJsonObject(health) && typeof nodeId === 'string') {
       const at = Date.parse(date ?? '');
       const skewMs = Number.isNaN(at) ? undefined : at - systemClock.now();
-      return { kind: 'gateway', nodeId, status: String(said), skewMs };
+      return { kind: 'gateway', nodeId, status: String(said), skewMs, controlPlane: controlPlaneIn(health) };
     }
   } catch {
     // No gateway speaks like that.
   }
   return { kind: 'stranger', says: `HTTP ${status} without a node_id` };
+}
+
+function controlPlaneIn(health: JsonObject): ControlPlaneSaid {
+  const text = (name: string): string | undefined => {
+    const value = health[name];
+    return typeof value === 'string' ? value : undefined;
+  };
+  const warnings = Array.isArray(health['warnings']) ? health['warnings'].filter(isJsonObject) : [];
+  return {
+    status: text('cp_status'),
+    posture: text('cp_posture'),
+    offlineSince: text('cp_offline_since'),
+    certificateExpiresAt: text('cp_certificate_expires_at'),
+    warnings: warnings.filter(({ code }) => String(code).startsWith('cp_')).map(({ message }) => String(message)),
+  };
 }

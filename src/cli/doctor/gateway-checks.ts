@@ -23,6 +23,11 @@ export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
   { id: 'data', looksAt: 'the data folder: whether this user may write there, and its format', look: data },
   { id: 'root', looksAt: 'the files of the root: there, readable by nobody else, a pair, valid now and for 30 days', look: root },
   { id: 'root-served', looksAt: 'whether the gateway hands out the root that is in GW_CA_DIR', look: rootServed },
+  {
+    id: 'control-plane',
+    looksAt: 'with a control plane: whether there is contact, since when not, and when the certificate of the node ends',
+    look: controlPlane,
+  },
   { id: 'clock', looksAt: 'how far the clock of the gateway is from the one of this machine', look: clock },
   { id: 'pinned', looksAt: 'hosts whose clients did not take our certificate (needs the admin token)', look: pinned },
 ];
@@ -45,6 +50,19 @@ function gateway({ health, url, config }: Patient): readonly Finding[] {
       ? 'GW_PORT is 0, so that it took any: give its address with --url'
       : 'start it with gw, or give its address with --url';
   return [wrong('gateway', `no gateway answers at ${place}: ${health.reason}`, then)];
+}
+
+function controlPlane({ health }: Patient): readonly Finding[] {
+  const id = 'control-plane';
+  if (health.kind !== 'gateway') return [skipped(id, 'no gateway answers')];
+  const { status, posture, offlineSince, certificateExpiresAt, warnings } = health.controlPlane;
+  if (status === undefined || status === 'unconfigured') return [skipped(id, 'the gateway has no control plane (GW_CP_ADDR)')];
+  const told = warnings.map((one) => warning(id, one, 'docs/guides/control-plane.md says how; the log of the gateway says more'));
+  const certificate = `the certificate of the node ends at ${certificateExpiresAt ?? 'a time that is not said'}`;
+  if (status === 'connected') return [...told, ok(id, `connected to the control plane; ${certificate}`)];
+  const then = 'see whether it runs where GW_CP_ADDR says, and what the log of the gateway says of it';
+  const text = `no contact with the control plane since ${offlineSince ?? 'its start'} (${posture ?? 'normal'}); ${certificate}`;
+  return [...told, posture === 'strict' ? wrong(id, `${text}: nobody is served`, then) : warning(id, text, then)];
 }
 
 async function data({ config, elsewhere }: Patient): Promise<readonly Finding[]> {

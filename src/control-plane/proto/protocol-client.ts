@@ -1,6 +1,8 @@
-import { createSecureContext } from 'node:tls';
+import { isIP } from 'node:net';
+import { checkServerIdentity, createSecureContext, type PeerCertificate } from 'node:tls';
 import { ChannelCredentials, Client, type ClientReadableStream, type ServiceError } from '@grpc/grpc-js';
 import type { Clock } from '../../base/lib/clock.ts';
+import { parseAuthority } from '../../base/lib/host.ts';
 import { MAX_MESSAGE_BYTES, type ProtocolService } from './protocol.ts';
 import { faultOf, ProtocolError } from './protocol-error.ts';
 
@@ -22,6 +24,9 @@ export interface ProtocolClientOptions {
   readonly clock: Clock;
 }
 
+/** TLS has no server name for an address (RFC 6066, section 3); the library sends one always. No host is ever called so. */
+const NAME_OF_ADDRESS = 'control-plane.invalid';
+
 type AnyCall = { readonly request: unknown; readonly response: unknown };
 
 /** The gateway's side: one connection for as long as it lives, which is built again by itself when it breaks. TLS 1.3 only. */
@@ -36,7 +41,11 @@ export class ProtocolClient {
       ...(identity === undefined ? {} : { cert: identity.certificate, key: identity.key }),
     });
     this.#clock = clock;
-    this.#client = new Client(address, ChannelCredentials.createFromSecureContext(context), {
+    const { host } = parseAuthority(address) ?? { host: address };
+    // Whatever server name is sent: the certificate must be for the host that was dialled, be it a name or an address.
+    const checked = { checkServerIdentity: (_sent: string, shown: PeerCertificate) => checkServerIdentity(host, shown) };
+    this.#client = new Client(address, ChannelCredentials.createFromSecureContext(context, checked), {
+      ...(isIP(host) === 0 ? {} : { 'grpc.ssl_target_name_override': NAME_OF_ADDRESS }),
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
       'grpc.keepalive_time_ms': 30_000,

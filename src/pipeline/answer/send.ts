@@ -1,4 +1,5 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER } from '../../base/lib/request-id.ts';
@@ -100,14 +101,23 @@ function keptRefusal(
   return { status, reason, reasonCodes, ...(detail ? { detail } : {}) };
 }
 
-/** An end without a record: the plain error body of every gateway surface (decision 8.1). */
-export function sendFailure({ arrival }: Known, error: GatewayError, requestId: string): void {
-  const { reply } = arrival;
+/** An end without a record: the plain error body of every gateway surface (decision 8.1), and to who lacks a key or a token that of the provider whom he calls (decision 13.10). */
+export function sendFailure(parts: Known, error: GatewayError, requestId: string): void {
+  const { line, reply } = parts.arrival;
   if (!reply || reply.gone) return;
   if (reply.headSent) {
     reply.reset();
     return;
   }
   const headers = [REQUEST_ID_HEADER, requestId, ...JSON_TYPE, ...error.headers];
-  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
+  const isOfProvider = error.code === 'unauthorized' && line !== 'direct';
+  const body = isOfProvider ? unauthorizedBody(errorShape(parts), error) : error.toBody();
+  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(body)));
+}
+
+/** As the provider's own SDK reads it; `error.code` is ours where the provider has none there. */
+function unauthorizedBody(shape: Dialect['errorShape'], { status, code, message }: GatewayError): unknown {
+  const body = refusalBody(shape, { status, type: code, message });
+  const { error } = body;
+  return { ...body, error: isJsonObject(error) ? { code, ...error } : { code, message } };
 }
