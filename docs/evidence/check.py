@@ -246,19 +246,20 @@ def check_chain(path, signatures):
 
 
 def check_pair(record_line, proof_line, signatures, digests):
-    """Whether a record is proved; False: it waits for a root."""
-    record_hash = check_record(parse(record_line))
+    """The root that proves a record, and the org that the record names; no root: it waits for one."""
+    record = parse(record_line)
+    record_hash = check_record(record)
     answer = is_object(parse(proof_line), "the answer")
     if answer.get("record_hash") != record_hash:
         raise Wrong("the proof on its line is of another record")
     if answer.get("status") == "pending_inclusion":
-        return False
+        return None, record.get("org_id")
     root = check_proof(answer.get("inclusion_proof"), record_hash)
     if signatures is not None:
         signatures.check(root)
     if digests is not None and digests.get(root.get("sequence")) != digest(root):
         raise Wrong("root %s of its proof is not in the chain" % root.get("sequence"))
-    return True
+    return root, record.get("org_id")
 
 
 def count_lines(path):
@@ -276,7 +277,7 @@ def main(arguments):
             folder = argument
     place = lambda name: os.path.join(folder, name)
     key_file = key_file or (place("keys.json") if os.path.exists(place("keys.json")) else None)
-    problems, proved, waiting = [], 0, 0
+    problems, notes, proved, waiting = [], [], 0, 0
     signatures = digests = None
     try:
         if key_file is None:
@@ -292,16 +293,19 @@ def main(arguments):
         problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
     for at, pair in enumerate(zip(lines_of(place("records.ndjson")), lines_of(place("proofs.ndjson"))), 1):
         try:
-            if check_pair(pair[0], pair[1], signatures, digests):
-                proved += 1
-            else:
+            root, org = check_pair(pair[0], pair[1], signatures, digests)
+            if root is None:
                 waiting += 1
+                continue
+            proved += 1
+            if org != root.get("org_id"):
+                notes.append("note: record on line %d names the org %s, and the ledger is that of %s" % (at, json.dumps(org), json.dumps(root.get("org_id"))))
         except FAULTS as error:
             problems.append("record on line %d: %s" % (at, error))
     if signatures is not None:
         signatures.close()
-    for problem in problems:
-        print(problem)
+    for line in problems + notes:
+        print(line)
     chain = "no chain" if digests is None else "a chain of %d roots" % len(digests)
     print("%d records are proved, %d wait for a root; %s; %d problems" % (proved, waiting, chain, len(problems)))
     return 1 if problems else 0

@@ -6,6 +6,8 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 export interface CheckedRecord {
   /** As the record says, quoted when it is odd. */
   readonly recordId: string;
+  /** The org that the record names; undefined: none that can be shown. */
+  readonly orgId: string | undefined;
   readonly stored: string;
   readonly computed: string;
 }
@@ -22,11 +24,15 @@ export function checkRecord(bytes: Uint8Array | string): CheckedRecord {
     throw new Error('there is no record_hash of 64 hexadecimal digits in it');
   const hashed = id === undefined ? rest : { ...rest, record_id: id };
   try {
-    return { recordId: idText(id), stored, computed: sha256Hex(canonicalJson(hashed)) };
+    return { recordId: idText(id), orgId: orgText(rest['org_id']), stored, computed: sha256Hex(canonicalJson(hashed)) };
   } catch (error) {
     if (error instanceof CanonicalJsonError) throw new Error(`it has no canonical form: ${error.message}`, { cause: error });
     throw error;
   }
+}
+
+function orgText(org: unknown): string | undefined {
+  return typeof org === 'string' && /^[\x21-\x7e]{1,64}$/.test(org) ? org : undefined;
 }
 
 function idText(id: unknown): string {

@@ -229,3 +229,28 @@ t.test('completion in a real shell', { skip: skipWithout(['fish', 'zsh']) }, asy
   const zsh = `compdef() { :; }; compadd() { shift; print -l -- "$@"; }; source <(gw completion zsh); words=(gw env --sh); CURRENT=3; _gw`;
   t.equal((await run(t, requirePeer('zsh'), ['-c', zsh], { env })).stdout.trim(), '--shell');
 });
+
+t.test('following a quiet gateway goes on until it is stopped, and ends with 0', async (t) => {
+  const { url, settings } = await startStandInGateway(t);
+  const call = async () => {
+    const answer = await fetch(`${url}/proxy/openai/v1/models`, { headers: { authorization: 'Bearer sk-client' } });
+    await answer.arrayBuffer();
+    return answer.headers.get('x-gw-record-id') ?? 'none';
+  };
+  const first = await call();
+  const child = launch(t, process.execPath, [MAIN, 'logs', '--follow', '--json', '--url', url], { env: settings });
+  let over = false;
+  void child.ended.then(() => {
+    over = true;
+  });
+  const tells = (id: string) =>
+    eventually(`the record ${id}`, () => {
+      if (over) throw new Error(`it has ended: ${child.stdout}${child.stderr}`);
+      return child.stdout.includes(id) ? true : undefined;
+    });
+  await tells(first);
+  // Told by a later question than the first.
+  await tells(await call());
+  child.kill('SIGTERM');
+  t.match(await child.ended, { code: 0, signal: null, stderr: '' });
+});

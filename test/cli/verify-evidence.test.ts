@@ -84,6 +84,31 @@ t.test('a record, its proof and the chain are checked offline, whatever form the
   });
 });
 
+t.test('a record that names another org than its ledger is verified, and both are told', async (t) => {
+  const { file } = place(t);
+  const { text, hash } = madeRecord({ record_id: '0197a0c0-0000-7000-8000-000000000099', org_id: 'elsewhere', decision: 'deny' });
+  const ledger = makeLedger([[hash, ...HASHES]]);
+  const proof = file('proof.json', answerOf(ledger, hash));
+  const args = ['verify', file('record.json', text), '--proof', proof, '--keys', file('keys.json', { data: ledger.keys })];
+  t.match(await gw(args), {
+    code: 0,
+    out: /^verified [\s\S]*\n {2}note +the record names the org elsewhere, and the ledger is that of acme: .*\n$/,
+  });
+  const said = JSON.parse((await gw([...args, '--json'])).out) as object;
+  t.match(said, { verified: true, notes: [/elsewhere.*acme/] });
+  const own = file('own.json', answerOf(LEDGER, HASHES[0] ?? ''));
+  const plain = await gw([
+    'verify',
+    file('record.json', RECORDS[0]?.text),
+    '--proof',
+    own,
+    '--keys',
+    file('keys.json', { data: LEDGER.keys }),
+    '--json',
+  ]);
+  t.notOk('notes' in (JSON.parse(plain.out) as object));
+});
+
 t.test('each thing that was tampered with is found, and it is said what does not fit', async (t) => {
   const { file } = place(t);
   const hash = HASHES[2] ?? '';

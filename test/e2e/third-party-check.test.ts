@@ -3,45 +3,81 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { startGoverned } from '../support/governed.ts';
-import { makeLedger, startLedgerSite } from '../support/made-ledger.ts';
-import { managedOf } from '../support/managed.ts';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { bareEnvironment, run } from '../support/child.ts';
+import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
+import { verifiedProof } from '../support/ledger-judge.ts';
+import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
-import { gw as runGw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 t.setTimeout(300_000);
 
+/** The line of the newest record that is proved: one waits. */
+const PROVED = 2;
+
 interface Exported {
   readonly folder: string;
+  /** Of a shell on the machine of the gateway. */
   readonly env: Readonly<Record<string, string>>;
+  /** `gw verify --export` as a user writes it, without the folder. */
   readonly args: readonly string[];
+  readonly gateway: GatewayProcess;
+  readonly place: ControlPlanePlace;
 }
 
-/** Six calls, five of which are under three roots, exported by the command. */
-async function exported(t: HasTeardown): Promise<Exported> {
-  const { gw, execute } = await startGoverned(t);
-  for (let call = 0; call < 6; call++)
-    await execute({}, { params: { model: `gpt-4o-mini-${call}`, messages: [{ role: 'user', content: 'hello' }] } });
-  const managed = await managedOf(gw);
-  const { key } = await managed.keyOf('default', ['read']);
-  const listed = (await managed.with(key)('GET', 'records')).body as { data: readonly { record_hash: string }[] };
-  const hashes = listed.data.map(({ record_hash: hash }) => hash);
-  const ledger = makeLedger([hashes.slice(0, 3), hashes.slice(3, 4), hashes.slice(4, 5)], { org: 'default' });
-  const site = await startLedgerSite(t, ledger, 'default');
-  site.page = 2;
-  const folder = join(tempDir(t), 'evidence');
-  const env = { GW_PORT: String(gw.port), GW_DATA_DIR: gw.dataDir, GW_ADMIN_TOKEN: 'test-admin-token-0123456789' };
-  const args = ['verify', '--gateway', gw.url, '--control-plane', site.url, '--key', key];
-  return { folder, env, args };
+/** A gateway and its control plane as programs of their own: of seven calls four are under the newest of three roots, and the last one waits, since the link is cut. */
+async function running(t: HasTeardown): Promise<Exported> {
+  const place = await ControlPlanePlace.start(t);
+  const gateway = await place.gateway('node-1');
+  const call = async (): Promise<string> => {
+    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: { model: 'gpt-4', messages: [] } };
+    const body = { schema: 'gw.action_request.v2', org_id: place.org, workload_id: PLACE_WORKLOAD, action };
+    const answer = await fetch(`${gateway.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) });
+    const { record_id: id } = (await answer.json()) as { readonly record_id?: string };
+    return String((await gateway.record(id))['record_hash']);
+  };
+  const proved = (hash: string) => verifiedProof((path) => gateway.admin('GET', path), hash);
+  await proved(await call());
+  await proved(await call());
+  // What is handed in at once is of one batch.
+  place.link.cut();
+  const together = [await call(), await call(), await call(), await call()];
+  place.link.resume();
+  for (const hash of together) await proved(hash);
+  place.link.cut();
+  await call();
+  const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_ORG_ID: place.org, GW_DATA_DIR: gateway.env['GW_DATA_DIR'] ?? '' };
+  const args = ['verify', '--gateway', gateway.url, '--control-plane', place.controlPlane.url];
+  return { folder: join(tempDir(t), 'evidence'), env, args, gateway, place };
 }
 
-/** The commands of the page, one after the other, in a folder; those of one part by its number. */
+/** Runs the program itself. */
+async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const { code, stdout: out, stderr: err } = await run(t, process.execPath, [MAIN, ...args], { env });
+  return { code, out, err };
+}
+
+/** The commands of the page, one after the other, in a folder, about its newest record that is proved; those of one part by its number. */
 function byHand(folder: string, parts: readonly number[]): { readonly code: number | null; readonly said: string } {
   const page = readFileSync(join(folder, 'README.md'), 'utf8');
   const blocks = [...page.matchAll(/^### (\d)[^\n]*\n[\s\S]*?```sh\n([\s\S]*?)```/gm)];
   const script = blocks.filter(([, number]) => parts.includes(Number(number))).map(([, , commands]) => commands);
-  const { status, stdout, stderr } = spawnSync('sh', ['-e', '-c', script.join('\n')], { cwd: folder, encoding: 'utf8' });
+  return sh(folder, script.join('\n').replace('line=1\n', `line=${PROVED}\n`));
+}
+
+function sh(
+  cwd: string,
+  script: string,
+  env: Readonly<Record<string, string>> = {},
+): { readonly code: number | null; readonly said: string } {
+  const { status, stdout, stderr } = spawnSync('sh', ['-e', '-c', script], {
+    cwd,
+    encoding: 'utf8',
+    env: { ...bareEnvironment(), ...env },
+  });
   return { code: status, said: `${stdout}${stderr}` };
 }
 
@@ -54,11 +90,11 @@ t.test(
   'an export is checked by openssl and Python, and each tampering is found',
   { skip: skipWithout(['openssl', 'python3', 'coreutils']) },
   async (t) => {
-    const { folder, env, args } = await exported(t);
-    const done = await runGw([...args, '--export', folder, '--json'], { env });
+    const { folder, env, args } = await running(t);
+    const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
     t.equal(done.code, 0, done.err);
-    t.match(JSON.parse(done.out), { org_id: 'default', records: 6, verified: 5, pending: 1, gone: 0, roots: 3 });
-    t.match(await runGw([...args, '--export', folder], { env }), { code: 2, err: /it is not empty/ });
+    t.match(JSON.parse(done.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, gone: 0, roots: 3 });
+    t.match(await gwMain(t, [...args, '--export', folder], env), { code: 2, err: /it is not empty/ });
     t.same(readdirSync(folder).sort(), [
       'README.md',
       'check.py',
@@ -70,7 +106,7 @@ t.test(
     ]);
     t.ok(statSync(join(folder, 'check.py')).size > 1_000);
 
-    t.match(checkAll(folder), { code: 0, said: /^5 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/ });
+    t.match(checkAll(folder), { code: 0, said: /^6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/ });
     const hand = byHand(folder, [1, 2, 3, 4, 5]);
     t.equal(hand.code, 0, hand.said);
     const [computed, stored] = hand.said.split('\n');
@@ -79,22 +115,22 @@ t.test(
 
     const lines = (name: string) => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
     const [records, proofs, roots] = [lines('records.ndjson'), lines('proofs.ndjson'), lines('roots.ndjson')];
-    const stranger = makeLedger([['0'.repeat(64)]], { org: 'default', seed: 8 });
+    const stranger = makeLedger([['0'.repeat(64)]], { org: 'acme', kid: kidIn(roots), seed: 8 });
     const tampered: readonly (readonly [what: string, file: string, text: readonly string[], problem: RegExp, parts: readonly number[]])[] =
       [
-        ['a record', 'records.ndjson', records.map((line) => line.replace('"decision":"', '"decision":"not-')), /line 1: its hash is/, []],
+        ['a record', 'records.ndjson', records.map((line) => line.replace('"decision":"', '"decision":"not-')), /line 2: its hash is/, []],
         [
           'a proof of another leaf',
           'proofs.ndjson',
-          [proofs[1] ?? '', proofs[0] ?? '', ...proofs.slice(2)],
-          /line 1: the proof on its line is of another record/,
+          [proofs[0] ?? '', proofs[2] ?? '', proofs[1] ?? '', ...proofs.slice(3)],
+          /line 2: the proof on its line is of another record/,
           [1, 3],
         ],
         [
           'a step of a path',
           'proofs.ndjson',
           proofs.map((line) => line.replace(/"hash":"."/, '"hash":"f').replace(/("hash":")[0-9a-f]{4}/, '$10000')),
-          /line 1: its path does not lead to root_hash/,
+          /line 2: its path does not lead to root_hash/,
           [1, 3],
         ],
         [
@@ -111,7 +147,7 @@ t.test(
           'a name that stands twice',
           'records.ndjson',
           records.map((line) => line.replace('{', '{"decision":"deny",')),
-          /line 1: a name stands twice/,
+          /line 2: a name stands twice/,
           [],
         ],
       ];
@@ -127,31 +163,112 @@ t.test(
     rmSync(join(copy, 'keys.json'));
     t.match(checkAll(copy), { code: 1, said: /signatures: not checked, there is no keys\.json/ });
     t.match(checkAll(copy, '--keys', join(folder, 'keys.json')), { code: 0 });
-    for (const at of [0, 1, 2, 3, 4]) {
+    for (const at of [1, 2, 3, 4, 5, 6]) {
       writeFileSync(join(copy, 'record.json'), records[at] ?? '');
       writeFileSync(join(copy, 'answer.json'), proofs[at] ?? '');
       const ours = ['--proof', join(copy, 'answer.json'), '--keys', join(folder, 'keys.json'), '--roots', join(folder, 'roots.ndjson')];
-      t.match(await runGw(['verify', join(copy, 'record.json'), ...ours]), { code: 0 }, 'our own command says the same');
+      t.match(await gwMain(t, ['verify', join(copy, 'record.json'), ...ours]), { code: 0 }, 'our own command says the same');
     }
   },
 );
 
-t.test('without a control plane the gateway alone is asked, and what cannot be exported says so', async (t) => {
-  const { folder, env, args } = await exported(t);
-  const gateway = args.slice(0, 3);
-  t.match(await runGw([...gateway, '--export', folder], { env }), {
-    code: 0,
-    out: /records {2}6, of which 0 have a proof and 6 wait for a root\n.*--control-plane adds the chain and the keys/,
-  });
-  t.notOk(readdirSync(folder).includes('roots.ndjson'));
-  const wrong: readonly (readonly [more: readonly string[], err: RegExp])[] = [
-    [['--key', args.at(-1) ?? ''], /a management key does not open \/v1\/verify/],
-    [['--from', 'yesterday'], /from/],
-    [['--control-plane', 'http://127.0.0.1:1'], /cannot be asked/],
-  ];
-  for (const [at, [more, err]] of wrong.entries()) {
-    const { code, err: said } = await runGw([...gateway, '--export', `${folder}-${at}`, ...more], { env });
-    t.not(code, 0);
-    t.match(said, err);
-  }
-});
+t.test(
+  'a record that names another org than its ledger is proved, with a note',
+  { skip: skipWithout(['openssl', 'python3']) },
+  async (t) => {
+    const folder = tempDir(t);
+    const { text, hash } = madeRecord({ decision: 'deny', org_id: 'elsewhere', record_id: 'r' });
+    const { roots, keys, proofOf } = makeLedger([[hash]]);
+    const lines = {
+      'records.ndjson': text,
+      'proofs.ndjson': JSON.stringify({ status: 'verified', record_hash: hash, inclusion_proof: proofOf(hash) }),
+      'roots.ndjson': roots.map((root) => JSON.stringify(root)).join('\n'),
+      'keys.json': JSON.stringify({ data: keys }),
+      'check.py': readFileSync(join(packageRoot(), 'docs/evidence/check.py'), 'utf8'),
+    };
+    for (const [name, content] of Object.entries(lines)) writeFileSync(join(folder, name), `${content}\n`);
+    t.match(checkAll(folder), {
+      code: 0,
+      said: /^note: record on line 1 names the org "elsewhere", and the ledger is that of "acme"\n1 records are proved, .*; 0 problems\n$/,
+    });
+  },
+);
+
+/** The name of the key of these roots. */
+function kidIn([root = '{}']: readonly string[]): string {
+  return (JSON.parse(root) as { readonly sig: { readonly kid: string } }).sig.kid;
+}
+
+t.test(
+  'the commands of the guide do what it says, with a gateway and a control plane that run',
+  { skip: skipWithout(['openssl', 'python3', 'coreutils', 'curl']) },
+  async (t) => {
+    const { folder, env, args, gateway, place } = await running(t);
+    const guide = readFileSync(join(packageRoot(), 'docs/guides/verifying.md'), 'utf8');
+    const commandsOf = (heading: string) =>
+      new RegExp(`^## ${heading}\\n[\\s\\S]*?\`\`\`sh\\n([\\s\\S]*?)\`\`\``, 'm').exec(guide)?.[1] ?? 'false';
+    t.match(await gwMain(t, [...args, '--export', folder], env), { code: 0, out: /of which 6 have a proof and 1 wait for a root/ });
+    const hand = sh(folder, commandsOf('Check by hand'));
+    t.equal(hand.code, 0, hand.said);
+    const hexes = [...hand.said.matchAll(/^([0-9a-f]{64}) /gm)].map(([, hex]) => hex);
+    const [newest = '', proved = ''] = readFileSync(join(folder, 'records.ndjson'), 'utf8').split('\n');
+    const [, second = ''] = readFileSync(join(folder, 'roots.ndjson'), 'utf8').split('\n');
+    t.same(hexes, [hashIn(newest, 'record_hash'), hashIn(second, 'prev_root_hash')]);
+    t.match(hand.said, /Signature Verified Successfully/);
+
+    place.link.resume();
+    const record = JSON.parse(proved) as { readonly record_id: string; readonly record_hash: string };
+    const script = commandsOf('A record, a proof, a chain: offline')
+      .replaceAll('http://127.0.0.1:7080', gateway.url)
+      .replaceAll('http://127.0.0.1:7444', place.controlPlane.url)
+      .replaceAll('RECORD_ID', record.record_id)
+      .replaceAll('RECORD_HASH', record.record_hash);
+    const offline = sh(tempDir(t), `gw() { "$NODE" "$MAIN" "$@"; }\n${script}`, { TOKEN: ADMIN_TOKEN, NODE: process.execPath, MAIN });
+    t.equal(offline.code, 0, offline.said);
+    t.equal(offline.said.match(/^verified {2}/gm)?.length, 4, offline.said);
+    t.match(offline.said, /chain +roots 1 to \d+ of acme, without a gap/);
+  },
+);
+
+function hashIn(line: string, name: string): string {
+  return String((JSON.parse(line) as Readonly<Record<string, unknown>>)[name]);
+}
+
+t.test(
+  'a management key exports with the proofs of the control plane, the admin token without it, and what cannot be says so',
+  async (t) => {
+    const { folder, env, args, gateway, place } = await running(t);
+    const made = await gateway.admin('POST', '/v1/admin/mgmt-keys', {
+      org_id: place.org,
+      name: 'auditor',
+      kind: 'management',
+      scopes: ['read'],
+    });
+    const { key } = made.body as { readonly key: string };
+    const exported = await gwMain(t, [...args, '--export', folder, '--key', key, '--json'], { GW_ORG_ID: place.org });
+    t.equal(exported.code, 0, exported.err);
+    t.match(JSON.parse(exported.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, roots: 3 });
+    const alone = args.slice(0, 3);
+    const without = `${folder}-without`;
+    t.match(await gwMain(t, [...alone, '--export', without], env), {
+      code: 0,
+      out: /records {2}7, of which 6 have a proof and 1 wait for a root\n.*--control-plane adds the chain and the keys/,
+    });
+    t.notOk(readdirSync(without).includes('roots.ndjson'));
+    t.equal(
+      readFileSync(join(folder, 'proofs.ndjson'), 'utf8'),
+      readFileSync(join(without, 'proofs.ndjson'), 'utf8'),
+      'gateway and control plane say the same',
+    );
+    const wrong: readonly (readonly [more: readonly string[], err: RegExp])[] = [
+      [['--key', key], /a management key does not open \/v1\/verify/],
+      [['--from', 'yesterday'], /from/],
+      [['--control-plane', 'http://127.0.0.1:1'], /cannot be asked/],
+    ];
+    for (const [at, [more, err]] of wrong.entries()) {
+      const { code, err: said } = await gwMain(t, [...alone, '--export', `${folder}-${at}`, ...more], env);
+      t.not(code, 0);
+      t.match(said, err);
+    }
+  },
+);

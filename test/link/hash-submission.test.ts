@@ -33,7 +33,11 @@ class Taker {
       const acknowledged = Math.min(this.most, request.hashes.length);
       for (const hash of request.hashes.slice(0, acknowledged)) this.taken.add(Buffer.from(hash).toString('hex'));
       return { org: null, acknowledged, at: '' };
+<<<<<<< HEAD
     }),
+=======
+    },
+>>>>>>> evidence
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { Unusable } from '../command.ts';
+import { heldPause } from '../held-pause.ts';
 
 export type CallRecord = Readonly<Record<string, unknown>>;
 
@@ -36,7 +37,7 @@ export async function followCalls(records: NewestFirst, options: FollowOptions):
   while (!options.signal.aborted) {
     await look(records, seen, options);
     if (options.once === true) return;
-    await pause(options);
+    await heldPause(options.everyMs, options.signal, options.clock);
   }
 }
 
@@ -78,17 +79,4 @@ async function unknown(pages: AsyncIterable<readonly CallRecord[]>, last: unknow
     if (found.length >= most) return found;
   }
   return found;
-}
-
-function pause({ clock, everyMs, signal }: FollowOptions): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const cancel = clock.after(everyMs, done);
-    signal.addEventListener('abort', done);
-  });
 }

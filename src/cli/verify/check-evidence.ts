@@ -25,6 +25,8 @@ export interface CheckedEvidence {
   readonly chain: WalkedChain | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
+  /** What somebody should know who reads that everything fits. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -40,7 +42,13 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
   const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, keys, proof, io, problems);
-  return { record, proof: holds ? proof : undefined, chain, problems };
+  return { record, proof: holds ? proof : undefined, chain, problems, notes: holds ? notesOn(record, proof) : [] };
+}
+
+/** A call that named another org is refused, and its record is in the ledger of the gateway's own org all the same (decision 13.4). */
+function notesOn(record: CheckedRecord | undefined, { root }: InclusionProof): string[] {
+  if (record?.orgId === undefined || record.orgId === root.org_id) return [];
+  return [`the record names the org ${record.orgId}, and the ledger is that of ${root.org_id}: its gateway is one of ${root.org_id}`];
 }
 
 async function recordIn(source: string, io: CliIo): Promise<CheckedRecord> {

@@ -9,7 +9,7 @@ export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo
   return verified ? EXIT_OK : EXIT_NO;
 }
 
-function documentOf({ record, proof, chain, problems }: CheckedEvidence, verified: boolean): object {
+function documentOf({ record, proof, chain, problems, notes }: CheckedEvidence, verified: boolean): object {
   return {
     ...(record && { record_id: record.recordId }),
     verified,
@@ -24,10 +24,11 @@ function documentOf({ record, proof, chain, problems }: CheckedEvidence, verifie
     }),
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
     ...(verified ? {} : { problems }),
+    ...(notes.length > 0 && { notes }),
   };
 }
 
-function linesOf({ record, proof, chain, problems }: CheckedEvidence, verified: boolean): string {
+function linesOf({ record, proof, chain, problems, notes }: CheckedEvidence, verified: boolean): string {
   const of = record?.recordId ?? 'the chain of roots';
   // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
   if (record !== undefined && record.stored !== record.computed && problems.length === 1)
@@ -44,6 +45,7 @@ function linesOf({ record, proof, chain, problems }: CheckedEvidence, verified: 
     if (chain.first > 1) rows.push(['', `what was before root ${chain.first} is not shown by them`]);
     rows.push(['last root', chain.digest]);
   }
+  rows.push(...notes.map((note): [string, string] => ['note', note]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
   const width = Math.max(...rows.map(([name]) => name.length));
   return [

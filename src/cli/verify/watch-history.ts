@@ -7,7 +7,7 @@ import { badValue } from '../checked-arguments.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
-import { keepAlive } from '../keep-alive.ts';
+import { heldPause } from '../held-pause.ts';
 import { printJson } from '../print-json.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -52,7 +52,7 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
   for (let answered = false; ; answered = true) {
     const code = await lookAndTell(answered);
-    if (code !== EXIT_OK || everyMs === undefined || !(await pause(everyMs, stop.signal, clock))) return code;
+    if (code !== EXIT_OK || everyMs === undefined || !(await heldPause(everyMs, stop.signal, clock))) return code;
   }
 }
 
@@ -96,21 +96,4 @@ function tellBroken({ message }: Error, seen: WatchedChain | undefined, orgId: s
       `BROKEN  ${terminalText(orgId)}: ${terminalText(message)}\n  remembered  ${sequence === 0 ? 'no root' : `root ${sequence}, ${digest}`}\n`,
     );
   return EXIT_NO;
-}
-
-/** @returns whether the time has passed; false: it was stopped */
-function pause(ms: number, signal: AbortSignal, clock: Clock): Promise<boolean> {
-  if (signal.aborted) return Promise.resolve(false);
-  return new Promise((resolve) => {
-    const release = keepAlive();
-    const done = (passed: boolean) => {
-      cancel();
-      release();
-      signal.removeEventListener('abort', stopped);
-      resolve(passed);
-    };
-    const stopped = () => done(false);
-    const cancel = clock.after(ms, () => done(true));
-    signal.addEventListener('abort', stopped);
-  });
 }
