@@ -23,7 +23,7 @@ class Taker {
   mostUnderWay = 0;
 
   readonly channel: Pick<Channel, 'call'> = {
-    call: async (_name: string, request: { hashes: Sent }) => {
+    call: (async (_name: string, request: { hashes: Sent }) => {
       this.underWay++;
       this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
       await new Promise((resolve) => setImmediate(resolve));
@@ -33,7 +33,7 @@ class Taker {
       const acknowledged = Math.min(this.most, request.hashes.length);
       for (const hash of request.hashes.slice(0, acknowledged)) this.taken.add(Buffer.from(hash).toString('hex'));
       return { org: null, acknowledged, at: '' };
-    },
+    }),
   };
 }
 
@@ -94,7 +94,7 @@ t.test('hashes wait while nobody answers, are counted, and go when there is cont
   await until(clock, () => submission.pending === 7);
   const tries = taker.batches.length;
   await record(2);
-  t.equal(submission.pending, 9);
+  await until(clock, () => submission.pending === 9);
   t.ok(taker.batches.length <= tries + 1, 'records do not hasten the next try');
   const next = await again();
   taker.down = false;
@@ -126,4 +126,61 @@ t.test('a ledger that has forgotten gets everything again', async (t) => {
   await submission.sendAgain();
   await until(clock, () => taker.taken.size === 10);
   t.same([...taker.taken], hashes);
+});
+
+t.test('what waits is counted exactly, whatever comes while it is counted', async (t) => {
+  const { clock, record, submission, again } = await place(t);
+  const taker = new Taker();
+  taker.down = true;
+  await record(1_234);
+  submission.start(taker.channel);
+  // Told of and counted at once.
+  await Promise.all([record(300), record(300)]);
+  await until(clock, () => submission.pending === 1_834);
+  for (let turn = 0; turn < 50; turn++) {
+    clock.advance(1_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(submission.pending, 1_834);
+  }
+  const next = await again();
+  next.start(taker.channel);
+  await record(6);
+  await until(clock, () => next.pending === 1_840);
+  taker.most = 1_000;
+  taker.down = false;
+  next.flush();
+  await until(clock, () => next.counts.acknowledged === 1_840);
+  taker.down = true;
+  await record(2);
+  await until(clock, () => next.pending === 2);
+});
+
+t.test('a run that begins while the place is set back does not store its own over it', async (t) => {
+  const { clock, record, submission, store } = await place(t);
+  const taker = new Taker();
+  const hashes = await record(10);
+  submission.start(taker.channel);
+  await until(clock, () => submission.counts.acknowledged === 10);
+  taker.taken.clear();
+  const commit = store.commit.bind(store);
+  let isInside = false;
+  t.intercept(store, 'commit', {
+    value: async (...given: Parameters<typeof commit>) => {
+      if (given[0] !== undefined || isInside) return commit(...given);
+      // While it commits there are new records, contact, and all the time that a run would need.
+      isInside = true;
+      hashes.push(...(await record(5)));
+      submission.flush();
+      for (let turn = 0; turn < 200; turn++) {
+        clock.advance(100);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      t.equal(taker.taken.size, 0, 'nothing is sent meanwhile');
+      return commit(...given);
+    },
+  });
+  await submission.sendAgain();
+  await until(clock, () => taker.taken.size === 15 && submission.counts.acknowledged === 25);
+  t.same([...taker.taken], hashes);
+  t.equal(submission.pending, 0);
 });
