@@ -23,7 +23,7 @@ class Taker {
   mostUnderWay = 0;
 
   readonly channel: Pick<Channel, 'call'> = {
-    call: (async (_name: string, request: { hashes: Sent }) => {
+    call: async (_name: string, request: { hashes: Sent }) => {
       this.underWay++;
       this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
       await new Promise((resolve) => setImmediate(resolve));
@@ -33,7 +33,7 @@ class Taker {
       const acknowledged = Math.min(this.most, request.hashes.length);
       for (const hash of request.hashes.slice(0, acknowledged)) this.taken.add(Buffer.from(hash).toString('hex'));
       return { org: null, acknowledged, at: '' };
-    }),
+    },
   };
 }
 
