@@ -48,7 +48,8 @@ export async function openLink(
 ): Promise<GatewayLink | undefined> {
   const { cpAddr: address, orgId, nodeId, keyDir, bootstrapToken: token, cpCaFile: caFile } = config;
   if (address === undefined) return undefined;
-  if (orgId === undefined)
+  // Opened where there are both.
+  if (orgId === undefined || services.remotePolicies === undefined)
     throw new EnrolmentError('no_org', 'GW_CP_ADDR needs GW_ORG_ID: a gateway belongs to one org of its control plane.');
   const { clock, log, store, clockWatch } = ground;
   const protocol = loadProtocol();
@@ -70,6 +71,7 @@ export async function openLink(
     identity,
     contact,
     resources,
+    keys: services.remotePolicies.keys,
     submission,
     keyDir,
     idleMs: config.checkinIdleThreshold,

@@ -1,7 +1,7 @@
-import { randomInt } from 'node:crypto';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
+import { retryDelay } from '../base/lib/retry-delay.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { ContactBook } from './contact-book.ts';
@@ -13,7 +13,7 @@ import type { RemoteFetches } from './remote-fetches.ts';
 const LEAST_IDLE_MS = 30_000;
 /** Between two that callers have given rise to. */
 const LEAST_BETWEEN_MS = 1_000;
-const FIRST_RETRY_MS = 1_000;
+/** While nobody answers. */
 const LONGEST_RETRY_MS = 15_000;
 
 export interface CheckInOptions {
@@ -123,14 +123,8 @@ export class CheckIns {
 
   #dueIn(): number {
     const { clock, channel, fetches } = this.#options;
-    if (this.#failures > 0) return retryIn(this.#failures);
+    if (this.#failures > 0) return retryDelay(this.#failures - 1, LONGEST_RETRY_MS);
     const idle = Math.max(0, channel.carriedAt + this.#idleMs - clock.monotonic());
     return Math.min(idle, fetches.dueIn ?? idle);
   }
-}
-
-/** A second, twice as long each time, 15 s at most; up to a fifth less, so that not all gateways come back at once. */
-function retryIn(failures: number): number {
-  const ms = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
-  return ms - randomInt(ms / 5);
 }

@@ -11,6 +11,7 @@ import type { Channel, Contact, ControlPlaneLink, RemoteName, RemoteResource } f
 import type { NodeIdentity } from './node-identity.ts';
 import { RecordProofs } from './record-proofs.ts';
 import { RemoteFetches } from './remote-fetches.ts';
+import type { RemoteKeys } from './remote-keys.ts';
 
 /** A request that finds the channel silent for longer asks for news (decision 13.8). */
 const FRESH_MS = 1_000;
@@ -26,6 +27,8 @@ export interface LinkOptions {
   /** Already open, and closed with the link. */
   readonly contact: ContactBook;
   readonly resources: readonly RemoteResource[];
+  /** By which roots are believed. */
+  readonly keys: RemoteKeys;
   /** Already open, and closed with the link. */
   readonly submission: HashSubmission;
   /** `GW_KEY_DIR` */
@@ -57,7 +60,7 @@ export class GatewayLink implements ControlPlaneLink {
   #expirySaid = false;
 
   constructor(options: LinkOptions) {
-    const { protocol, address, identity, contact, clock, log } = options;
+    const { protocol, address, identity, contact, keys, clock, log } = options;
     this.#options = options;
     this.#contact = contact;
     this.#fetches = new RemoteFetches(options.resources, clock, log);
@@ -72,7 +75,7 @@ export class GatewayLink implements ControlPlaneLink {
     this.#checkIns = new CheckIns({ channel: this.#channel, contact, fetches, clock, log, idleMs: options.idleMs });
     this.submission = options.submission;
     const { orgId } = identity;
-    this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, orgId, clock, log });
+    this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, keys, orgId, clock, log });
     this.#renewal = new CertificateRenewal({ channel: this.#channel, dir: options.keyDir, identity, clock, log });
   }
 

@@ -6,16 +6,15 @@ import { messageOf } from '../base/lib/thrown.ts';
 import type { ControlPlaneCalls } from '../control-plane/proto/messages.ts';
 import { checkInclusion, type InclusionProof, readProof } from '../ledger/inclusion-proof.ts';
 import { LedgerError } from '../ledger/ledger-error.ts';
-import { readKeys } from '../ledger/ledger-keys.ts';
 import { checkSignature, type LedgerKeys } from '../ledger/merkle-root.ts';
 import type { HashSubmission } from './hash-submission.ts';
 import type { Channel } from './link-ports.ts';
+import type { RemoteKeys } from './remote-keys.ts';
 
 /** Proofs that are kept; each is some 2 KB. */
 const KEPT = 4_096;
 /** A key that is not known is asked for, and not more often than that. */
 const KEYS_MS = 10_000;
-const NO_KEYS: LedgerKeys = { find: () => undefined };
 
 export type RecordInclusion =
   | { readonly status: 'pending_inclusion' }
@@ -24,6 +23,7 @@ export type RecordInclusion =
 export interface RecordProofsOptions {
   readonly channel: Pick<Channel, 'call'>;
   readonly submission: Pick<HashSubmission, 'acknowledged' | 'sendAgain'>;
+  readonly keys: Pick<RemoteKeys, 'find' | 'fetch'>;
   /** In whose ledger the hashes are. */
   readonly orgId: string;
   readonly clock: Clock;
@@ -34,7 +34,6 @@ export interface RecordProofsOptions {
 export class RecordProofs {
   readonly #options: RecordProofsOptions;
   readonly #kept = new Lru<string, InclusionProof>({ max: KEPT });
-  #keys: LedgerKeys = NO_KEYS;
   #keysAt: number | undefined;
 
   constructor(options: RecordProofsOptions) {
@@ -51,7 +50,7 @@ export class RecordProofs {
     if (kept !== undefined) return { status: 'verified', inclusion_proof: kept };
     const { submission } = this.#options;
     if (!(await submission.acknowledged(record.id))) return { status: 'pending_inclusion' };
-    const { status, inclusion_proof: text } = await this.#ask('FetchProof', { hash: Buffer.from(record.hash, 'hex') });
+    const { status, inclusion_proof: text } = await this.#ask(record.hash);
     if (status === 'unknown') void submission.sendAgain().catch((error: unknown) => this.#warn(error));
     if (status !== 'verified') return { status: 'pending_inclusion' };
     const proof = await this.#checked(text, record.hash);
@@ -79,24 +78,26 @@ export class RecordProofs {
 
   /** The control plane's keys; asked for anew when there is one that is not known yet. */
   async #keysWith(kid: string): Promise<LedgerKeys> {
-    const now = this.#options.clock.monotonic();
-    if (this.#keys.find(kid) !== undefined || (this.#keysAt !== undefined && now - this.#keysAt < KEYS_MS)) return this.#keys;
-    const { keys } = await this.#ask('FetchKeys', {});
+    const { channel, clock, keys } = this.#options;
+    const known: LedgerKeys = { find: (name) => keys.find('ledger', name) };
+    const now = clock.monotonic();
+    if (known.find(kid) !== undefined || (this.#keysAt !== undefined && now - this.#keysAt < KEYS_MS)) return known;
+    try {
+      await keys.fetch(channel);
+    } catch (error) {
+      if (!(error instanceof LedgerError)) throw error instanceof GatewayError ? error : unreachable(error);
+      this.#keysAt = now;
+      throw error;
+    }
     this.#keysAt = now;
-    const listed = keys.map((key) => ({ ...key, public_key: Buffer.from(key.public_key).toString('base64') }));
-    this.#keys = readKeys(listed, 'ledger');
-    return this.#keys;
+    return known;
   }
 
-  async #ask<K extends 'FetchProof' | 'FetchKeys'>(
-    name: K,
-    request: ControlPlaneCalls[K]['request'],
-  ): Promise<ControlPlaneCalls[K]['response']> {
+  async #ask(hash: string): Promise<ControlPlaneCalls['FetchProof']['response']> {
     try {
-      return await this.#options.channel.call(name, request);
+      return await this.#options.channel.call('FetchProof', { hash: Buffer.from(hash, 'hex') });
     } catch (error) {
-      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
-      throw new GatewayError('control_plane_unreachable', `The control plane did not answer: ${messageOf(error)}`, { cause: error });
+      throw unreachable(error);
     }
   }
 
@@ -111,4 +112,8 @@ function parsed(text: string): unknown {
   } catch (error) {
     throw new LedgerError('proof: it is not JSON', { cause: error });
   }
+}
+
+function unreachable(error: unknown): GatewayError {
+  return new GatewayError('control_plane_unreachable', `The control plane did not answer: ${messageOf(error)}`, { cause: error });
 }

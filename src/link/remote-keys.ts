@@ -9,6 +9,7 @@ const SPACE = 'remote_keys';
 const KEY = 'keys';
 const USES = ['bundle', 'ledger'] as const satisfies readonly ListedKey['use'][];
 
+type KeyStore = Pick<Store, 'get' | 'commit'>;
 type ByUse = Readonly<Record<ListedKey['use'], LedgerKeys>>;
 
 /** As the store keeps them. */
@@ -20,18 +21,18 @@ interface StoredKeys {
 /** The public keys of the control plane: what bundles and roots are believed by (decision 13.9). */
 export class RemoteKeys implements RemoteResource {
   readonly name = 'keys';
-  readonly #store: Store;
+  readonly #store: KeyStore;
   #version: string;
   #keys: ByUse;
 
-  private constructor(store: Store, { version, keys }: StoredKeys) {
+  private constructor(store: KeyStore, { version, keys }: StoredKeys) {
     this.#store = store;
     this.#version = version;
     this.#keys = byUse(keys);
   }
 
   /** With those that were fetched last. @throws LedgerError when what is stored cannot be read */
-  static async open(store: Store): Promise<RemoteKeys> {
+  static async open(store: KeyStore): Promise<RemoteKeys> {
     const found = await store.get(SPACE, KEY);
     const isThere = isJsonObject(found) && typeof found['version'] === 'string' && Array.isArray(found['keys']);
     return new RemoteKeys(
@@ -50,7 +51,7 @@ export class RemoteKeys implements RemoteResource {
   }
 
   /** @throws ProtocolError; LedgerError for keys that cannot be read. Those that were there stay. */
-  async fetch(channel: Channel): Promise<void> {
+  async fetch(channel: Pick<Channel, 'call'>): Promise<void> {
     const { version, keys: given } = await channel.call('FetchKeys', {});
     const keys = given.map(({ kid, alg, use, public_key: bytes }) => ({
       kid,

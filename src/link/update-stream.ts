@@ -9,8 +9,8 @@ import type { Channel, RemoteName } from './link-ports.ts';
 const ALL: readonly RemoteName[] = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'];
 /** Updates that wait for what they named; what comes above that is told together with the last of them. */
 const MAX_WAITING = 1_024;
-/** Then the longest wait is some 16 s. */
-const MAX_DOUBLINGS = 4;
+/** Between two tries. */
+const LONGEST_RETRY_MS = 16_000;
 
 /** An update that is not in force yet. */
 interface WaitingUpdate {
@@ -159,7 +159,7 @@ export class UpdateStream {
         signal.removeEventListener('abort', done);
         resolve();
       };
-      const cancel = this.#options.clock.after(retryDelay(Math.min(failures, MAX_DOUBLINGS)), done);
+      const cancel = this.#options.clock.after(retryDelay(failures, LONGEST_RETRY_MS), done);
       signal.addEventListener('abort', done, { once: true });
       if (orNews) this.#news = done;
       if (signal.aborted) done();

@@ -4,13 +4,7 @@ import type { AuditFilter } from '../services/audit-trail.ts';
 import { id, text } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
-import { time } from './shapes.ts';
-
-const TIME_RULE = 'must be a time, as RFC 3339 writes it';
-const moment = z
-  .string()
-  .refine((value) => parseTime(value) !== undefined, TIME_RULE)
-  .meta({ format: 'date-time' });
+import { moment, time } from './shapes.ts';
 
 const QUERY = z.strictObject({
   org_id: id.optional(),
@@ -23,7 +17,8 @@ const QUERY = z.strictObject({
 });
 
 const hash = z.string().nullable();
-const ENTRY = z.object({
+/** How an entry of an audit trail is shown. */
+export const AUDIT_ENTRY = z.object({
   audit_id: z.string(),
   at: time,
   org_id: z.string().optional().meta({ description: 'Of what was changed, where that belongs to one org' }),
@@ -52,7 +47,7 @@ export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'What people have changed, the newest first: who, what, when, from where, and which members; values as hashes alone.',
     annotations: READS,
     input: { query: { schema: () => QUERY } },
-    output: { status: 200, schema: page(ENTRY) },
+    output: { status: 200, schema: page(AUDIT_ENTRY) },
     handle: async ({ query }, { audit }) => ({ json: shownPage(await audit.page(filterOf(query), pageQuery(query))) }),
   }),
 ];

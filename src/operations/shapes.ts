@@ -16,6 +16,13 @@ export function timeToCome(now: () => number): z.ZodString {
     .meta({ format: 'date-time' });
 }
 
+const TIME_RULE = 'must be a time, as RFC 3339 writes it';
+/** A time of a query. */
+export const moment: z.ZodString = z
+  .string()
+  .refine((value) => parseTime(value) !== undefined, TIME_RULE)
+  .meta({ format: 'date-time' });
+
 export const count = z.int().min(0);
 export const month = z.string().meta({ description: 'A month in UTC', examples: ['2026-11'] });
 

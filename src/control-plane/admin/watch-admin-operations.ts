@@ -1,15 +1,10 @@
 import { z } from 'zod';
 import { parseTime } from '../../base/lib/rfc3339.ts';
+import { AUDIT_ENTRY } from '../../operations/audit-operations.ts';
 import { id, text } from '../../operations/members.ts';
 import { page, pageParameters, pageQuery, shownPage } from '../../operations/pages.ts';
-import { count, time } from '../../operations/shapes.ts';
+import { count, moment, time } from '../../operations/shapes.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
-
-const TIME_RULE = 'must be a time, as RFC 3339 writes it';
-const moment = z
-  .string()
-  .refine((value) => parseTime(value) !== undefined, TIME_RULE)
-  .meta({ format: 'date-time' });
 
 const QUERY = z.strictObject({
   org_id: id.optional(),
@@ -20,17 +15,8 @@ const QUERY = z.strictObject({
   ...pageParameters(50),
 });
 
-const hash = z.string().nullable();
-const ENTRY = z.object({
-  audit_id: z.string(),
-  at: time,
-  org_id: z.string().optional(),
-  principal: z.object({ kind: z.string(), id: z.string() }).meta({ description: 'Who has changed it' }),
-  operation: z.string().meta({ description: 'The id of the operation', examples: ['org.put'] }),
-  object: z.string().optional(),
-  from: z.string().meta({ description: 'Address of who asked' }),
-  changes: z.array(z.object({ entity: z.string(), member: z.string(), before: hash, after: hash })),
-  more_changes: z.int().optional(),
+const ENTRY = AUDIT_ENTRY.extend({
+  operation: AUDIT_ENTRY.shape.operation.meta({ description: 'The id of the operation', examples: ['org.put'] }),
 });
 
 /** How it is, and what people have changed (decision 13.6). */

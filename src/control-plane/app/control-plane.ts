@@ -13,6 +13,7 @@ import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
 import { clockConfirmation } from '../../services/clock-confirmation.ts';
 import { ClockWatch } from '../../services/clock-watch.ts';
+import { keepHourly } from '../../services/keep-hourly.ts';
 import { PolicyPresets } from '../../services/policy-presets.ts';
 import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
 import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts';
@@ -31,7 +32,6 @@ import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { entityBodies } from './entity-bodies.ts';
-import { keepAuditTrail } from './keep-audit-trail.ts';
 import { leafFiles } from './leaf-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 
@@ -171,13 +171,19 @@ async function openPorts(
   const admin = adminServer(config, opened, { counts: handlers.counts, identity, health });
   closers.push(() => admin.close(ending.signal));
   const httpPort = await admin.open();
-  const stopKeeping = keepAuditTrail(state.audit, { clock, clockWatch: opened.clockWatch, log, keptMs: config.auditRetention ?? AUDIT_MS });
+  const keeping = keepHourly({ clock, clockWatch: opened.clockWatch, log }, [
+    {
+      what: 'entries of the audit trail',
+      ms: config.auditRetention ?? AUDIT_MS,
+      removeBefore: (epochMs) => state.audit.removeBefore(epochMs),
+    },
+  ]);
   log.info({ version: packageVersion(), grpc_port: grpcPort, http_port: httpPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     log.info({ open_streams: handlers.counts.connectedStreams }, 'stopping: nothing new is taken, what runs may finish (CP_DRAIN_TIMEOUT)');
     health.status = 'draining';
-    stopKeeping();
+    keeping.stop();
     handlers.close();
     const cancel = clock.after(config.drainTimeout ?? DRAIN_MS, () => ending.abort());
     await closeAll();

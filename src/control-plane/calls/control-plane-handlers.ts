@@ -1,10 +1,11 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { ApiKey } from '../../base/model/api-key.ts';
 import type { ApiKeyEntry, ApiKeyResponse, BundleResponse, ControlPlaneCalls, EnrolmentCalls } from '../proto/messages.ts';
 import type { Handlers, Peer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
-import type { OrgApiKey, OrgBundle } from '../state/control-plane-state.ts';
+import type { OrgBundle } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { checkedHash, checkedVersions, invalid, shortText } from './checked-input.ts';
@@ -184,6 +185,6 @@ function signedBundle(orgId: string, { bundle_yaml, version, sequence, kid, sign
   };
 }
 
-function apiKey({ id, name, org_id, expires_at, revoked_at }: OrgApiKey): ApiKeyEntry {
+function apiKey({ id, name, org_id, expires_at, revoked_at }: ApiKey): ApiKeyEntry {
   return { id, name, org_id, expires_at: expires_at ?? '', revoked_at: revoked_at ?? '' };
 }

@@ -3,6 +3,7 @@
  * is one commit with its entry in the audit trail, and raises the version of what it changed.
  */
 
+import type { ApiKey } from '../../base/model/api-key.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
@@ -34,16 +35,6 @@ export interface IssuedToken {
   /** Shown this once. */
   readonly token: string;
   readonly expires_at: string;
-}
-
-export interface OrgApiKey {
-  readonly id: string;
-  readonly org_id: string;
-  readonly name: string;
-  readonly key_prefix: string;
-  readonly created_at: string;
-  readonly expires_at?: string;
-  readonly revoked_at?: string;
 }
 
 /** The bundle of an org as it is signed for gateways. */
@@ -90,10 +81,10 @@ export interface ControlPlaneState {
     issue(orgId: string, ttlSeconds: number, commit: Commit): Promise<IssuedToken>;
   };
   readonly apiKeys: {
-    create(orgId: string, asked: { name: string; expires_at?: string }, commit: Commit): Promise<{ key: OrgApiKey; plain: string }>;
-    list(orgId: string): Promise<readonly OrgApiKey[]>;
+    create(orgId: string, asked: { name: string; expires_at?: string }, commit: Commit): Promise<{ key: ApiKey; plain: string }>;
+    list(orgId: string): Promise<readonly ApiKey[]>;
     /** @throws GatewayError `not_found` */
-    revoke(orgId: string, id: string, commit: Commit): Promise<OrgApiKey>;
+    revoke(orgId: string, id: string, commit: Commit): Promise<ApiKey>;
   };
   readonly bundles: {
     get(orgId: string): Promise<OrgBundle | undefined>;
