@@ -8,18 +8,8 @@ import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-
 import { eventually, launch } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { gw } from '../support/run-gw.ts';
-import { startPlane } from '../support/running-control-plane.ts';
+import { PLANE_BUNDLE, startPlane } from '../support/running-control-plane.ts';
 import { tempDir } from '../support/temp-dir.ts';
-
-const BUNDLE = `schema: gw.policy_bundle.v1
-bundle_id: acme
-version: "1"
-inline_rules:
-  connectors:
-    - id: acme.openai
-      when: { field: context.connector.id, equals: openai }
-      effect: { decision: allow }
-`;
 
 t.test('every operation of the control plane is a command', async (t) => {
   const names = new Set((await allCommands()).map(({ name }) => name));
@@ -58,12 +48,12 @@ t.test('the commands make and show what the API does', async (t) => {
 
   await t.test('a bundle, from a file or standard input and back', async (t) => {
     const file = join(tempDir(t), 'bundle.yaml');
-    writeFileSync(file, BUNDLE);
+    writeFileSync(file, PLANE_BUNDLE);
     t.match((await cp(`bundle put acme ${file}`)).out, /^sequence: +1$/m);
-    t.match(await json('bundle put acme -', BUNDLE.replace('"1"', '"2"')), { version: '2', sequence: 2 });
-    t.equal((await cp('bundle get acme --yaml')).out, BUNDLE.replace('"1"', '"2"'));
+    t.match(await json('bundle put acme -', PLANE_BUNDLE.replace('"1"', '"2"')), { version: '2', sequence: 2 });
+    t.equal((await cp('bundle get acme --yaml')).out, PLANE_BUNDLE.replace('"1"', '"2"'));
     t.match(await json('bundle read acme'), { version: '2', bundle_yaml: String });
-    t.match(await cp('bundle put acme -', BUNDLE.replace('allow', 'perhaps')), { code: 1, err: /inline_rules/ });
+    t.match(await cp('bundle put acme -', PLANE_BUNDLE.replace('allow', 'perhaps')), { code: 1, err: /inline_rules/ });
     t.match(await cp('bundle put acme'), { code: 2, err: /it takes ORG and the FILE/ });
     t.match(await cp('bundle put acme /nowhere/bundle.yaml'), { code: 2, err: /bundle\.yaml/ });
   });

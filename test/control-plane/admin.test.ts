@@ -12,18 +12,9 @@ import { AdminServer } from '../../src/control-plane/admin/admin-server.ts';
 import { CONTROL_PLANE_METRICS } from '../../src/surfaces/metrics/control-plane-metric-table.ts';
 import { MONITORING } from '../support/monitoring-files.ts';
 import { namesOfExpression } from '../support/promql-names.ts';
-import { PLANE_TOKEN, type RunningPlane, startPlane } from '../support/running-control-plane.ts';
+import { PLANE_BUNDLE, PLANE_TOKEN, type RunningPlane, startPlane } from '../support/running-control-plane.ts';
 
 const SECRET = 'sk-planted-in-the-control-plane';
-const BUNDLE = `schema: gw.policy_bundle.v1
-bundle_id: acme
-version: "1"
-inline_rules:
-  connectors:
-    - id: acme.openai
-      when: { field: context.connector.id, equals: openai }
-      effect: { decision: allow }
-`;
 const CREDENTIAL = { connector_id: 'openai', mode: 'byok', distribution: 'node_scoped', secret_ref: SECRET };
 
 /** A body that each operation takes. */
@@ -31,7 +22,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'org.put': {},
   'token.create': {},
   'key.create': { name: 'ci' },
-  'bundle.put': { bundle_yaml: BUNDLE },
+  'bundle.put': { bundle_yaml: PLANE_BUNDLE },
   'workload.put': { name: 'App' },
   'credential.put': CREDENTIAL,
   'export_destination.put': { name: 'SIEM', kind: 'webhook', config: { url: 'https://siem.example/events', token: SECRET } },
@@ -146,14 +137,14 @@ t.test('a bootstrap token and an API key are shown once', async (t) => {
 t.test('a bundle is put as JSON or as its text, and one that does not load changes nothing', async (t) => {
   const { ask, bare } = await acme(t);
   t.match(await ask('GET', '/v1/orgs/acme/bundle'), { status: 404 });
-  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: BUNDLE }), {
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: PLANE_BUNDLE }), {
     status: 200,
     json: { bundle_id: 'acme', version: '1', sequence: 1, kid: String },
   });
-  const second = BUNDLE.replace('"1"', '"2"');
+  const second = PLANE_BUNDLE.replace('"1"', '"2"');
   const headers = { 'CP-Admin-Token': PLANE_TOKEN, 'Content-Type': 'application/yaml' };
   t.match(await bare('PUT', '/v1/orgs/acme/bundle', { headers, body: second }), { status: 200, json: { version: '2', sequence: 2 } });
-  const broken = await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: BUNDLE.replace('decision: allow', 'decision: perhaps') });
+  const broken = await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: PLANE_BUNDLE.replace('decision: allow', 'decision: perhaps') });
   t.match(broken, { status: 400, json: { error: { code: 'invalid_policy', details: [{ line: Number, column: Number }] } } });
   const { json } = await ask('GET', '/v1/orgs/acme/bundle');
   t.match(json, { version: '2', sequence: 2, bundle_yaml: second });
@@ -165,8 +156,8 @@ t.test('a body is at most 1 MiB, that of a bundle 4 MiB', async (t) => {
   const { ask } = await acme(t);
   const long = 'x'.repeat(1024 * 1024);
   t.match(await ask('PUT', '/v1/orgs/acme', { suspended_reason: long }), { status: 413, json: { error: { code: 'body_too_large' } } });
-  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${BUNDLE}# ${'€'.repeat(500_000)}\n` }), { status: 200 });
-  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${BUNDLE}# ${long}\n` }), { status: 400 });
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${PLANE_BUNDLE}# ${'€'.repeat(500_000)}\n` }), { status: 200 });
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: `${PLANE_BUNDLE}# ${long}\n` }), { status: 400 });
   t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: long.repeat(4) }), { status: 413 });
 });
 

@@ -4,7 +4,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { caDigestOf } from '../../src/control-plane/pki/bootstrap-token.ts';
+import { readBootstrapToken } from '../../src/link/shown-token.ts';
 import { faultOfCall, identityOf, NOTHING_YET, newRequest, PROTOCOL, pem, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
@@ -57,7 +57,7 @@ t.test('a bootstrap token names the CA, is kept as a hash, and lets one node in 
     faultOfCall(one.call(PROTOCOL.enrolment, 'Enroll', { bootstrap_token: token, org_id, node_id, csr, gateway_version: '' }, TIMEOUT_MS));
   const { token } = await plane.state.tokens.issue('acme', 60, commit);
   t.match(token, /^gwb_/);
-  t.equal(caDigestOf(token)?.toString('hex'), sha256Hex(plane.state.authority.certificate));
+  t.equal(readBootstrapToken(token)?.caSha256?.toString('hex'), sha256Hex(plane.state.authority.certificate));
   t.match(await enroll(token, { org_id: 'other' }), /^UNAUTHENTICATED: the bootstrap token/);
   t.match(await enroll(token, { org_id: 'nobody' }), /^UNAUTHENTICATED: the bootstrap token/);
   t.match(await enroll(`${token.slice(0, -1)}x`), /^UNAUTHENTICATED: the bootstrap token/);

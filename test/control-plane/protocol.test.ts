@@ -3,27 +3,20 @@ import { connect } from 'node:tls';
 import t from 'tap';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import type { CheckInRequest, OrgState, Update } from '../../src/control-plane/proto/messages.ts';
+import type { CheckInRequest, Update } from '../../src/control-plane/proto/messages.ts';
 import { loadProtocol, MAX_MESSAGE_BYTES } from '../../src/control-plane/proto/protocol.ts';
 import { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { ProtocolError, type ProtocolFault } from '../../src/control-plane/proto/protocol-error.ts';
 import { ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
 import { type CertificateAndKey, testCa } from '../support/certificates.ts';
 import { fakeClock } from '../support/fake-clock.ts';
+import { orgSaid } from '../support/org-said.ts';
 
 const protocol = loadProtocol();
 const CA = testCa('Control plane');
 const SERVER = CA.leaf({ hosts: ['localhost', '127.0.0.1'] });
 const NODE = CA.leaf({ hosts: ['node-1'], purpose: 'client' });
-const ORG: OrgState = {
-  status: 'active',
-  suspended_reason: '',
-  plan_tier: 'enterprise',
-  cp_down_policy: 'permissive',
-  redis_down_policy: 'allow',
-  grace_seconds: 300,
-  stale: null,
-};
+const ORG = orgSaid({ stale: null });
 const VERSIONS = { policy: '1', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
 const CHECK_IN: CheckInRequest = { versions: VERSIONS, gateway_version: '0.0.0' };
 

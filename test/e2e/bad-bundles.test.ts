@@ -4,15 +4,16 @@ import t from 'tap';
 import { eventually } from '../support/child.ts';
 import { remoteBundle } from '../support/control-plane-place.ts';
 import { startGatewayWith } from '../support/gateway-process.ts';
-import { becomes, environmentFor, healthOf, says, serves } from '../support/lied-to-gateway.ts';
+import { environmentFor, RECONNECT_MS, says, serves } from '../support/lied-to-gateway.ts';
 import { LyingControlPlane } from '../support/lying-control-plane.ts';
 import { callThrough } from '../support/place-calls.ts';
+import { becomes, healthOf } from '../support/said-health.ts';
 
 t.test('bundles that are not signed for this org, or are older, change nothing; it is logged, counted and shown', async (t) => {
   const plane = await LyingControlPlane.start(t);
   plane.bundle = plane.signed(remoteBundle('true-one', 'gpt-4o-mini'), 5);
   const gateway = await startGatewayWith(t, await environmentFor(t, plane));
-  await becomes(gateway, { cp_status: 'connected', bundle_id: 'true-one' });
+  await becomes(gateway, { cp_status: 'connected', bundle_id: 'true-one' }, RECONNECT_MS);
   const lie = remoteBundle('a-lie', 'gpt-4o');
   const stranger = generateKeyPairSync('ed25519').privateKey;
   const lies = {

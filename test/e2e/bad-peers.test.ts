@@ -13,8 +13,9 @@ import { eventually, run } from '../support/child.ts';
 import { ControlPlanePlace } from '../support/control-plane-place.ts';
 import { CuttableLink } from '../support/cuttable-link.ts';
 import { MAIN, startGatewayWith } from '../support/gateway-process.ts';
-import { becomes, environmentFor, type HealthSaid, RECONNECT_MS, says, serves, upstreamOf } from '../support/lied-to-gateway.ts';
+import { environmentFor, RECONNECT_MS, says, serves, upstreamOf } from '../support/lied-to-gateway.ts';
 import { bootstrapTokenOf, LyingControlPlane } from '../support/lying-control-plane.ts';
+import { becomes, type SaidHealth } from '../support/said-health.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 
@@ -40,7 +41,7 @@ t.test('a control plane of another CA than the bootstrap token says is not enrol
   const right = join(tempDir(t), 'right.pem');
   writeFileSync(right, plane.ca.certPem);
   const gateway = await startGatewayWith(t, { ...env, GW_CP_CA_FILE: right });
-  await becomes(gateway, { cp_status: 'connected' });
+  await becomes(gateway, { cp_status: 'connected' }, RECONNECT_MS);
 });
 
 t.test('an impostor on the way of a gateway that is enrolled is told nothing, and what waits for him reaches the true one', async (t) => {
@@ -48,26 +49,26 @@ t.test('an impostor on the way of a gateway that is enrolled is told nothing, an
   const impostor = await LyingControlPlane.start(t, testCa('Control plane'));
   const link = await CuttableLink.start(t, plane.port);
   const gateway = await startGatewayWith(t, await environmentFor(t, plane, link.port));
-  await becomes(gateway, { cp_status: 'connected' });
+  await becomes(gateway, { cp_status: 'connected' }, RECONNECT_MS);
   link.cut();
   link.lead(impostor.port);
   link.resume();
   const before = link.accepted;
   const hash = await serves(t, gateway);
   await eventually('a connection to the impostor', () => (link.accepted > before ? true : undefined), RECONNECT_MS);
-  await becomes(gateway, { cp_status: 'offline' });
+  await becomes(gateway, { cp_status: 'offline' }, RECONNECT_MS);
   t.strictSame(impostor.calls, []);
   link.cut();
   link.lead(plane.port);
   link.resume();
   await eventually('the hash at the true one', () => (plane.hashes.includes(hash) ? true : undefined), RECONNECT_MS);
-  await becomes(gateway, { cp_status: 'connected' });
+  await becomes(gateway, { cp_status: 'connected' }, RECONNECT_MS);
 });
 
 t.test('a proof of another leaf, and a root that a stranger has signed, are not handed on as proofs', async (t) => {
   const plane = await LyingControlPlane.start(t);
   const gateway = await startGatewayWith(t, await environmentFor(t, plane));
-  await becomes(gateway, { cp_status: 'connected' });
+  await becomes(gateway, { cp_status: 'connected' }, RECONNECT_MS);
   const other = await serves(t, gateway);
   const stranger = generateKeyPairSync('ed25519').privateKey;
   const proofs: Readonly<Record<string, (hash: string) => string>> = {
@@ -83,8 +84,8 @@ t.test('a proof of another leaf, and a root that a stranger has signed, are not 
     await eventually('the hash arrived', () => (plane.hashes.includes(hash) ? true : undefined));
     plane.instead = { FetchProof: () => Promise.resolve({ org: plane.state(), status: 'verified', inclusion_proof: proofOf(hash) }) };
     const { body } = await gateway.admin('GET', `/v1/verify/${hash}`);
-    t.not((body as HealthSaid)['status'], 'verified', name);
-    t.notOk((body as HealthSaid)['inclusion_proof'], name);
+    t.not((body as SaidHealth)['status'], 'verified', name);
+    t.notOk((body as SaidHealth)['inclusion_proof'], name);
     plane.instead = {};
     const { status, body: now } = await gateway.admin('GET', `/v1/verify/${hash}`);
     t.match({ status, now }, { status: 200, now: { status: 'verified', record_hash: hash } }, `${name}: the true one is taken`);
@@ -95,7 +96,7 @@ t.test('an answer that is too large, cut off or nonsense is a failed call, and n
   const plane = await LyingControlPlane.start(t);
   const link = await CuttableLink.start(t, plane.port);
   const gateway = await startGatewayWith(t, await environmentFor(t, plane, link.port));
-  await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' });
+  await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' }, RECONNECT_MS);
   const { certPem, keyPem } = plane.ca.leaf({ hosts: ['localhost', '127.0.0.1'] });
   const frame = (length: number, bytes: Buffer): Buffer => {
     const head = Buffer.alloc(5);
@@ -127,13 +128,13 @@ t.test('an answer that is too large, cut off or nonsense is a failed call, and n
     link.resume();
     const hash = await serves(t, gateway);
     await eventually(`${name}: it is asked`, () => (asked > 0 ? true : undefined), RECONNECT_MS);
-    await becomes(gateway, { cp_status: 'offline' });
+    await becomes(gateway, { cp_status: 'offline' }, RECONNECT_MS);
     await serves(t, gateway);
     link.cut();
     link.lead(plane.port);
     link.resume();
     await eventually(`${name}: the hash at the true one`, () => (plane.hashes.includes(hash) ? true : undefined), RECONNECT_MS);
-    await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' });
+    await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' }, RECONNECT_MS);
   }
 });
 
@@ -145,13 +146,13 @@ t.test('a certificate that has expired asks for a new bootstrap token and says h
   plane.certificatesEnd = new Date(ends);
   const env = await environmentFor(t, plane);
   const gateway = await startGatewayWith(t, env);
-  await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' });
+  await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' }, RECONNECT_MS);
   await eventually('the end of the certificate', () => (Date.now() > ends + 1_000 ? true : undefined));
   gateway.child.kill('SIGTERM');
   await gateway.child.ended;
   const again = await startGatewayWith(t, { ...env, GW_BOOTSTRAP_TOKEN: '' });
   const hash = await serves(t, again);
-  await becomes(again, { cp_status: 'offline' });
+  await becomes(again, { cp_status: 'offline' }, RECONNECT_MS);
   await says(again, /certificate of this node ended at/);
   await says(again, /GW_BOOTSTRAP_TOKEN|bootstrap token/);
   again.child.kill('SIGTERM');
@@ -159,7 +160,7 @@ t.test('a certificate that has expired asks for a new bootstrap token and says h
   plane.certificatesEnd = new Date(Date.now() + 90 * DAY);
   plane.instead = {};
   const renewed = await startGatewayWith(t, { ...env, GW_BOOTSTRAP_TOKEN: bootstrapTokenOf(plane.ca) });
-  await becomes(renewed, { cp_status: 'connected' });
+  await becomes(renewed, { cp_status: 'connected' }, RECONNECT_MS);
   await eventually('what waited', () => (plane.hashes.includes(hash) ? true : undefined), RECONNECT_MS);
 });
 
@@ -196,7 +197,7 @@ function rawCall(session: ClientHttp2Session, path: string, body: Buffer): Promi
 t.test('a control plane refuses messages that are too large, cut off or nonsense, and those of nodes that it does not know', async (t) => {
   const place = await ControlPlanePlace.start(t);
   const gateway = await place.gateway('node-1', await upstreamOf(t));
-  await becomes(gateway, { cp_status: 'connected' });
+  await becomes(gateway, { cp_status: 'connected' }, RECONNECT_MS);
   const keys = String(gateway.env['GW_KEY_DIR']);
   const key = pemBelow(keys, /-----BEGIN (?:EC )?PRIVATE KEY-----[\s\S]*?-----END (?:EC )?PRIVATE KEY-----/);
   const caPem = await (await fetch(`${place.controlPlane.url}/v1/ca.crt`)).text();
@@ -229,10 +230,10 @@ t.test('a control plane refuses messages that are too large, cut off or nonsense
   await place.does('DELETE', '/nodes/node-1');
   t.equal((await rawCall(session(known), path, framed(0, Buffer.alloc(0)))).status, '7', 'one that was revoked');
   const other = await place.gateway('node-2', await upstreamOf(t));
-  await becomes(other, { cp_status: 'connected' });
+  await becomes(other, { cp_status: 'connected' }, RECONNECT_MS);
   const hash = await serves(t, other);
   await eventually('it goes on for others', async () => {
-    const answer = (await other.admin('GET', `/v1/verify/${hash}`)).body as HealthSaid;
+    const answer = (await other.admin('GET', `/v1/verify/${hash}`)).body as SaidHealth;
     return answer['status'] === 'verified' ? true : undefined;
   });
 });

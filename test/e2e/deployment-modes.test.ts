@@ -11,6 +11,7 @@ import { type GatewayProcess, gatewayEnvironment, MAIN, startGatewayProcess, sta
 import { isVerified } from '../support/is-verified.ts';
 import { askPublicly, LedgerJudge, strangeHash, verifiedProof } from '../support/ledger-judge.ts';
 import { callThrough, PLACE_DOORS } from '../support/place-calls.ts';
+import { becomes, healthOf } from '../support/said-health.ts';
 import { startTlsUpstream, type TestUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
@@ -30,21 +31,6 @@ async function startUpstream(t: Test): Promise<{ upstream: TestUpstream; env: Re
   });
   t.teardown(() => upstream.close());
   return { upstream, env: towards(t, upstream, [HOST]) };
-}
-
-async function healthOf(gateway: GatewayProcess): Promise<Json> {
-  return (await gateway.admin('GET', '/healthz')).body as Json;
-}
-
-function becomes(gateway: GatewayProcess, what: Json, limitMs?: number): Promise<Json> {
-  return eventually(
-    `/healthz with ${JSON.stringify(what)}`,
-    async () => {
-      const health = await healthOf(gateway);
-      return Object.entries(what).every(([name, value]) => health[name] === value) ? health : undefined;
-    },
-    limitMs,
-  );
 }
 
 async function metric(gateway: GatewayProcess, name: string): Promise<number> {

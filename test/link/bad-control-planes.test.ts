@@ -16,6 +16,7 @@ import { EnrolmentError } from '../../src/link/enrolment-error.ts';
 import { HashSubmission } from '../../src/link/hash-submission.ts';
 import type { RemoteResource } from '../../src/link/link-ports.ts';
 import { nodeIdentity } from '../../src/link/node-identity.ts';
+import { RemoteKeys } from '../../src/link/remote-keys.ts';
 import { OrgService } from '../../src/services/orgs.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { makeRecord } from '../contract/store-under-test.ts';
@@ -67,6 +68,7 @@ async function place(t: HasTeardown) {
     identity: nodeIdentity(keyPem, certificate, ca),
     contact: await ContactBook.open({ store, clock, log, orgs, orgId: PLACE_ORG, mayBelieveClock: () => true }),
     resources: [credentials],
+    keys: await RemoteKeys.open(store),
     submission: await HashSubmission.open({ store, clock, log, events: new EventBus(log), orgId: PLACE_ORG }),
     keyDir: tempDir(t),
     idleMs: 30_000,

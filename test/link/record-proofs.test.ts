@@ -9,6 +9,7 @@ import type { ListedKey } from '../../src/ledger/ledger-keys.ts';
 import { signRoot } from '../../src/ledger/merkle-root.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { RecordProofs } from '../../src/link/record-proofs.ts';
+import { RemoteKeys } from '../../src/link/remote-keys.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ledgerKey, makeLedger } from '../support/made-ledger.ts';
 
@@ -45,7 +46,10 @@ function proofText(of: InclusionProof | undefined = LEDGER.proofOf(HASH), change
   return JSON.stringify({ ...of, ...changes });
 }
 
-function place() {
+/** Keeps nothing. */
+const emptyStore = { get: () => Promise.resolve(undefined), commit: () => Promise.resolve() };
+
+async function place() {
   const teller = new Teller();
   const clock = fakeClock();
   const logged: object[] = [];
@@ -58,12 +62,19 @@ function place() {
       return Promise.resolve();
     },
   };
-  const proofs = new RecordProofs({ channel: teller.channel, submission, orgId: 'acme', clock, log });
+  const proofs = new RecordProofs({
+    channel: teller.channel,
+    submission,
+    keys: await RemoteKeys.open(emptyStore),
+    orgId: 'acme',
+    clock,
+    log,
+  });
   return { teller, clock, logged, state, proofs };
 }
 
 t.test('a proof is asked for once, checked, and kept; the keys are asked for once for all of them', async (t) => {
-  const { teller, proofs, logged, state } = place();
+  const { teller, proofs, logged, state } = await place();
   const said = await proofs.inclusion(RECORD);
   t.same(said, { status: 'verified', inclusion_proof: LEDGER.proofOf(HASH) });
   t.same(teller.calls, ['FetchProof', 'FetchKeys']);
@@ -77,7 +88,7 @@ t.test('a proof is asked for once, checked, and kept; the keys are asked for onc
 });
 
 t.test('what waits is pending, and asks nobody before it was acknowledged', async (t) => {
-  const { teller, proofs, state } = place();
+  const { teller, proofs, state } = await place();
   state.acknowledged = false;
   t.same(await proofs.inclusion(RECORD), { status: 'pending_inclusion' });
   t.same(teller.calls, []);
@@ -90,7 +101,7 @@ t.test('what waits is pending, and asks nobody before it was acknowledged', asyn
 });
 
 t.test('a hash that was acknowledged and is not known makes everything go again', async (t) => {
-  const { teller, proofs, state } = place();
+  const { teller, proofs, state } = await place();
   teller.answer = { status: 'unknown', inclusion_proof: '' };
   t.same(await proofs.inclusion(RECORD), { status: 'pending_inclusion' });
   t.equal(state.sentAgain, 1);
@@ -127,7 +138,7 @@ t.test('what proves nothing is never called verified: it is 502, logged, and ask
     ['that is null', 'null', /not an object/],
   ];
   for (const [what, text, says] of cases) {
-    const { teller, proofs, logged, state } = place();
+    const { teller, proofs, logged, state } = await place();
     teller.answer = { status: 'verified', inclusion_proof: text };
     for (const time of ['', ', and again']) {
       const failed = proofs.inclusion(RECORD);
@@ -142,7 +153,7 @@ t.test('what proves nothing is never called verified: it is 502, logged, and ask
 });
 
 t.test('a key that is not known is asked for once, and again after a while', async (t) => {
-  const { teller, clock, proofs } = place();
+  const { teller, clock, proofs } = await place();
   const next = makeLedger([HASHES], { kid: 'ledger-2', seed: 8 });
   teller.answer = { status: 'verified', inclusion_proof: proofText(next.proofOf(HASH)) };
   for (const _ of [1, 2, 3]) await t.rejects(proofs.inclusion(RECORD), { code: 'ledger_proof_invalid' });
@@ -163,14 +174,14 @@ t.test('a list of keys that cannot be read, or a key for bundles, proves nothing
     [[{ ...key, public_key: 'AAAA' }], /public_key/],
   ];
   for (const [keys, says] of lists) {
-    const { teller, proofs } = place();
+    const { teller, proofs } = await place();
     teller.keys = keys;
     await t.rejects(proofs.inclusion(RECORD), { code: 'ledger_proof_invalid', message: says });
   }
 });
 
 t.test('while the control plane is away what was taken cannot be told, what waits is pending, and what was checked stays', async (t) => {
-  const { teller, proofs, state } = place();
+  const { teller, proofs, state } = await place();
   t.match(await proofs.inclusion(RECORD), { status: 'verified' });
   teller.away = true;
   t.match(await proofs.inclusion(RECORD), { status: 'verified' });
@@ -178,7 +189,7 @@ t.test('while the control plane is away what was taken cannot be told, what wait
   state.acknowledged = false;
   t.same(await proofs.inclusion({ id: 'record-1', hash: OTHER }), { status: 'pending_inclusion' });
 
-  const fresh = place();
+  const fresh = await place();
   fresh.teller.keysAway = true;
   await t.rejects(
     fresh.proofs.inclusion(RECORD),

@@ -12,7 +12,6 @@ import { towards } from './upstreams.ts';
 const HOST = 'api.openai.com';
 /** For everything that a gateway tries again by itself. */
 export const RECONNECT_MS = 120_000;
-export type HealthSaid = Readonly<Record<string, unknown>>;
 
 /** Where a gateway finds a provider that answers. */
 export async function upstreamOf(t: Test): Promise<Record<string, string>> {
@@ -36,23 +35,6 @@ export async function environmentFor(t: Test, plane: LyingControlPlane, port = p
     GW_KEY_DIR: join(tempDir(t), 'keys'),
     GW_BOOTSTRAP_TOKEN: plane.bootstrapToken,
   };
-}
-
-/** What `/healthz` says. */
-export async function healthOf(gateway: GatewayProcess): Promise<HealthSaid> {
-  return (await gateway.admin('GET', '/healthz')).body as HealthSaid;
-}
-
-/** Waits for it to say so. */
-export function becomes(gateway: GatewayProcess, what: HealthSaid): Promise<HealthSaid> {
-  return eventually(
-    `/healthz with ${JSON.stringify(what)}`,
-    async () => {
-      const health = await healthOf(gateway);
-      return Object.entries(what).every(([name, value]) => health[name] === value) ? health : undefined;
-    },
-    RECONNECT_MS,
-  );
 }
 
 /** One call is served. @returns the hash of its record */

@@ -19,6 +19,7 @@ import { type MerkleRoot, NO_ROOT, signRoot } from '../../src/ledger/merkle-root
 import { treeRoot } from '../../src/ledger/merkle-tree.ts';
 import { type TestCa, testCa } from './certificates.ts';
 import { PLACE_BUNDLE, PLACE_ORG, PLACE_SECRET, PLACE_WORKLOAD } from './control-plane-place.ts';
+import { orgSaid, staleOf } from './org-said.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
 const LEDGER_KID = 'ledger-1';
@@ -38,15 +39,7 @@ export class LyingControlPlane {
   readonly hashes: string[] = [];
   /** Calls by their names. */
   readonly calls: string[] = [];
-  org: OrgState = {
-    status: 'active',
-    suspended_reason: '',
-    plan_tier: 'enterprise',
-    cp_down_policy: 'permissive',
-    redis_down_policy: 'allow',
-    grace_seconds: 300,
-    stale: null,
-  };
+  org: OrgState = orgSaid({ stale: null });
   bundle: SignedBundle;
   /** When the certificates end that it gives out. */
   certificatesEnd: Date | undefined;
@@ -120,17 +113,7 @@ export class LyingControlPlane {
 
   state(fetched?: keyof Stale): OrgState {
     if (fetched !== undefined) this.#stale.delete(fetched);
-    const is = (name: keyof Stale): boolean => this.#stale.has(name);
-    const stale: Stale = {
-      policy: is('policy'),
-      workloads: is('workloads'),
-      credentials: is('credentials'),
-      export_config: is('export_config'),
-      addons: is('addons'),
-      api_keys: is('api_keys'),
-      keys: is('keys'),
-    };
-    return { ...this.org, stale };
+    return { ...this.org, stale: staleOf(...this.#stale) };
   }
 
   checkIn(): CheckInResponse {

@@ -4,6 +4,16 @@ import { type ControlPlane, startControlPlane } from '../../src/control-plane/ap
 import { fakeClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
+/** Of the org acme. */
+export const PLANE_BUNDLE = `schema: gw.policy_bundle.v1
+bundle_id: acme
+version: "1"
+inline_rules:
+  connectors:
+    - id: acme.openai
+      when: { field: context.connector.id, equals: openai }
+      effect: { decision: allow }
+`;
 export const PLANE_TOKEN = 'admin-token-of-the-control-plane';
 
 export interface PlaneAnswer {
