@@ -1,5 +1,6 @@
 import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
+import type { Unit, UnitRate } from '../model/usage-units.ts';
 
 /**
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
@@ -263,13 +264,36 @@ export interface CustomPlace {
   readonly defaultModel: string | undefined;
 }
 
-/** Rates are USD per million tokens, exact decimal text; those of parts are undefined where nobody states one. */
-export interface Price extends Readonly<Partial<Record<PartRate, string | undefined>>> {
+/** USD per million tokens, exact decimal text; those of parts are undefined where nobody states one. */
+export interface Rates extends Readonly<Partial<Record<PartRate, string | undefined>>> {
   readonly in: string;
   readonly out: string;
+}
+
+/** Rates of all tokens of a call whose prompt has more than so many. */
+export interface LongPromptRates extends Rates {
+  readonly above: number;
+}
+
+/** What a term that an answer states makes of the rates: other ones, or all of them times a factor (decimal text). */
+export interface PriceTerm {
+  /** `name=value`, such as `service_tier=flex`. */
+  readonly term: string;
+  readonly factor?: string;
+  readonly rates?: Rates;
+  /** Beside `rates`, for longer prompts; the longest first. */
+  readonly longPrompts?: readonly LongPromptRates[];
+}
+
+/** What a model costs at one moment. JSON data; the same object for the same rates, so that what is reckoned from it can be kept. */
+export interface Price extends Rates {
   readonly source: 'catalogue' | 'override' | 'default';
   /** The model's maximum output tokens, when known. */
   readonly maxOutputTokens: number | undefined;
+  /** The longest first. */
+  readonly longPrompts?: readonly LongPromptRates[];
+  readonly units?: Readonly<Partial<Record<Unit, UnitRate>>>;
+  readonly terms?: readonly PriceTerm[];
 }
 
 /** A row of the rates: those of a model, or of all that fit a pattern with one `*`; the provider `*` is any. */

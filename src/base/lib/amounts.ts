@@ -39,3 +39,8 @@ export function amountFromNumber(text: string): string | undefined {
 export function shareOf(pico: bigint, percent: number): bigint {
   return BigInt(new Exact(pico).times(percent).div(100).ceil().toString());
 }
+
+/** An amount times a decimal factor, as records hold it; what is finer than a pico-dollar is rounded up. */
+export function timesFactor(text: string, factor: string): string {
+  return new Exact(text).times(factor).toDecimalPlaces(PICO_DECIMALS).toString();
+}

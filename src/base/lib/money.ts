@@ -88,6 +88,22 @@ export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, 
   return (total + TOKENS_PER_RATE / 2n) / TOKENS_PER_RATE;
 }
 
+/** Millionths of a unit: of seconds no provider tells finer ones. */
+const UNIT_PARTS = 1_000_000;
+
+/**
+ * Cost of so many of what is billed beside tokens (decision 6.12), rounded half up to a pico-dollar.
+ * @param count a finite number of at least 0; below `least` it counts as that
+ */
+export function unitsPico(
+  count: number,
+  { usd, per, least = 0 }: { readonly usd: string; readonly per: number; readonly least?: number },
+): bigint {
+  const parts = BigInt(Math.round(Math.min(Math.max(count, least), Number.MAX_SAFE_INTEGER / UNIT_PARTS) * UNIT_PARTS));
+  const divisor = BigInt(per) * BigInt(UNIT_PARTS);
+  return (parts * picoFromUsd(usd) + divisor / 2n) / divisor;
+}
+
 function tokenCount(value: number): bigint {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('a token count is a non-negative integer');
   return BigInt(value);

@@ -1,7 +1,20 @@
 import type { PartTokens } from './usage.ts';
 
 /** Rates that a price may state beside those of input and output. */
-export type PartRate = 'cachedIn' | 'cacheWrite' | 'cacheWrite1h' | 'audioIn' | 'cachedAudioIn' | 'audioOut';
+export type PartRate =
+  | 'cachedIn'
+  | 'cacheWrite'
+  | 'cacheWrite1h'
+  | 'audioIn'
+  | 'cachedAudioIn'
+  | 'audioOut'
+  | 'imageIn'
+  | 'cachedImageIn'
+  | 'imageOut'
+  | 'videoIn'
+  | 'videoOut'
+  | 'reasoningOut'
+  | 'citationOut';
 
 /** Tokens that may have a rate of their own, as a part of the input or the output. */
 export interface RateKind {
@@ -16,19 +29,23 @@ export interface RateKind {
   readonly within: readonly PartRate[];
 }
 
+function kind(rate: PartRate, member: string, tokens: PartTokens, of: RateKind['of'], within: readonly PartRate[] = []): RateKind {
+  return { rate, member, tokens, of, cache: member.startsWith('cache'), within };
+}
+
 /** Every kind, those that are a part of another before it. */
 export const RATE_KINDS: readonly RateKind[] = [
-  {
-    rate: 'cachedAudioIn',
-    member: 'cached_audio_in',
-    tokens: 'cached_audio_tokens_in',
-    of: 'in',
-    cache: true,
-    within: ['cachedIn', 'audioIn'],
-  },
-  { rate: 'cacheWrite1h', member: 'cache_write_1h', tokens: 'cache_write_1h_tokens_in', of: 'in', cache: true, within: ['cacheWrite'] },
-  { rate: 'cachedIn', member: 'cached_in', tokens: 'cached_tokens_in', of: 'in', cache: true, within: [] },
-  { rate: 'cacheWrite', member: 'cache_write', tokens: 'cache_write_tokens_in', of: 'in', cache: true, within: [] },
-  { rate: 'audioIn', member: 'audio_in', tokens: 'audio_tokens_in', of: 'in', cache: false, within: [] },
-  { rate: 'audioOut', member: 'audio_out', tokens: 'audio_tokens_out', of: 'out', cache: false, within: [] },
+  kind('cachedAudioIn', 'cached_audio_in', 'cached_audio_tokens_in', 'in', ['cachedIn', 'audioIn']),
+  kind('cachedImageIn', 'cached_image_in', 'cached_image_tokens_in', 'in', ['cachedIn', 'imageIn']),
+  kind('cacheWrite1h', 'cache_write_1h', 'cache_write_1h_tokens_in', 'in', ['cacheWrite']),
+  kind('cachedIn', 'cached_in', 'cached_tokens_in', 'in'),
+  kind('cacheWrite', 'cache_write', 'cache_write_tokens_in', 'in'),
+  kind('audioIn', 'audio_in', 'audio_tokens_in', 'in'),
+  kind('imageIn', 'image_in', 'image_tokens_in', 'in'),
+  kind('videoIn', 'video_in', 'video_tokens_in', 'in'),
+  kind('audioOut', 'audio_out', 'audio_tokens_out', 'out'),
+  kind('imageOut', 'image_out', 'image_tokens_out', 'out'),
+  kind('videoOut', 'video_out', 'video_tokens_out', 'out'),
+  kind('reasoningOut', 'reasoning_out', 'reasoning_tokens_out', 'out'),
+  kind('citationOut', 'citation_out', 'citation_tokens_out', 'out'),
 ];

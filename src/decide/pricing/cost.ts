@@ -3,13 +3,16 @@
  * budget or decides; counts come from the connectors, sums live in the services.
  */
 import type { Price } from '../../base/catalogue/types.ts';
-import { costPico, picoFromUsd, type RatesPico } from '../../base/lib/money.ts';
+import { costPico, picoFromUsd, type RatesPico, unitsPico } from '../../base/lib/money.ts';
 import type { Metering } from '../../base/model/execution-record.ts';
 import { type PartRate, RATE_KINDS, type RateKind } from '../../base/model/rate-kinds.ts';
-import type { PartTokens, Usage } from '../../base/model/usage.ts';
+import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
+import { UNITS, type Unit, type UnitRate } from '../../base/model/usage-units.ts';
+import { type RatesInForce, ratesInForce, reachableRates } from './rates-in-force.ts';
 
 /** Cost and rates of a call, for the record's `metering` (decision 7.5). */
 export interface Cost {
+  /** All of it, pico-dollars. */
   readonly costPico: bigint;
   /** USD per million tokens, decimal text. */
   readonly rateIn: string;
@@ -17,7 +20,27 @@ export interface Cost {
   /** Rates of the parts that are priced apart. */
   readonly apart: PartTexts;
   readonly rateSource: Metering['rate_source'];
+  /** Set where the usage is told by passes. */
+  readonly passes?: readonly PassCost[];
+  /** Set where something beside tokens was charged. */
+  readonly units?: readonly UnitCost[];
+  /** Terms that the answer states and the list has no rates for: the usual ones were charged. */
+  readonly unpriced?: readonly string[];
 }
+
+export interface PassCost extends Cost {
+  readonly pass: Pass;
+}
+
+export interface UnitCost {
+  readonly unit: Unit;
+  readonly count: number;
+  readonly rate: UnitRate;
+  readonly costPico: bigint;
+}
+
+/** The price of a model that a pass names; undefined: that of the call holds. */
+export type PriceOfPass = (model: string) => Price | undefined;
 
 type PartTexts = Readonly<Partial<Record<PartRate, string>>>;
 
@@ -31,7 +54,7 @@ interface Part {
 }
 
 /** What holds with `GW_PRICING_CACHED`, or without. */
-interface Rates {
+interface CompiledRates {
   readonly plain: RatesPico;
   readonly parts: readonly Part[];
   readonly texts: PartTexts;
@@ -39,31 +62,31 @@ interface Rates {
   readonly dearest: RatesPico;
 }
 
-const knownPlain = new WeakMap<Price, Rates>();
-const knownCached = new WeakMap<Price, Rates>();
+const knownPlain = new WeakMap<RatesInForce['rates'], CompiledRates>();
+const knownCached = new WeakMap<RatesInForce['rates'], CompiledRates>();
 
-function ratesOf(price: Price, cachedRates: boolean): Rates {
+function compiledOf(rates: RatesInForce['rates'], cachedRates: boolean): CompiledRates {
   const known = cachedRates ? knownCached : knownPlain;
-  let rates = known.get(price);
-  if (rates === undefined) {
-    rates = makeRates(price, cachedRates);
-    known.set(price, rates);
+  let compiled = known.get(rates);
+  if (compiled === undefined) {
+    compiled = compile(rates, cachedRates);
+    known.set(rates, compiled);
   }
-  return rates;
+  return compiled;
 }
 
-function makeRates(price: Price, cachedRates: boolean): Rates {
-  const plain = { in: picoFromUsd(price.in), out: picoFromUsd(price.out) };
+function compile(rates: RatesInForce['rates'], cachedRates: boolean): CompiledRates {
+  const plain = { in: picoFromUsd(rates.in), out: picoFromUsd(rates.out) };
   const texts: Partial<Record<PartRate, string>> = {};
   for (const { rate, cache } of RATE_KINDS) {
-    const text = price[rate];
+    const text = rates[rate];
     if (text !== undefined && (cachedRates || !cache)) texts[rate] = text;
   }
   // What has no rate of its own goes with the kind that it is a part of, unless there are two of these: then it must not count in both.
   const isStated = (rate: PartRate): boolean => texts[rate] !== undefined;
   const apart = RATE_KINDS.filter(({ rate, within }) => isStated(rate) || (within.length > 1 && within.every(isStated)));
   const parts = apart.map(({ rate, of, tokens, within }): Part => {
-    const text = [rate, ...within].map((name) => texts[name]).find((stated) => stated !== undefined) ?? price.in;
+    const text = [rate, ...within].map((name) => texts[name]).find((stated) => stated !== undefined) ?? rates.in;
     const less = apart.filter((kind) => kind.within.includes(rate)).map((kind) => kind.tokens);
     return { of, tokens, less, rate: picoFromUsd(text) };
   });
@@ -77,42 +100,92 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
 }
 
 /**
- * Cost of a call from its real token counts (specification, "Cost estimation"); zero when the provider reported none. Each token is charged once: at the rate of the
- * narrowest kind that it is of and that has one.
- * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some
- * (decision 6.3)
+ * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.12); zero when the provider reported none. Each token is charged once: at the rate of
+ * the narrowest kind that it is of and that has one, of those that hold for so long a prompt and on the terms that the answer states. Passes of other models are charged at
+ * the rates of these.
+ * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some, and
+ * what is billed beside tokens; without it the formula to the letter
  * @throws RangeError when a count is not a non-negative safe integer
  */
-export function meter(usage: Usage | undefined, price: Price, cachedRates = false): Cost {
-  const rates = ratesOf(price, cachedRates);
+export function meter(usage: Usage | undefined, price: Price, cachedRates = false, priceOf: PriceOfPass = () => undefined): Cost {
+  const { passes } = usage ?? {};
+  const cost = costOfTokens(passes === undefined ? usage : undefined, price, usage, cachedRates);
+  if (usage === undefined) return cost;
+  const units = cachedRates ? unitsOf(usage, price) : undefined;
+  if (passes === undefined && units === undefined) return cost;
+  const costs = passes?.map((pass) => {
+    const own = pass.model === undefined ? price : (priceOf(pass.model) ?? price);
+    return { ...costOfTokens(pass, own, { ...pass, terms: usage.terms }, cachedRates), pass };
+  });
+  const sum = (list: readonly { readonly costPico: bigint }[] | undefined): bigint =>
+    (list ?? []).reduce((all, one) => all + one.costPico, 0n);
   return {
-    costPico: usage === undefined ? 0n : costOf(usage, rates),
-    rateIn: price.in,
-    rateOut: price.out,
-    apart: rates.texts,
-    rateSource: price.source,
+    ...cost,
+    costPico: cost.costPico + sum(costs) + sum(units),
+    ...(costs === undefined ? {} : { passes: costs }),
+    ...(units === undefined ? {} : { units }),
   };
 }
 
-function costOf(usage: Usage, { plain, parts }: Rates): bigint {
-  const { tokens_in: tokensIn, tokens_out: tokensOut } = usage;
+function costOfTokens(
+  counts: TokenCounts | undefined,
+  price: Price,
+  { tokens_in: length, terms }: { readonly tokens_in: number; readonly terms?: readonly string[] | undefined } = NO_PROMPT,
+  cachedRates: boolean,
+): Cost {
+  const { rates, unpriced } = ratesInForce(price, length, terms);
+  const compiled = compiledOf(rates, cachedRates);
+  const cost = {
+    costPico: counts === undefined ? 0n : costAt(counts, compiled),
+    rateIn: rates.in,
+    rateOut: rates.out,
+    apart: compiled.texts,
+    rateSource: price.source,
+  };
+  return unpriced === undefined ? cost : { ...cost, unpriced };
+}
+
+const NO_PROMPT = { tokens_in: 0 };
+
+function costAt(counts: TokenCounts, { plain, parts }: CompiledRates): bigint {
+  const { tokens_in: tokensIn, tokens_out: tokensOut } = counts;
   if (parts.length === 0) return costPico(tokensIn, tokensOut, plain);
-  const apart = parts.map(({ of, tokens, less, rate }) => ({ of, tokens: ownTokens(usage, tokens, less), rate }));
+  const apart = parts.map(({ of, tokens, less, rate }) => ({ of, tokens: ownTokens(counts, tokens, less), rate }));
   return costPico(tokensIn, tokensOut, plain, apart);
 }
 
-function ownTokens(usage: Usage, tokens: PartTokens, less: readonly PartTokens[]): number {
-  let own = usage[tokens] ?? 0;
-  for (const part of less) own -= usage[part] ?? 0;
+function ownTokens(counts: TokenCounts, tokens: PartTokens, less: readonly PartTokens[]): number {
+  let own = counts[tokens] ?? 0;
+  for (const part of less) own -= counts[part] ?? 0;
   return Math.max(0, own);
 }
 
-/** Cost at the rates of input and output; for estimates, which know nothing of parts. */
-export function plainCost(tokensIn: number, tokensOut: number, price: Price): bigint {
-  return costPico(tokensIn, tokensOut, ratesOf(price, false).plain);
+/** What is charged beside tokens; undefined for nothing. A price per request is that of every call which the model answered. */
+function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[] | undefined {
+  if (rates === undefined) return undefined;
+  const costs: UnitCost[] = [];
+  for (const unit of UNITS) {
+    const rate = rates[unit];
+    const count = units?.[unit] ?? (unit === 'requests' ? 1 : 0);
+    if (rate !== undefined && count > 0) costs.push({ unit, count, rate, costPico: unitsPico(count, rate) });
+  }
+  return costs.length === 0 ? undefined : costs;
 }
 
-/** What these tokens can cost at most; more than the plain cost where a part of them is priced apart and is dearer. */
-export function dearestCost(tokensIn: number, tokensOut: number, price: Price, cachedRates: boolean): bigint {
-  return costPico(tokensIn, tokensOut, ratesOf(price, cachedRates).dearest);
+/** Cost at the rates of input and output that hold for so long a prompt; for estimates, which know nothing of parts. */
+export function plainCost(tokensIn: number, tokensOut: number, price: Price, terms?: readonly string[]): bigint {
+  return costPico(tokensIn, tokensOut, compiledOf(ratesInForce(price, tokensIn, terms).rates, false).plain);
+}
+
+/**
+ * What these tokens can cost at most: more than the plain cost where a part of them is priced apart and is dearer, and where the prompt, of which the count is an
+ * approximation, may be long enough for dearer rates (decision 6.3).
+ */
+export function dearestCost(tokensIn: number, tokensOut: number, price: Price, cachedRates: boolean, terms?: readonly string[]): bigint {
+  let dearest = 0n;
+  for (const rates of reachableRates(price, tokensIn, terms)) {
+    const cost = costPico(tokensIn, tokensOut, compiledOf(rates, cachedRates).dearest);
+    if (cost > dearest) dearest = cost;
+  }
+  return dearest;
 }

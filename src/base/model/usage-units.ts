@@ -1,0 +1,29 @@
+/**
+ * What a provider bills beside tokens and an answer counts (decision 6.12): searches that the model made, the call itself, pages that were read, seconds of sound, texts
+ * that were spoken, characters that were read out, images that were made.
+ */
+export const UNITS = [
+  'web_searches',
+  'file_searches',
+  'social_searches',
+  'search_units',
+  'requests',
+  'pages',
+  'annotated_pages',
+  'audio_seconds',
+  'text_messages',
+  'characters',
+  'images',
+] as const;
+export type Unit = (typeof UNITS)[number];
+
+/** Counts by unit, each a finite number of at least 0; seconds may be fractions. */
+export type UnitCounts = Readonly<Partial<Record<Unit, number>>>;
+
+/** So many US dollars (exact decimal text) for so many of a unit: `{usd: '10', per: 1000}`. */
+export interface UnitRate {
+  readonly usd: string;
+  readonly per: number;
+  /** The least that a call with any of it is charged for. */
+  readonly least?: number;
+}
