@@ -77,7 +77,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const cachedRates = config.pricingCached;
-  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, mayExpire });
+  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());

@@ -4,7 +4,7 @@
  */
 import { canonicalJson } from '../base/json/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
-import type { ExecutionRecord, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, MeteredPass, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
 
 /** Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what makes them cheap. */
 export type Filled<T> = { -readonly [K in keyof T]-?: Record<string, never> extends Pick<T, K> ? T[K] | undefined : T[K] };
@@ -115,24 +115,57 @@ function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['
       cache_write_1h_tokens_in: metering.cache_write_1h_tokens_in,
       cache_write_tokens_in: metering.cache_write_tokens_in,
       cached_audio_tokens_in: metering.cached_audio_tokens_in,
+      cached_image_tokens_in: metering.cached_image_tokens_in,
       cached_tokens_in: metering.cached_tokens_in,
+      citation_tokens_out: metering.citation_tokens_out,
       cost_usd: metering.cost_usd,
+      image_tokens_in: metering.image_tokens_in,
+      image_tokens_out: metering.image_tokens_out,
       model: metering.model,
+      passes: metering.passes?.map(passInOrder),
       rate_audio_in: metering.rate_audio_in,
       rate_audio_out: metering.rate_audio_out,
       rate_cache_write: metering.rate_cache_write,
       rate_cache_write_1h: metering.rate_cache_write_1h,
       rate_cached_audio_in: metering.rate_cached_audio_in,
+      rate_cached_image_in: metering.rate_cached_image_in,
       rate_cached_in: metering.rate_cached_in,
+      rate_citation_out: metering.rate_citation_out,
+      rate_image_in: metering.rate_image_in,
+      rate_image_out: metering.rate_image_out,
       rate_in: metering.rate_in,
       rate_out: metering.rate_out,
+      rate_reasoning_out: metering.rate_reasoning_out,
       rate_source: metering.rate_source,
+      rate_video_in: metering.rate_video_in,
+      rate_video_out: metering.rate_video_out,
       reasoning_tokens_out: metering.reasoning_tokens_out,
+      terms: metering.terms,
       tokens_in: metering.tokens_in,
       tokens_out: metering.tokens_out,
+      units: metering.units && unitsInOrder(metering.units),
+      unpriced: metering.unpriced,
       usage_reported: metering.usage_reported,
+      video_tokens_in: metering.video_tokens_in,
+      video_tokens_out: metering.video_tokens_out,
     }
   );
+}
+
+function passInOrder(pass: MeteredPass): MeteredPass {
+  return Object.fromEntries(Object.entries(pass).sort(byName)) as unknown as MeteredPass;
+}
+
+function unitsInOrder(units: NonNullable<Metering['units']>): Metering['units'] {
+  return Object.fromEntries(
+    Object.entries(units)
+      .sort(byName)
+      .map(([unit, { count, cost_usd, per, rate_usd }]) => [unit, { cost_usd, count, per, rate_usd }]),
+  );
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
 }
 
 function traceInOrder(trace: UnhashedRecord['policy_trace']): UnhashedRecord['policy_trace'] {

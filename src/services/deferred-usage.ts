@@ -1,3 +1,4 @@
+import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Price } from '../base/catalogue/types.ts';
 import type { Events } from '../base/events/bus.ts';
 import type { UsageOutcome } from '../base/events/events.ts';
@@ -6,6 +7,7 @@ import { Lru } from '../base/lib/lru.ts';
 import { picoFromUsd } from '../base/lib/money.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { chargedFor } from '../decide/pricing/answered-price.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../record/metering.ts';
 import type { Effect } from '../storage/contract/store.ts';
@@ -50,6 +52,8 @@ interface Ground extends CostGround {
   readonly log: Logger;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
+  /** Where the model that made a response has its price. */
+  readonly catalogues: CurrentCatalogue;
   /** False while the clock is in doubt: then nothing is given up for its age. */
   readonly mayExpire?: () => boolean;
 }
@@ -178,9 +182,15 @@ export class DeferredUsage {
     const latency = Math.max(0, this.#ground.clock.now() - Date.parse(record.created_at));
     const settled = { ...record, latency_ms: latency, reason: text, reason_codes: [code] };
     if (ended === undefined) return settled;
-    const { usage } = ended;
-    const model = ended.model ?? record.metering?.model;
-    return { ...settled, metering: meteringFrom({ usage, reported: true, price, model, cachedRates: this.#ground.cachedRates }) };
+    const { provider: providerId, model: asked, created_at: createdAt, org_id: orgId } = record;
+    const catalogue = this.#ground.catalogues.current().forOrg(orgId);
+    const known = { price, model: record.metering?.model ?? asked };
+    const call =
+      providerId === undefined ? undefined : { ...known, catalogue, providerId, operation: undefined, at: Date.parse(createdAt) };
+    return {
+      ...settled,
+      metering: meteringFrom({ ...chargedFor(call, ended, known), reported: true, cachedRates: this.#ground.cachedRates }),
+    };
   }
 
   #sweepLater(): void {

@@ -2,6 +2,8 @@
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
+import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
+import { CatalogueInForce } from '../../src/base/catalogue/catalogue-in-force.ts';
 import { EventBus } from '../../src/base/events/bus.ts';
 import type { UsageSettledEvent } from '../../src/base/events/events.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
@@ -452,7 +454,8 @@ async function service(t: Test) {
   const events = new EventBus(silentLogger);
   const budgets = await BudgetService.open({ store, clock, events });
   const counters = await RecordCounters.open(store, clock);
-  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log: silentLogger, cachedRates: false });
+  const catalogues = new CatalogueInForce(loadCatalogue());
+  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log: silentLogger, cachedRates: false, catalogues });
   t.teardown(() => deferred.close());
   const settled: UsageSettledEvent[] = [];
   events.subscribe(['usageSettled'], (event) => void settled.push(event));

@@ -1,9 +1,8 @@
 import { messageOf } from '../lib/thrown.ts';
 import type { YamlNode } from '../lib/yaml.ts';
-import { RATE_KINDS } from '../model/rate-kinds.ts';
+import { readUsageRule } from './read-usage-rule.ts';
 import { Row, type RowProblems } from './row-reader.ts';
 import type {
-  CountRule,
   DeferredRule,
   DeltaRule,
   Dialect,
@@ -15,7 +14,6 @@ import type {
   StreamRule,
   StreamVerbs,
   UsageAskRule,
-  UsageRule,
 } from './types.ts';
 
 const MEMBERS = [
@@ -36,6 +34,7 @@ const MEMBERS = [
   'usage_on_request',
   'usage_asked_if',
   'model_echo',
+  'echo_is_family',
   'streaming',
   'deltas',
   'stream_error',
@@ -71,10 +70,11 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
     ...readModelPlaces(row, parent),
     stream: readStreamPlace(row) ?? parent?.stream,
     ...readAmounts(row, parent),
-    usage: readUsageRule(row) ?? parent?.usage,
+    usage: readUsageRule(row, earlier) ?? parent?.usage,
     usageOnRequest: row.flag('usage_on_request', parent?.usageOnRequest ?? false),
     usageAskedIf: readUsageAskRule(row) ?? parent?.usageAskedIf,
-    modelEcho: row.text('model_echo') ?? parent?.modelEcho,
+    modelEcho: row.has('model_echo') ? row.textOrTexts('model_echo') : parent?.modelEcho,
+    echoIsFamily: row.flag('echo_is_family', parent?.echoIsFamily ?? false),
     ...readStreaming(row, parent),
     deferred: readDeferredRule(row) ?? parent?.deferred,
     socket: readSocketRule(row, earlier) ?? parent?.socket,
@@ -161,32 +161,6 @@ function compilePattern(place: Row): RegExp | undefined {
     place.problem('pattern', `is no regular expression: ${messageOf(error)}`);
   }
   return undefined;
-}
-
-const USAGE_MEMBERS = ['root', 'tokens_in', 'tokens_out', ...RATE_KINDS.map(({ member }) => member), 'reasoning_out', 'headers'];
-
-function readUsageRule(row: Row): UsageRule | undefined {
-  const usage = row.row('usage', USAGE_MEMBERS);
-  if (usage === undefined) return undefined;
-  const headers = usage.row('headers', ['tokens_in', 'tokens_out']);
-  return {
-    headers: headers && { tokensIn: headers.need('tokens_in'), tokensOut: headers.need('tokens_out') },
-    root: usage.text('root') ?? '',
-    tokensIn: readCountRule(usage, 'tokens_in'),
-    tokensOut: readCountRule(usage, 'tokens_out'),
-    parts: RATE_KINDS.filter(({ member }) => usage.has(member)).map(({ member, tokens }) => ({ tokens, paths: usage.texts(member) })),
-    reasoningOut: usage.texts('reasoning_out'),
-  };
-}
-
-function readCountRule(usage: Row, name: string): CountRule {
-  const rule = usage.row(name, ['sum', 'first', 'constant']);
-  const constant = rule?.text('constant');
-  if (constant !== undefined && /^\d{1,9}$/.test(constant)) return { how: 'constant', paths: [], constant: Number(constant) };
-  if (rule?.has('sum')) return { how: 'sum', paths: rule.texts('sum') };
-  if (rule?.has('first')) return { how: 'first', paths: rule.texts('first') };
-  usage.problem(name, 'must be {sum: […]}, {first: […]} or {constant: a number}');
-  return { how: 'first', paths: [] };
 }
 
 function readUsageAskRule(row: Row): UsageAskRule | undefined {

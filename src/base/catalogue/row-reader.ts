@@ -94,6 +94,11 @@ export class Row {
     return [];
   }
 
+  /** One text, or a list of them. */
+  textOrTexts(name: string): readonly string[] {
+    return this.value(name)?.kind === 'seq' ? this.texts(name) : [this.need(name)];
+  }
+
   row(name: string, known?: readonly string[]): Row | undefined {
     return this.has(name) ? Row.from(this.value(name), `${this.path}.${name}`, this.#problems, known) : undefined;
   }

@@ -29,16 +29,61 @@ export interface CountRule {
   readonly constant?: number;
 }
 
+/** What an answer says beside counts of tokens; paths as `answer-paths.ts` of the connectors reads them. */
+export interface BesideRule {
+  /** Counts of what is billed beside tokens, by the first path that is there: a number, or as many as there are values. */
+  readonly units: readonly { readonly unit: Unit; readonly paths: readonly string[] }[];
+  /** Terms of billing, by name; the first path that holds a text. */
+  readonly terms: readonly { readonly name: string; readonly paths: readonly string[] }[];
+  readonly passes: readonly PassRule[];
+}
+
+/** A list of what single models used inside of the call, or one such object (decision 6.3). */
+export interface PassRule {
+  readonly path: string;
+  /** In an entry: the model, and the usage object ('' = the entry itself). */
+  readonly model: string;
+  readonly usage: string;
+  /** Kinds (`type`) of entries of which the counts of the call hold a part; `*`: every entry. Any other entry is in addition to these counts. */
+  readonly inside: readonly string[];
+  /** Type of the tool in the request that says the model of an entry which names none. */
+  readonly tool: string | undefined;
+  /** How its counts are written; undefined: as those of the call. */
+  readonly counts: UsageRule | undefined;
+}
+
 export interface UsageRule {
-  /** Dotted path of the usage object in the answer ('' = the answer itself; its counts are then direct members). */
-  readonly root: string;
+  /** Dotted paths of usage objects in the answer ('' = the answer itself). All are looked at; of each count the largest holds. */
+  readonly roots: readonly string[];
   readonly tokensIn: CountRule;
   readonly tokensOut: CountRule;
-  /** Counts of tokens that may have rates of their own; the first path that is present counts. */
-  readonly parts: readonly { readonly tokens: PartTokens; readonly paths: readonly string[] }[];
-  readonly reasoningOut: readonly string[];
+  /** Counts of input and output together: what they hold beyond both is output. */
+  readonly total: readonly string[];
+  /** Counts of input that some answers leave out of `tokensIn`, which shows in their total. */
+  readonly inBeside: readonly string[];
+  /** Counts of output that are no part of `tokensOut`. */
+  readonly outBeside: readonly string[];
+  /** Where one of these is there, reasoning is no part of `tokensOut`, nor of the total. */
+  readonly reasoningBeside: readonly string[];
+  /** Reasoning is no part of `tokensOut` where there is no total that would show it. */
+  readonly reasoningUntold: boolean;
+  /** Not every answer of this format has counts of tokens: what has none is not charged by them. */
+  readonly optional: boolean;
+  /** Counts of tokens that may have rates of their own. */
+  readonly parts: readonly { readonly tokens: PartTokens; readonly count: CountRule }[];
+  /** In the usage object. */
+  readonly own: BesideRule;
+  /** In the answer around it. */
+  readonly answer: BesideRule;
   /** Lower-case names of response headers with the counts of an answer whose body tells none. */
-  readonly headers: { readonly tokensIn: string; readonly tokensOut: string } | undefined;
+  readonly headers:
+    | {
+        readonly tokensIn: readonly string[];
+        readonly tokensOut: readonly string[];
+        readonly cachedIn: string | undefined;
+        readonly cacheWrite: string | undefined;
+      }
+    | undefined;
 }
 
 /** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
@@ -163,8 +208,10 @@ export interface Dialect {
   readonly usageOnRequest: boolean;
   /** Undefined: every call of this format may ask for it. */
   readonly usageAskedIf: UsageAskRule | undefined;
-  /** Dotted path of the model that the answer names. */
-  readonly modelEcho: string | undefined;
+  /** Paths of the model that the answer names; the last that is there holds. */
+  readonly modelEcho: readonly string[] | undefined;
+  /** That is the name which its vendor gives the model, while the call's own says more of its price, such as the region. */
+  readonly echoIsFamily: boolean;
   readonly streaming: StreamRule | undefined;
   /** Undefined: the output of its streams cannot be followed. */
   readonly deltas: DeltaRule | undefined;

@@ -120,7 +120,7 @@ export const SETTINGS = {
   pricingCached: required(
     'GW_PRICING_CACHED',
     type.boolean,
-    'false',
+    'true',
     'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them.',
   ),
   meterInjectUsage: required(

@@ -1,5 +1,6 @@
 import type { ConnectionType, TrafficClass } from './connection.ts';
 import type { Decision, RecordedDecision } from './decision.ts';
+import type { Unit } from './usage-units.ts';
 
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
@@ -18,7 +19,13 @@ export interface Metering {
   readonly audio_tokens_in?: number;
   readonly audio_tokens_out?: number;
   readonly cached_audio_tokens_in?: number;
+  readonly image_tokens_in?: number;
+  readonly image_tokens_out?: number;
+  readonly cached_image_tokens_in?: number;
+  readonly video_tokens_in?: number;
+  readonly video_tokens_out?: number;
   readonly reasoning_tokens_out?: number;
+  readonly citation_tokens_out?: number;
   readonly model?: string;
   readonly usage_reported: boolean;
   /** USD per million tokens, decimal text. */
@@ -30,7 +37,55 @@ export interface Metering {
   readonly rate_audio_in?: string;
   readonly rate_audio_out?: string;
   readonly rate_cached_audio_in?: string;
-  readonly rate_source: 'catalogue' | 'override' | 'default';
+  readonly rate_image_in?: string;
+  readonly rate_image_out?: string;
+  readonly rate_cached_image_in?: string;
+  readonly rate_video_in?: string;
+  readonly rate_video_out?: string;
+  readonly rate_reasoning_out?: string;
+  readonly rate_citation_out?: string;
+  /** `default`: for something that was charged the list has no rate. */
+  readonly rate_source: RateSource;
+  /** What single models used inside of the call, where the answer tells it apart: together all of its tokens (decision 6.3). */
+  readonly passes?: readonly MeteredPass[];
+  /** What was charged beside tokens, by unit; part of `cost_usd` (decision 6.12). */
+  readonly units?: Readonly<Partial<Record<Unit, MeteredUnit>>>;
+  /** Terms of billing that the answer states, such as `service_tier=priority`. */
+  readonly terms?: readonly string[];
+  /** Those of them that the list has no rates for: the usual ones were charged. */
+  readonly unpriced?: readonly string[];
+}
+
+export type RateSource = 'catalogue' | 'override' | 'default';
+
+/** Tokens and cost of one model inside of a call; names as in {@link Metering}. */
+export interface MeteredPass {
+  readonly model?: string;
+  readonly tokens_in: number;
+  readonly tokens_out: number;
+  readonly cached_tokens_in?: number;
+  readonly cache_write_tokens_in?: number;
+  readonly cache_write_1h_tokens_in?: number;
+  readonly image_tokens_in?: number;
+  readonly image_tokens_out?: number;
+  readonly reasoning_tokens_out?: number;
+  readonly cost_usd: string;
+  readonly rate_in: string;
+  readonly rate_out: string;
+  readonly rate_cached_in?: string;
+  readonly rate_cache_write?: string;
+  readonly rate_cache_write_1h?: string;
+  readonly rate_image_in?: string;
+  readonly rate_image_out?: string;
+  readonly rate_source: RateSource;
+}
+
+/** So many of a unit, at `rate_usd` for `per` of them. */
+export interface MeteredUnit {
+  readonly count: number;
+  readonly cost_usd: string;
+  readonly per: number;
+  readonly rate_usd: string;
 }
 
 /**

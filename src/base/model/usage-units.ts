@@ -1,6 +1,6 @@
 /**
  * What a provider bills beside tokens and an answer counts (decision 6.12): searches that the model made, the call itself, pages that were read, seconds of sound, texts
- * that were spoken, characters that were read out, images that were made.
+ * that were spoken.
  */
 export const UNITS = [
   'web_searches',
@@ -12,8 +12,6 @@ export const UNITS = [
   'annotated_pages',
   'audio_seconds',
   'text_messages',
-  'characters',
-  'images',
 ] as const;
 export type Unit = (typeof UNITS)[number];
 

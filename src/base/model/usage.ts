@@ -30,8 +30,10 @@ export type PartTokens = Exclude<keyof TokenCounts, 'tokens_in' | 'tokens_out'>;
 
 /** What one model used inside of a call, where the answer tells it apart (decision 6.3): a pass of its own, or a model that a tool ran. */
 export interface Pass extends TokenCounts {
-  /** Undefined: the model of the call. */
+  /** Undefined: the model of the call, or of its tool. */
   model: string | undefined;
+  /** Type of the tool in the request that says the model, where the answer does not. */
+  tool?: string;
 }
 
 /** What a call used, all of it: the tokens of its passes are part of its own counts. */

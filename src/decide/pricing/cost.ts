@@ -39,9 +39,6 @@ export interface UnitCost {
   readonly costPico: bigint;
 }
 
-/** The price of a model that a pass names; undefined: that of the call holds. */
-export type PriceOfPass = (model: string) => Price | undefined;
-
 type PartTexts = Readonly<Partial<Record<PartRate, string>>>;
 
 /** How the tokens of one kind are priced. */
@@ -105,16 +102,17 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
  * the rates of these.
  * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some, and
  * what is billed beside tokens; without it the formula to the letter
+ * @param passPrices of the passes of the usage, in their order; where there is none that of the call holds
  * @throws RangeError when a count is not a non-negative safe integer
  */
-export function meter(usage: Usage | undefined, price: Price, cachedRates = false, priceOf: PriceOfPass = () => undefined): Cost {
+export function meter(usage: Usage | undefined, price: Price, cachedRates = false, passPrices: readonly Price[] = []): Cost {
   const { passes } = usage ?? {};
   const cost = costOfTokens(passes === undefined ? usage : undefined, price, usage, cachedRates);
   if (usage === undefined) return cost;
   const units = cachedRates ? unitsOf(usage, price) : undefined;
   if (passes === undefined && units === undefined) return cost;
-  const costs = passes?.map((pass) => {
-    const own = pass.model === undefined ? price : (priceOf(pass.model) ?? price);
+  const costs = passes?.map((pass, at) => {
+    const own = passPrices[at] ?? price;
     return { ...costOfTokens(pass, own, { ...pass, terms: usage.terms }, cachedRates), pass };
   });
   const sum = (list: readonly { readonly costPico: bigint }[] | undefined): bigint =>

@@ -11,7 +11,28 @@ export interface RatesInForce {
 }
 
 /** Values of terms that change no rate at any provider. */
-const USUAL_VALUES: ReadonlySet<string> = new Set(['standard', 'default', 'auto', 'on_demand', 'normal', 'global', 'not_available']);
+const USUAL_VALUES: ReadonlySet<string> = new Set([
+  'standard',
+  'default',
+  'auto',
+  'on_demand',
+  'normal',
+  'global',
+  'not_available',
+  'traffic_type_unspecified',
+]);
+/** Vertex AI writes it before the tier. */
+const PAY_AS_YOU_GO = /^on_demand_/;
+
+/** The value of a term as prices name it. */
+export function termOf(text: string): string {
+  return text.toLowerCase().replace(PAY_AS_YOU_GO, '');
+}
+/** Whether a term, by its value, is what everybody has who asked for nothing else. */
+export function isUsualTerm(value: string): boolean {
+  return USUAL_VALUES.has(value);
+}
+
 /** An approximated prompt may be longer than its count by this factor. */
 const LONGEST_BY = 1.25;
 const MOST_KEPT = 32;
@@ -65,7 +86,7 @@ function onTerms(price: Price, own: Rates, tokensIn: number, terms: readonly str
     const term = price.terms?.find((one) => one.term === stated);
     if (term?.rates !== undefined) rates = atLength(term.rates, term.longPrompts ?? [], tokensIn);
     else if (term?.factor !== undefined) rates = times(rates, term.factor);
-    else if (!USUAL_VALUES.has(stated.slice(stated.indexOf('=') + 1))) unpriced.push(stated);
+    else if (!isUsualTerm(stated.slice(stated.indexOf('=') + 1))) unpriced.push(stated);
   }
   return { rates, unpriced: unpriced.length === 0 ? undefined : unpriced };
 }

@@ -1,16 +1,9 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
-import { JsonPicker } from '../../base/json/json-picker.ts';
+import { ELEMENT, JsonPicker } from '../../base/json/json-picker.ts';
+import { compileValuePath, EACH, type Path, type ValuePath } from './answer-paths.ts';
 import type { ResponseState } from './response-state.ts';
-import {
-  type AnswerFacts,
-  type Counts,
-  compilePath,
-  countOf,
-  modelName,
-  type Path,
-  type UsageReader,
-  usageReader,
-} from './usage-reader.ts';
+import { type AnswerFacts, modelName, type UsageReader, usageReader } from './usage-reader.ts';
+import { UsageTally } from './usage-tally.ts';
 
 /** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
 export interface AnswerReader {
@@ -23,9 +16,9 @@ const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
 
 interface Plan {
   readonly reader: UsageReader | undefined;
-  /** The usage object, or each of its counts where the answer itself is that object; then the model. */
   readonly paths: readonly Path[];
-  readonly modelAt: number;
+  /** What to do with a value at each of the paths; undefined: it is a model. */
+  readonly uses: readonly (((tally: UsageTally, value: unknown) => void) | undefined)[];
 }
 
 const plans = new WeakMap<Dialect, Plan>();
@@ -34,13 +27,42 @@ const plans = new WeakMap<Dialect, Plan>();
 function planOf(dialect: Dialect): Plan {
   let plan = plans.get(dialect);
   if (plan === undefined) {
-    const { usage, modelEcho } = dialect;
+    const { usage, modelEcho = [] } = dialect;
     const reader = usage && usageReader(usage);
-    const counts = reader === undefined ? [] : reader.root.length > 0 ? [reader.root] : reader.paths;
-    plan = { reader, paths: [...counts, ...(modelEcho === undefined ? [] : [compilePath(modelEcho)])], modelAt: counts.length };
+    const picks = reader === undefined ? [] : usagePicks(reader);
+    const models = modelEcho.map((path) => pickPath(compileValuePath(path)));
+    plan = {
+      reader,
+      paths: [...picks.map(({ path }) => path), ...models],
+      uses: [...picks.map(({ use }) => use), ...models.map(() => undefined)],
+    };
     plans.set(dialect, plan);
   }
   return plan;
+}
+
+/** Something to be picked from a text, and who is told of it. */
+export interface UsagePick {
+  readonly path: Path;
+  readonly use: (tally: UsageTally, value: unknown) => void;
+}
+
+/** Usage objects as a whole, or each of their places where the answer itself is that object; then what stands around them. */
+export function usagePicks({ roots, places, inUsage }: UsageReader): readonly UsagePick[] {
+  const single = (at: number): UsagePick[] => {
+    const place = places[at];
+    return place === undefined ? [] : [{ path: pickPath(place.path), use: (tally, value) => tally.addPicked(at, value) }];
+  };
+  const whole = roots.filter(({ steps }) => steps.length > 0);
+  return [
+    ...whole.map((root): UsagePick => ({ path: pickPath(root), use: (tally, value) => tally.addUsage(value) })),
+    ...places.flatMap((_, at) => (at >= inUsage || whole.length < roots.length ? single(at) : [])),
+  ];
+}
+
+/** Elements are not told apart while they pass: `[name=value]` stands for all of them, so only paths in usage objects have it. */
+export function pickPath({ steps }: ValuePath): Path {
+  return steps.map((step) => (step === EACH || typeof step !== 'string' ? ELEMENT : step));
 }
 
 /**
@@ -49,22 +71,24 @@ function planOf(dialect: Dialect): Plan {
  */
 export function createAnswerReader(dialect: Dialect | undefined, state?: ResponseState): AnswerReader {
   if (dialect === undefined || (dialect.usage === undefined && dialect.modelEcho === undefined)) return NOTHING;
-  const { reader, paths, modelAt } = planOf(dialect);
-  let counts: Counts = [];
+  const { reader, paths, uses } = planOf(dialect);
+  const tally = reader && new UsageTally(reader);
   let model: string | undefined;
   const stateAt = paths.length;
   const picker = new JsonPicker(state ? [...paths, ...state.paths] : paths, (path, value) => {
     if (path >= stateAt) state?.take(path === stateAt ? 0 : 1, value);
-    else if (path === modelAt) model = modelName(value);
-    else if (reader?.root.length === 0) counts[path] = countOf(value);
-    else if (reader) counts = reader.counts(value);
+    else {
+      const use = uses[path];
+      if (use === undefined) model = modelName(value) ?? model;
+      else if (tally) use(tally, value);
+    }
   });
   return {
     push: (chunk) => picker.push(latin1(chunk)),
     end() {
       picker.end();
-      const read = reader?.usageOf(counts);
-      return { ...(read ? { usage: read } : {}), ...(model ? { model } : {}) };
+      const usage = tally?.usage;
+      return { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
     },
   };
 }

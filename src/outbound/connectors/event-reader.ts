@@ -1,9 +1,12 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
+import { compilePath, compileValuePath, EACH, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
+import { pickPath, usagePicks } from './answer-reader.ts';
 import type { ResponseState } from './response-state.ts';
-import { EACH, type SeenUsage } from './seen-usage.ts';
-import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage-reader.ts';
+import type { SeenUsage } from './seen-usage.ts';
+import { modelName, type UsageReader, usageReader } from './usage-reader.ts';
+import { UsageTally } from './usage-tally.ts';
 import { utf8Text } from './utf8-text.ts';
 
 /** Members that name an event inside its data, where the format does not name it outside. */
@@ -15,9 +18,9 @@ interface CompiledRule {
   readonly doneEvents: ReadonlySet<string>;
   readonly donePaths: readonly Path[];
   readonly errorEvents: ReadonlySet<string>;
-  readonly usageRoots: readonly Path[];
-  /** Of the counts, where the event itself is the usage object. */
-  readonly countPaths: readonly Path[];
+  /** Of usage objects in the data of an event, and of the answers around them. */
+  readonly usageRoots: readonly ValuePath[];
+  readonly answerRoots: readonly Path[];
   readonly errorPaths: readonly Path[];
   readonly modelPaths: readonly Path[];
   /** Quoted names: of usage, error and end members, of end members alone, of the model's members, and of the events that end the stream or say an error. */
@@ -36,8 +39,8 @@ const compiled = new WeakMap<StreamRule, CompiledRule>();
 function compileRule(rule: StreamRule, reader: UsageReader | undefined): CompiledRule {
   const known = compiled.get(rule);
   if (known !== undefined) return known;
-  const usageRoots = rule.usageRoots.filter((root) => root !== '').map(compilePath);
-  const countPaths = rule.usageRoots.includes('') ? (reader?.paths ?? []) : [];
+  const usageRoots = reader === undefined ? [] : rule.usageRoots.map(compileValuePath);
+  const answerRoots = reader === undefined ? [] : answersAround(rule.usageRoots, reader);
   const donePaths = rule.donePaths.map(compilePath);
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
@@ -47,10 +50,10 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
     donePaths,
     errorEvents: new Set(rule.errorEvents),
     usageRoots,
-    countPaths,
+    answerRoots,
     errorPaths,
     modelPaths,
-    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths]),
+    memberNeedles: [...new Set([...usageNeedles(usageRoots, reader), ...lastNames([...errorPaths, ...donePaths])])],
     donePathNeedles: lastNames(donePaths),
     modelNeedles: lastNames(modelPaths),
     doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
@@ -60,17 +63,33 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   return made;
 }
 
+/** An event that is itself the usage object is known by its counts. */
+function usageNeedles(roots: readonly ValuePath[], reader: UsageReader | undefined): readonly string[] {
+  const own = roots.some(({ steps }) => steps.length === 0) ? (reader?.places.slice(0, reader.inUsage) ?? []).map(({ path }) => path) : [];
+  return lastNames([...roots, ...own].map(({ steps }) => steps.filter((step): step is string => typeof step === 'string')));
+}
+
+/** Where the answer stands in an event of which the usage object is known: before the path that the usage has in an answer. */
+function answersAround(usageRoots: readonly string[], { firstRoot }: UsageReader): readonly Path[] {
+  const own = firstRoot.join('.');
+  const prefixes = usageRoots.flatMap((root) => {
+    if (root === own) return [''];
+    if (own === '') return [root];
+    return root.endsWith(`.${own}`) ? [root.slice(0, -own.length - 1)] : [];
+  });
+  return [...new Set(prefixes)].map(compilePath);
+}
+
 function lastNames(paths: readonly Path[]): readonly string[] {
-  return [...new Set(paths.map((path) => `"${path.at(-1) ?? ''}"`))];
+  return [...new Set(paths.filter((path) => path.length > 0).map((path) => `"${path.at(-1) ?? ''}"`))];
 }
 
 /** Understands the events of one stream: gathers usage, model, error and end. Knows nothing of framing. */
 export class EventReader {
   readonly #rule: CompiledRule;
   readonly #usageReader: UsageReader | undefined;
-  /** Of all usage objects so far, and nothing else of them; later ones win, see {@link saysMore}. Undefined before the first. */
-  #counts: Counts | undefined;
-  #usage: Usage | undefined;
+  /** Of all usage objects so far. */
+  readonly #tally: UsageTally | undefined;
   #model: string | undefined;
   #failed = false;
   #done = false;
@@ -85,6 +104,7 @@ export class EventReader {
     this.#seen = seen;
     this.#state = state;
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
+    this.#tally = this.#usageReader && new UsageTally(this.#usageReader);
     this.#rule = compileRule(rule, this.#usageReader);
   }
 
@@ -106,8 +126,7 @@ export class EventReader {
   }
 
   get usage(): Usage | undefined {
-    if (this.#counts !== undefined && this.#usage === undefined) this.#usage = this.#usageReader?.usageOf(this.#counts);
-    return this.#usage;
+    return this.#tally?.usage;
   }
 
   /** A name that ends the stream, known before the data is there. */
@@ -160,8 +179,12 @@ export class EventReader {
 
   #take(value: unknown): void {
     const rule = this.#rule;
-    for (const path of rule.usageRoots) this.#addUsage(valueAt(value, path));
-    for (let at = 0; at < rule.countPaths.length; at++) this.#addCount(at, valueAt(value, rule.countPaths[at] ?? []));
+    const tally = this.#tally;
+    if (tally !== undefined) {
+      tally.nextEvent();
+      for (const root of rule.usageRoots) eachValueAt(value, root, (usage) => tally.addUsage(usage));
+      for (const root of rule.answerRoots) tally.addAnswer(valueAt(value, root));
+    }
     for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
     for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
     for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
@@ -182,8 +205,19 @@ export class EventReader {
         uses.push(use);
       }
     };
-    add(rule.usageRoots, (value) => this.#addUsage(value));
-    for (const [at, path] of rule.countPaths.entries()) add([path], (value) => this.#addCount(at, value));
+    const [tally, reader] = [this.#tally, this.#usageReader];
+    if (tally !== undefined && reader !== undefined) {
+      const inAnswer = usagePicks(reader);
+      // A list of events passes as one text: each usage object stands for the event that it is in.
+      const addUsage = (value: unknown): void => {
+        tally.nextEvent();
+        tally.addUsage(value);
+      };
+      for (const root of rule.usageRoots) if (root.steps.length > 0) add([pickPath(root)], addUsage);
+      for (const root of rule.answerRoots)
+        for (const { path, use } of inAnswer.slice(reader.roots.filter(({ steps }) => steps.length > 0).length))
+          add([[...root, ...path]], (value) => use(tally, value));
+    }
     add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
@@ -232,21 +266,6 @@ export class EventReader {
     return rule.doneNeedles.some((needle) => data.includes(needle)) || rule.errorNeedles.some((needle) => data.includes(needle));
   }
 
-  #addUsage(value: unknown): void {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
-    const paths = this.#usageReader?.paths ?? [];
-    for (let at = 0; at < paths.length; at++) this.#addCount(at, valueAt(value, paths[at] ?? []));
-  }
-
-  /** @param at index of its path in those of the usage reader */
-  #addCount(at: number, value: unknown): void {
-    const count = countOf(value);
-    if (count === undefined || !saysMore(count, this.#counts?.[at])) return;
-    this.#counts ??= [];
-    this.#counts[at] = count;
-    this.#usage = undefined;
-  }
-
   #addError(value: unknown): void {
     if (says(value)) this.#failed = true;
   }
@@ -256,13 +275,9 @@ export class EventReader {
   }
 
   #addModel(value: unknown): void {
-    this.#model ??= modelName(value);
+    this.#model = modelName(value) ?? this.#model;
+    if (this.#seen) this.#seen.model = this.#model;
   }
-}
-
-/** A zero says nothing once a count was reported: counts are cumulative, and some providers end a stream with zeros. */
-function saysMore(count: number, before: number | undefined): boolean {
-  return count > 0 || before === undefined;
 }
 
 /** A member that is there to say something. */

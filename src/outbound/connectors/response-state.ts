@@ -1,5 +1,5 @@
 import type { DeferredRule } from '../../base/catalogue/types.ts';
-import { compilePath, type Path, valueAt } from './usage-reader.ts';
+import { compilePath, type Path, valueAt } from './answer-paths.ts';
 
 const MAX_ID = 256;
 

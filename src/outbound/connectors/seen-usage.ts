@@ -2,7 +2,7 @@ import type { DeltaRule } from '../../base/catalogue/types.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { countTokens } from '../../decide/pricing/count-tokens.ts';
 import { textTokens } from '../../decide/pricing/text-tokens.ts';
-import { compilePath, type Path, valueAt } from './usage-reader.ts';
+import { compilePath, EACH, type Path, valueAt } from './answer-paths.ts';
 
 /** What is known of a call's tokens before its answer. */
 export interface ExpectedTokens {
@@ -23,8 +23,6 @@ export function endsHere(watch: StreamWatch): boolean {
   return watch.seen.takeGrowth() && watch.passes();
 }
 
-/** Stands in a path for each element of a list. */
-export const EACH = '*';
 /** Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation: providers end the output there. */
 const STATED_HALVES = 3;
 
@@ -41,6 +39,8 @@ export class SeenUsage {
   #atReport = 0;
   #reported: Usage | undefined;
   #grew = false;
+  /** The model that the stream names. */
+  model: string | undefined;
 
   constructor({ paths, except }: DeltaRule, expected: ExpectedTokens) {
     this.#paths = paths.map(compilePath);
@@ -94,11 +94,12 @@ export class SeenUsage {
     // A report may already be as large as a count can be.
     const out = Math.min(Math.ceil(reportedOut + this.#tokens - this.#atReport), Number.MAX_SAFE_INTEGER);
     const isExcess = outStated !== undefined && out > outStated && out * 2 <= outStated * STATED_HALVES;
-    return {
+    const usage = {
       ...reported,
       tokens_in: reported !== undefined && reported.tokens_in > 0 ? reported.tokens_in : tokensIn,
       tokens_out: isExcess ? Math.max(reportedOut, outStated) : out,
     };
+    return usage.passes === undefined ? usage : withRest(usage, reported);
   }
 
   #addAt(value: unknown, path: Path, from: number): void {
@@ -114,6 +115,12 @@ export class SeenUsage {
     }
     if (at !== undefined && at !== null) this.addValue(at);
   }
+}
+
+/** What came behind a report that tells passes apart is one of the call's own model. */
+function withRest(usage: Usage, reported: Usage | undefined): Usage {
+  const rest = usage.tokens_out - (reported?.tokens_out ?? 0);
+  return rest <= 0 ? usage : { ...usage, passes: [...(usage.passes ?? []), { model: undefined, tokens_in: 0, tokens_out: rest }] };
 }
 
 const TYPE: Path = ['type'];

@@ -3,7 +3,8 @@ import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { compilePath, modelName, usageReader, valueAt } from './usage-reader.ts';
+import { compilePath, valueAt } from './answer-paths.ts';
+import { modelName, usageReader } from './usage-reader.ts';
 
 /** One event of a server on a WebSocket whose calls are metered, as far as it concerns them. */
 export interface ServerEvent {
@@ -53,7 +54,7 @@ export function readServerEvent(payload: Buffer, rule: SocketRule, call: Dialect
     answersChange: rule.updatedEvents.includes(type),
     causedBy: kind === 'error' ? text(valueAt(event, ERROR_EVENT_ID)) : undefined,
     model: modelName(response?.['model']),
-    usage: reader?.read(valueAt(usageOf, reader.root)),
+    usage: reader?.readAnswer(usageOf),
     outcome: OUTCOMES[String(response?.['status'])] ?? 'complete',
   };
 }

@@ -4,93 +4,197 @@
  * request or changes a byte that passes. Bytes are looked at as Latin-1 text: offsets stay byte offsets, UTF-8 may be cut anywhere, and the members that
  * count (names, numbers) are ASCII.
  */
-import type { CountRule, Dialect, UsageRule } from '../../base/catalogue/types.ts';
-import type { PartTokens, Usage } from '../../base/model/usage.ts';
+import type { BesideRule, CountRule, Dialect, PassRule, UsageRule } from '../../base/catalogue/types.ts';
+import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
+import type { Unit } from '../../base/model/usage-units.ts';
+import { compilePath, compileValuePath, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
+import { type Counted, tokensOf } from './token-forms.ts';
+import { allOf } from './usage-passes.ts';
+import { UsageTally } from './usage-tally.ts';
 
-export type Path = readonly string[];
+/** What is taken at a path: a count of tokens, a number of units, a text, or entries about single models. */
+export type Taken = 'tokens' | 'units' | 'text' | 'entries';
 
-/** `usage.details` → its member names; an empty text is the value itself. */
-export function compilePath(text: string): Path {
-  return text === '' ? [] : text.split('.');
+/** One place of an answer that matters. */
+export interface Place {
+  readonly path: ValuePath;
+  readonly takes: Taken;
 }
-
-/** The value at a path, own members only; undefined when there is none. */
-export function valueAt(root: unknown, path: Path): unknown {
-  let value = root;
-  for (const name of path) {
-    if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined;
-    value = value[name];
-  }
-  return value;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
-}
-
-/** Counts by the index of their path; holes where a report has none. */
-export type Counts = (number | undefined)[];
 
 interface CompiledCount {
   readonly how: CountRule['how'];
-  /** Indexes of paths. */
+  /** Indexes of places. */
   readonly at: readonly number[];
   readonly constant: number;
 }
 
-/** A dialect's rule for token counts, compiled. Of a usage object only numbers at known places are taken, whatever else stands in it. */
+interface CompiledPass extends Omit<PassRule, 'path' | 'model' | 'usage' | 'counts'> {
+  readonly at: number;
+  readonly model: Path;
+  readonly usage: Path;
+  readonly counts: UsageReader | undefined;
+}
+
+/** What was found at each place; holes where nothing was. */
+export interface Found {
+  readonly numbers: readonly (number | undefined)[];
+  readonly texts: readonly (string | undefined)[];
+  readonly entries: readonly (readonly unknown[] | undefined)[];
+}
+
+/** A dialect's rule for what an answer used, compiled. Only what stands at known places is taken, whatever else the answer holds. */
 export class UsageReader {
-  readonly root: Path;
-  /** Where counts stand inside of a usage object. */
-  readonly paths: readonly Path[];
+  /** Of usage objects in the answer, the first as names alone. */
+  readonly roots: readonly ValuePath[];
+  readonly firstRoot: Path;
+  /** First those relative to a usage object, then those relative to the answer. */
+  readonly places: readonly Place[];
+  /** How many of the places are relative to a usage object. */
+  readonly inUsage: number;
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
+  readonly #total: CompiledCount;
+  readonly #inBeside: CompiledCount;
+  readonly #outBeside: CompiledCount;
+  readonly #reasoningBeside: CompiledCount;
+  readonly #reasoningUntold: boolean;
   readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
-  readonly #reasoning: CompiledCount;
+  readonly #units: readonly { readonly unit: Unit; readonly at: readonly number[] }[];
+  readonly #terms: readonly { readonly name: string; readonly at: readonly number[] }[];
+  readonly #passes: readonly CompiledPass[];
 
   constructor(rule: UsageRule) {
-    this.root = compilePath(rule.root);
-    const all = [...rule.tokensIn.paths, ...rule.tokensOut.paths, ...rule.parts.flatMap(({ paths }) => paths), ...rule.reasoningOut];
-    const texts = [...new Set(all)];
-    this.paths = texts.map(compilePath);
+    this.roots = rule.roots.map(compileValuePath);
+    this.firstRoot = compilePath(rule.roots[0] ?? '');
+    const places = new Map<string, { readonly at: number; readonly place: Place }>();
+    const place = (scope: string, takes: Taken, text: string): number => {
+      const key = `${scope}\n${takes}\n${text}`;
+      const known = places.get(key) ?? { at: places.size, place: { path: compileValuePath(text), takes } };
+      places.set(key, known);
+      return known.at;
+    };
     const compiled = ({ how, paths, constant }: CountRule): CompiledCount => ({
       how,
-      at: paths.map((path) => texts.indexOf(path)),
+      at: paths.map((path) => place('usage', 'tokens', path)),
       constant: constant ?? 0,
+    });
+    const sum = (paths: readonly string[]): CompiledCount => compiled({ how: 'sum', paths });
+    const beside = (scope: string, { units, terms, passes }: BesideRule) => ({
+      units: units.map(({ unit, paths }) => ({ unit, at: paths.map((path) => place(scope, 'units', path)) })),
+      terms: terms.map(({ name, paths }) => ({ name, at: paths.map((path) => place(scope, 'text', path)) })),
+      passes: passes.map(
+        ({ path, model, usage, inside, tool, counts }): CompiledPass => ({
+          at: place(scope, 'entries', path),
+          model: compilePath(model),
+          usage: compilePath(usage),
+          inside,
+          tool,
+          counts: counts && usageReader(counts),
+        }),
+      ),
     });
     this.#in = compiled(rule.tokensIn);
     this.#out = compiled(rule.tokensOut);
-    this.#parts = rule.parts.map(({ tokens, paths }) => ({ tokens, count: compiled({ how: 'first', paths }) }));
-    this.#reasoning = compiled({ how: 'first', paths: rule.reasoningOut });
+    this.#total = compiled({ how: 'first', paths: rule.total });
+    this.#inBeside = sum(rule.inBeside);
+    this.#outBeside = sum(rule.outBeside);
+    this.#reasoningBeside = sum(rule.reasoningBeside);
+    this.#reasoningUntold = rule.reasoningUntold;
+    this.#parts = rule.parts.map(({ tokens, count }) => ({ tokens, count: compiled(count) }));
+    const own = beside('usage', rule.own);
+    this.inUsage = places.size;
+    const around = beside('answer', rule.answer);
+    this.places = [...places.values()].map(({ place: one }) => one);
+    this.#units = [...own.units, ...around.units];
+    this.#terms = [...own.terms, ...around.terms];
+    this.#passes = [...own.passes, ...around.passes];
   }
 
-  /** @returns undefined when the object holds neither input nor output tokens: absent is not zero (decision 7.5) */
+  /** @returns undefined when the object holds nothing that is charged: absent is not zero (decision 7.5) */
   read(usage: unknown): Usage | undefined {
-    return this.usageOf(this.counts(usage));
+    const tally = new UsageTally(this);
+    tally.addUsage(usage);
+    return tally.usage;
   }
 
-  /** What a usage object says. */
-  counts(usage: unknown): Counts {
-    return this.paths.map((path) => countOf(valueAt(usage, path)));
+  /** The same of a whole answer. */
+  readAnswer(answer: unknown): Usage | undefined {
+    const tally = new UsageTally(this);
+    for (const root of this.roots) eachValueAt(answer, root, (usage) => tally.addUsage(usage));
+    tally.addAnswer(answer);
+    return tally.usage;
   }
 
-  /** The same as {@link read}, of counts that were gathered. */
-  usageOf(counts: Counts): Usage | undefined {
-    const tokensIn = count(this.#in, counts);
-    const tokensOut = count(this.#out, counts);
-    const nothing = tokensOut === undefined || this.#out.how === 'constant';
-    if (tokensIn === undefined && nothing) return undefined;
-    const read: Usage = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
-    for (const part of this.#parts) {
-      const tokens = count(part.count, counts);
-      if (tokens !== undefined) read[part.tokens] = tokens;
+  /** What places say that were looked at; see {@link UsageTally}. */
+  usageOf(found: Found): Usage | undefined {
+    const counts = this.#tokens(found.numbers);
+    const units = this.#unitCounts(found.numbers);
+    const beside = this.#listedPasses(found.entries);
+    if (counts === undefined && units === undefined && beside.length === 0) return undefined;
+    const usage: Usage = beside.length === 0 ? (counts ?? { tokens_in: 0, tokens_out: 0 }) : allOf(counts, beside);
+    if (units !== undefined) usage.units = units;
+    const terms = this.#termTexts(found.texts);
+    if (terms.length > 0) usage.terms = terms;
+    return usage;
+  }
+
+  #tokens(numbers: Found['numbers']): TokenCounts | undefined {
+    const counted: Counted = {
+      tokensIn: count(this.#in, numbers),
+      tokensOut: count(this.#out, numbers),
+      fixedOut: this.#out.how === 'constant',
+      total: count(this.#total, numbers),
+      inBeside: count(this.#inBeside, numbers) ?? 0,
+      outBeside: count(this.#outBeside, numbers) ?? 0,
+      reasoningBeside: count(this.#reasoningBeside, numbers) !== undefined,
+      reasoningUntold: this.#reasoningUntold,
+      parts: this.#parts.map(({ tokens, count: rule }) => [tokens, count(rule, numbers)]),
+    };
+    return tokensOf(counted);
+  }
+
+  #unitCounts(numbers: Found['numbers']): Usage['units'] {
+    let units: Partial<Record<Unit, number>> | undefined;
+    for (const { unit, at } of this.#units) {
+      const number = at.map((place) => numbers[place]).find((value) => value !== undefined) ?? 0;
+      if (number <= (units?.[unit] ?? 0)) continue;
+      units ??= {};
+      units[unit] = number;
     }
-    const reasoning = count(this.#reasoning, counts);
-    if (reasoning !== undefined) read.reasoning_tokens_out = reasoning;
-    return read;
+    return units;
+  }
+
+  #termTexts(texts: Found['texts']): string[] {
+    const terms = new Set<string>();
+    for (const { name, at } of this.#terms) {
+      const text = at.map((place) => texts[place]).find((value) => value !== undefined);
+      if (text !== undefined) terms.add(`${name}=${text}`);
+    }
+    return [...terms];
+  }
+
+  #listedPasses(entries: Found['entries']): readonly { readonly pass: Pass; readonly inside: boolean }[] {
+    return this.#passes.flatMap((rule) =>
+      (entries[rule.at] ?? []).flatMap((entry) => {
+        const counts = (rule.counts ?? this).#countsOf(valueAt(entry, rule.usage));
+        if (counts === undefined || counts.tokens_in + counts.tokens_out === 0) return [];
+        const type = valueAt(entry, TYPE);
+        const model = modelName(valueAt(entry, rule.model));
+        const pass: Pass = { ...counts, model, ...(model === undefined && rule.tool !== undefined ? { tool: rule.tool } : {}) };
+        return [{ pass, inside: rule.inside.includes('*') || (typeof type === 'string' && rule.inside.includes(type)) }];
+      }),
+    );
+  }
+
+  /** The tokens of one usage object, without what lies in it beside them. */
+  #countsOf(usage: unknown): TokenCounts | undefined {
+    const tally = new UsageTally(this);
+    tally.addUsage(usage);
+    return this.#tokens(tally.found.numbers);
   }
 }
 
+const TYPE = compilePath('type');
 const readers = new WeakMap<UsageRule, UsageReader>();
 
 /** The compiled form of a rule, made once. */
@@ -109,13 +213,19 @@ export interface AnswerFacts {
   readonly model?: string;
 }
 
-/** Usage and model of a whole answer that was parsed already. For bytes see `createAnswerReader`. */
+/** Usage and model of a parsed answer that is no stream. */
 export function readUsage(dialect: Dialect | undefined, json: unknown): AnswerFacts {
   if (dialect === undefined) return {};
-  const reader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
-  const usage = reader?.read(valueAt(json, reader.root));
-  const model = dialect.modelEcho === undefined ? undefined : modelName(valueAt(json, compilePath(dialect.modelEcho)));
+  const usage = dialect.usage === undefined ? undefined : usageReader(dialect.usage).readAnswer(json);
+  const model = dialect.modelEcho === undefined ? undefined : modelIn(json, dialect.modelEcho);
   return { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
+}
+
+/** The last model that stands at one of the paths. */
+function modelIn(json: unknown, paths: readonly string[]): string | undefined {
+  let model: string | undefined;
+  for (const path of paths) eachValueAt(json, compileValuePath(path), (value) => (model = modelName(value) ?? model));
+  return model;
 }
 
 /**
@@ -124,14 +234,21 @@ export function readUsage(dialect: Dialect | undefined, json: unknown): AnswerFa
  */
 export function usageOfHeaders(rule: UsageRule | undefined, headers: readonly string[]): Usage | undefined {
   if (rule?.headers === undefined) return undefined;
-  let tokensIn: number | undefined;
-  let tokensOut: number | undefined;
+  const { tokensIn, tokensOut, cachedIn, cacheWrite } = rule.headers;
+  const counts = new Map<string, number>();
   for (let at = 0; at + 1 < headers.length; at += 2) {
-    const name = headers[at]?.toLowerCase();
-    if (name === rule.headers.tokensIn) tokensIn = countOfText(headers[at + 1] ?? '');
-    else if (name === rule.headers.tokensOut) tokensOut = countOfText(headers[at + 1] ?? '');
+    const count = countOfText(headers[at + 1] ?? '');
+    if (count !== undefined) counts.set(headers[at]?.toLowerCase() ?? '', count);
   }
-  return tokensIn === undefined && tokensOut === undefined ? undefined : { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
+  const sum = (names: readonly string[]): number | undefined =>
+    names.some((name) => counts.has(name)) ? names.reduce((all, name) => all + (counts.get(name) ?? 0), 0) : undefined;
+  const [input, output] = [sum(tokensIn), sum(tokensOut)];
+  if (input === undefined && output === undefined) return undefined;
+  const usage: Usage = { tokens_in: input ?? 0, tokens_out: output ?? 0 };
+  const [cached, written] = [counts.get(cachedIn ?? ''), counts.get(cacheWrite ?? '')];
+  if (cached !== undefined) usage.cached_tokens_in = cached;
+  if (written !== undefined) usage.cache_write_tokens_in = written;
+  return usage;
 }
 
 function countOfText(text: string): number | undefined {
@@ -145,16 +262,11 @@ export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= MAX_MODEL_NAME && value.isWellFormed() ? value : undefined;
 }
 
-/** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */
-export function countOf(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
-}
-
-function count(rule: CompiledCount, counts: Counts): number | undefined {
+function count(rule: CompiledCount, numbers: Found['numbers']): number | undefined {
   if (rule.how === 'constant') return rule.constant;
   let sum: number | undefined;
   for (const at of rule.at) {
-    const value = counts[at];
+    const value = numbers[at];
     if (value === undefined) continue;
     if (rule.how === 'first') return value;
     sum = Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);

@@ -1,11 +1,13 @@
 import type { DeltaRule } from '../../base/catalogue/types.ts';
 import { parseUsd } from '../../base/lib/money.ts';
+import { type AskedModel, type Charged, chargedFor } from '../../decide/pricing/answered-price.ts';
 import { meter } from '../../decide/pricing/cost.ts';
 import { SeenUsage, type StreamWatch } from '../../outbound/connectors/seen-usage.ts';
 import { meteringFrom } from '../../record/metering.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { type CapReached, ofBudget, ofRequest } from '../parts/cap-reached.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
+import { askedModel } from '../route/worth.ts';
 
 /** A stream's growth is stored when it is more than this part of what was stored before. */
 const MARK_STEP = 8n;
@@ -25,6 +27,7 @@ export class FollowedStream implements StreamWatch {
   readonly #pipeline: Pipeline;
   readonly #ofRequest: bigint | undefined;
   readonly #mayStop: boolean;
+  readonly #asked: AskedModel | undefined;
   /** What the next start charges if the process ends now, pico-dollars. */
   #marked: bigint;
 
@@ -34,6 +37,7 @@ export class FollowedStream implements StreamWatch {
     const { usd_max: usdMax } = call.judgement.verdict.effects;
     this.#call = call;
     this.#pipeline = pipeline;
+    this.#asked = askedModel(call);
     this.#marked = reservation?.pico ?? 0n;
     this.#ofRequest = usdMax === undefined ? undefined : parseUsd(usdMax);
     this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
@@ -41,27 +45,31 @@ export class FollowedStream implements StreamWatch {
   }
 
   passes(): boolean {
-    const { price } = this.#call.route;
     const { reservation } = this.#call.hold;
-    if (!this.#mayStop || price === undefined) return false;
+    const charged = this.#mayStop ? this.#charged() : undefined;
+    if (charged === undefined) return false;
     const { settings, budgets } = this.#pipeline;
-    const cost = meter(this.seen.usage, price, settings.pricingCached).costPico;
+    const cost = meter(charged.usage, charged.price, settings.pricingCached, charged.passPrices).costPico;
     if (this.#ofRequest !== undefined && cost > this.#ofRequest) this.reached = ofRequest(cost, this.#ofRequest);
     const exceeded = reservation?.capped ? budgets.grow(reservation, cost) : undefined;
     if (exceeded) this.reached ??= ofBudget(cost, exceeded);
     if (this.reached) this.#tell(this.reached);
-    else if (reservation?.capped) this.#mark(cost);
+    else if (reservation?.capped) this.#mark(cost, charged);
     return this.reached !== undefined;
   }
 
   /** By steps of an eighth, so that a stream which grows to a thousand times its estimate writes some sixty times. */
-  #mark(cost: bigint): void {
+  #mark(cost: bigint, charged: Charged): void {
     if (cost <= this.#marked + this.#marked / MARK_STEP) return;
     this.#marked = cost;
-    const { price, model } = this.#call.route;
-    if (price === undefined) return;
-    const cachedRates = this.#pipeline.settings.pricingCached;
-    this.#call.hold.grow(meteringFrom({ usage: this.seen.usage, reported: false, price, model, cachedRates }));
+    this.#call.hold.grow(meteringFrom({ ...charged, reported: false, cachedRates: this.#pipeline.settings.pricingCached }));
+  }
+
+  /** At the price of the model that the stream has named by now. */
+  #charged(): Charged | undefined {
+    const { usage, model } = this.seen;
+    const asked = this.#asked;
+    return asked && chargedFor(asked, { usage, model }, asked);
   }
 
   #tell({ reasonCode, attributes }: CapReached): void {

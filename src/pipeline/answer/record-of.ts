@@ -6,6 +6,7 @@ import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { MatchedRule } from '../../decide/policy/verdict.ts';
+import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import { pathOnly, recordedPath } from '../../inbound/normalise/path.ts';
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { meteringFrom } from '../../record/metering.ts';
@@ -14,6 +15,7 @@ import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
 import type { Judgement, Known } from '../parts/parts.ts';
 import { QUARANTINED_WHILE_RUNNING, type Refusal } from '../parts/refusal.ts';
+import { askedModel } from '../route/worth.ts';
 import { STOPPED, stopMessage } from './stop-event.ts';
 
 /** A request whose record is written. */
@@ -157,11 +159,13 @@ function ruleName({ layer, rule_id }: MatchedRule): string {
 
 /** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
 function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, cachedRates: boolean): RecordDraft['metering'] {
-  const { target, used } = parts;
+  const { arrival, claims, target, used } = parts;
   const { price, operation, model } = wire;
   if (target?.opensSocket || !price || delivery?.status === undefined || !operation || operation.actionType === 'http.request')
     return undefined;
-  return meteringFrom({ usage: used?.usage, reported: used?.approximated !== true, price, model: used?.model ?? model, cachedRates });
+  const asked = claims && askedModel({ arrival, claims, route: { provider: wire.provider, operation, model, price } });
+  const charged = chargedFor(asked, { usage: used?.usage, model: used?.model }, { price, model });
+  return meteringFrom({ ...charged, reported: used?.approximated !== true, cachedRates });
 }
 
 /** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */

@@ -50,5 +50,7 @@ function isAnswered({ status, failure, streamOutcome }: Delivered): boolean {
 /** A format that bounds no output and reports no tokens has another measure; of one that nobody knows tokens are all that can be told. */
 function reportsTokens({ route: { operation } }: AnsweredCall): boolean {
   if (operation === undefined || operation.actionType === 'http.request') return false;
-  return operation.dialect === undefined || operation.dialect.usage !== undefined;
+  const { dialect } = operation;
+  if (dialect === undefined) return true;
+  return dialect.usage !== undefined && !dialect.usage.optional && dialect.usage.tokensIn.paths.length > 0;
 }

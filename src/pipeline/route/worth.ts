@@ -1,4 +1,5 @@
 import { namesModelsBeside } from '../../base/catalogue/reading.ts';
+import type { AskedModel } from '../../decide/pricing/answered-price.ts';
 import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
@@ -30,4 +31,19 @@ export function worthOf(
 export function hidesCost({ provider, operation }: WireCall, { params }: Content): boolean {
   if (provider === undefined || operation === undefined) return false;
   return !operation.known || namesModelsBeside(operation, params);
+}
+
+/** The call as it was asked for, for the price of its answer; undefined for what has no price. */
+export function askedModel({
+  arrival,
+  claims,
+  route,
+}: {
+  readonly arrival: Pick<Arrived, 'createdAt'>;
+  readonly claims: Claims;
+  readonly route: Pick<CallRoute, 'provider' | 'operation' | 'model' | 'price'>;
+}): AskedModel | undefined {
+  const { provider, operation, model, price } = route;
+  if (provider === undefined || price === undefined) return undefined;
+  return { catalogue: claims.catalogue, providerId: provider.id, operation, model, price, at: arrival.createdAt };
 }

@@ -4,8 +4,9 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { JsonPicker } from '../../../src/base/json/json-picker.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
+import { valueAt } from '../../../src/outbound/connectors/answer-paths.ts';
 import { createAnswerReader } from '../../../src/outbound/connectors/answer-reader.ts';
-import { readUsage, usageOfHeaders, valueAt } from '../../../src/outbound/connectors/usage-reader.ts';
+import { readUsage, usageOfHeaders } from '../../../src/outbound/connectors/usage-reader.ts';
 import { fc } from '../../support/properties.ts';
 
 const catalogue = loadCatalogue();
@@ -36,7 +37,13 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
     { tokens_in: 8, tokens_out: 0 },
     'e',
   ],
-  ['openai_audio_form', { text: 'x', usage: { type: 'duration', seconds: 3 } }, undefined, undefined],
+  [
+    'openai_audio_form',
+    { text: 'x', usage: { type: 'duration', seconds: 3 } },
+    { tokens_in: 0, tokens_out: 0, units: { audio_seconds: 3 } },
+    undefined,
+  ],
+  ['openai_audio_form', { text: 'x', duration: '8.47' }, { tokens_in: 0, tokens_out: 0, units: { audio_seconds: 8.47 } }, undefined],
   [
     'openai_runs',
     { id: 'run_1', object: 'thread.run', model: 'gpt-4o', usage: { prompt_tokens: 21, completion_tokens: 22, total_tokens: 43 } },
@@ -84,13 +91,13 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   [
     'openai_images',
     { created: 1, data: [{ b64_json: 'AA==' }], usage: { input_tokens: 50, output_tokens: 4160, total_tokens: 4210 } },
-    { tokens_in: 50, tokens_out: 4160 },
+    { tokens_in: 50, tokens_out: 4160, image_tokens_out: 4160 },
     undefined,
   ],
   [
     'openai_speech',
     { type: 'speech.audio.done', usage: { input_tokens: 14, output_tokens: 101 } },
-    { tokens_in: 14, tokens_out: 101 },
+    { tokens_in: 14, tokens_out: 101, audio_tokens_out: 101 },
     undefined,
   ],
   [
@@ -115,7 +122,7 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   [
     'perplexity_chat',
     { model: 'sonar', usage: { prompt_tokens: 5, completion_tokens: 7, reasoning_tokens: 11, citation_tokens: 13 } },
-    { tokens_in: 5, tokens_out: 31, reasoning_tokens_out: 11 },
+    { tokens_in: 5, tokens_out: 31, reasoning_tokens_out: 11, citation_tokens_out: 13 },
     'sonar',
   ],
   [
@@ -141,14 +148,14 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
   [
     'mistral_conversations',
     { conversation_id: 'c', usage: { prompt_tokens: 6, completion_tokens: 7, connector_tokens: 8 } },
-    { tokens_in: 6, tokens_out: 7 },
+    { tokens_in: 14, tokens_out: 7 },
     undefined,
   ],
   [
     'mistral_form',
     { model: 'v', text: 'x', usage: { prompt_audio_seconds: 3, prompt_tokens: 4, completion_tokens: 5 } },
-    { tokens_in: 4, tokens_out: 5 },
-    undefined,
+    { tokens_in: 4, tokens_out: 5, units: { audio_seconds: 3 } },
+    'v',
   ],
   [
     'bedrock_converse',
@@ -185,6 +192,24 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
     { id: 'p', status: 'succeeded', metrics: { predict_time: 1.5, input_token_count: 12, output_token_count: 34 } },
     { tokens_in: 12, tokens_out: 34 },
     undefined,
+  ],
+  [
+    'gemini_predict',
+    { predictions: [{ embeddings: { statistics: { token_count: 5 } } }, { embeddings: { statistics: { token_count: 6 } } }] },
+    { tokens_in: 11, tokens_out: 0 },
+    undefined,
+  ],
+  [
+    'cohere_rerank',
+    { results: [], meta: { billed_units: { search_units: 2 } } },
+    { tokens_in: 0, tokens_out: 0, units: { search_units: 2 } },
+    undefined,
+  ],
+  [
+    'mistral_ocr',
+    { model: 'o', pages: [{}, {}], usage_info: { pages_processed: 2 } },
+    { tokens_in: 0, tokens_out: 0, units: { pages: 2 } },
+    'o',
   ],
   ['rerank', { model: 'rerank-2', data: [], usage: { total_tokens: 26 } }, { tokens_in: 26, tokens_out: 0 }, 'rerank-2'],
 ];

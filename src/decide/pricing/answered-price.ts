@@ -1,0 +1,89 @@
+import { modelAsSeen } from '../../base/catalogue/model-names.ts';
+import type { Catalogue, Operation, Price } from '../../base/catalogue/types.ts';
+import type { Pass, Usage } from '../../base/model/usage.ts';
+
+/** A call as it was asked for, with what decides at which price its answer is charged. */
+export interface AskedModel {
+  readonly catalogue: Pick<Catalogue, 'price'>;
+  readonly providerId: string;
+  readonly operation: Operation | undefined;
+  readonly model: string | undefined;
+  /** Of that model. */
+  readonly price: Price;
+  /** Epoch milliseconds at which the call came. */
+  readonly at: number;
+  /** Models that may answer in place of the one that is named. */
+  readonly alternatives?: readonly string[];
+  /** Models of tools that the call names, by the type of the tool. */
+  readonly toolModels?: ReadonlyMap<string, string>;
+}
+
+/** A serving variant that a name ends with, such as `:free`. */
+const VARIANT = /^(?!ft:).*(:[a-z]+)$/;
+
+/**
+ * The price at which an answer is charged (decision 6.3): that of the model that it names, where that has one. The operator's rates for the model asked for hold whatever snapshot or
+ * deployment answers, but not for another model that the call allows.
+ * @param answered undefined: the answer names none
+ */
+export function priceOfAnswer(asked: AskedModel, answered: string | undefined): Price {
+  const { price, model, operation } = asked;
+  if (answered === undefined || answered === model) return price;
+  const isAlternative = asked.alternatives !== undefined && isOneOf(asked.alternatives, answered);
+  if (!isAlternative && (price.source === 'override' || (operation?.dialect?.echoIsFamily === true && price.source !== 'default')))
+    return price;
+  const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
+  const found = inVariant(asked, name) ?? asked.catalogue.price(asked.providerId, name, asked.at);
+  return found.source === 'default' && !isAlternative ? price : found;
+}
+
+/** What an answer is charged for, and at which prices. */
+export interface Charged {
+  readonly usage: Usage | undefined;
+  /** The model that answered; the one asked for where the answer names none. */
+  readonly model: string | undefined;
+  readonly price: Price;
+  readonly passPrices: readonly Price[] | undefined;
+}
+
+/** @param asked undefined: nothing is known of the call but its price and model */
+export function chargedFor(
+  asked: AskedModel | undefined,
+  { usage, model: answered }: { readonly usage: Usage | undefined; readonly model: string | undefined },
+  known: Pick<AskedModel, 'price' | 'model'>,
+): Charged {
+  const price = asked === undefined ? known.price : priceOfAnswer(asked, answered);
+  const model = answered ?? known.model;
+  if (usage?.passes === undefined || asked === undefined) return { usage, model, price, passPrices: undefined };
+  const passes = namedPasses(asked, usage.passes);
+  return { usage: { ...usage, passes }, model, price, passPrices: pricesOfPasses(asked, price, answered, passes) };
+}
+
+/** The price of each pass: of its own model, of its tool's, or of the call. */
+function pricesOfPasses(asked: AskedModel, price: Price, answered: string | undefined, passes: readonly Pass[]): readonly Price[] {
+  return passes.map(({ model }) =>
+    model === undefined || model === answered || model === asked.model ? price : asked.catalogue.price(asked.providerId, model, asked.at),
+  );
+}
+
+/** Passes with the names of their models: a tool's stands in the request alone. */
+function namedPasses({ toolModels }: AskedModel, passes: readonly Pass[]): readonly Pass[] {
+  return passes.map((pass) => {
+    const model = pass.model ?? (pass.tool === undefined ? undefined : toolModels?.get(pass.tool));
+    return model === pass.model ? pass : { ...pass, model };
+  });
+}
+
+function isOneOf(alternatives: readonly string[], answered: string): boolean {
+  const name = answered.toLowerCase();
+  // Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`.
+  return alternatives.some((alternative) => name.includes(alternative.toLowerCase().split('/').at(-1) ?? ''));
+}
+
+/** What was asked for in a variant is charged in it, also where the answer leaves the variant out. */
+function inVariant({ catalogue, providerId, model, at }: AskedModel, answered: string): Price | undefined {
+  const variant = model === undefined ? undefined : VARIANT.exec(model)?.[1];
+  if (variant === undefined || answered.includes(':')) return undefined;
+  const price = catalogue.price(providerId, answered + variant, at);
+  return price.source === 'default' ? undefined : price;
+}
