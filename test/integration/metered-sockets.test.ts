@@ -52,7 +52,7 @@ t.test('a response on a responses socket is a call with a record of its own, sto
         model: 'gpt-4o-mini-2024-07-18',
         usage_reported: true,
         // 36 × 0.15 + 87 × 0.60 USD per million
-        cost_usd: exactly('0.0000576'),
+        cost_usd: exactly('0.0000573'),
       },
       request_sha256: /^[0-9a-f]{64}$/,
       response_sha256: /^[0-9a-f]{64}$/,
@@ -76,7 +76,7 @@ t.test('a response of a realtime session is metered by the model of its session'
     model: 'gpt-4o-mini',
     target_path: '/v1/realtime?model',
     stream_outcome: 'complete',
-    metering: { tokens_in: 100, tokens_out: 30, cached_tokens_in: 20, cost_usd: exactly('0.000033'), usage_reported: true },
+    metering: { tokens_in: 100, tokens_out: 30, cached_tokens_in: 20, cost_usd: exactly('0.0000315'), usage_reported: true },
   });
   t.same(
     client.events.map(({ type }) => type),
@@ -244,10 +244,10 @@ t.test('what the server begins by itself is judged, and cancelled when it is ref
   );
   t.match((await records()).slice(1), [
     { decision: 'allow', metering: { tokens_in: 100 } },
-    { decision: 'deny', metering: { tokens_in: 100, tokens_out: 30, cost_usd: exactly('0.000033') }, stream_outcome: 'aborted' },
+    { decision: 'deny', metering: { tokens_in: 100, tokens_out: 30, cost_usd: exactly('0.0000315') }, stream_outcome: 'aborted' },
   ]);
   const spent = (await gw.admin('GET', '/v1/admin/budgets/limits')).body;
-  t.match(spent, { limits: [{ spent_usd: exactly('0.000066'), reserved_usd: exactly('0') }] }, 'what a refused one cost is spent, too');
+  t.match(spent, { limits: [{ spent_usd: exactly('0.000063'), reserved_usd: exactly('0') }] }, 'what a refused one cost is spent, too');
 });
 
 t.test('transcription beside a session is a call of its model', async (t) => {

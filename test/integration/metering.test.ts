@@ -143,7 +143,7 @@ const BROKEN: readonly Broken[] = [
       }),
       named('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Once' } }),
     ],
-    metering: { tokens_in: 1000, tokens_out: 3, cached_tokens_in: 600, cost_usd: exactly('0.003045'), usage_reported: false },
+    metering: { tokens_in: 1000, tokens_out: 3, cached_tokens_in: 600, cost_usd: exactly('0.001425'), usage_reported: false },
   },
   {
     name: 'Gemini: what the last whole chunk said',

@@ -16,7 +16,7 @@ const cachedAnswer: UpstreamHandler = (_request, response, body) =>
       .end('{"usage":{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":900}}}'),
   );
 
-t.test("a record holds the operator's rates and the cost at them, cached input apart when that is switched on", async (t) => {
+t.test("a record holds the operator's rates and the cost at them, cached input apart unless that is switched off", async (t) => {
   const file = join(tempDir(t), 'rates.yaml');
   writeFileSync(file, 'rates:\n  - {provider: openai, model: gpt-4o-2024-05-13, in: "2.50", out: 10, cached_in: 1.25}\n');
   const call = async (env: Record<string, string>, model = 'gpt-4o-2024-05-13') => {
@@ -26,7 +26,7 @@ t.test("a record holds the operator's rates and the cost at them, cached input a
     const { metering } = (await gw.record(String(answer.body['record_id']))) as { metering: Record<string, unknown> };
     return { metering, metrics: (await gw.admin('GET', '/metrics')).text };
   };
-  const plain = await call({ GW_PRICING_FILE: file });
+  const plain = await call({ GW_PRICING_FILE: file, GW_PRICING_CACHED: 'false' });
   t.match(plain.metering, {
     rate_in: exactly('2.5'),
     rate_out: exactly('10'),
@@ -36,7 +36,7 @@ t.test("a record holds the operator's rates and the cost at them, cached input a
   });
   t.notOk('rate_cached_in' in plain.metering);
   t.notMatch(plain.metrics, /gw_priced_by_default_total\{/);
-  const cached = await call({ GW_PRICING_FILE: file, GW_PRICING_CACHED: 'true' });
+  const cached = await call({ GW_PRICING_FILE: file });
   t.match(cached.metering, { rate_in: exactly('2.5'), rate_cached_in: exactly('1.25'), cost_usd: exactly('0.002375') });
   const unlisted = await call({ GW_PRICING_CACHED: 'true' }, 'nobody-knows');
   t.match(unlisted.metering, { rate_in: exactly('10'), rate_out: exactly('30'), rate_source: 'default', cost_usd: exactly('0.013') });
@@ -44,7 +44,7 @@ t.test("a record holds the operator's rates and the cost at them, cached input a
   t.match(unlisted.metrics, /gw_priced_by_default_total\{provider="openai"\} 1\n/);
 });
 
-t.test('what is written to a cache is priced apart when that is switched on, in an answer and in a stream', async (t) => {
+t.test('what is written to a cache is priced apart unless that is switched off, in an answer and in a stream', async (t) => {
   const usage = '{"input_tokens":100,"cache_creation_input_tokens":1000,"cache_read_input_tokens":9000,"output_tokens":10}';
   const handler: UpstreamHandler = (_request, response, whole) =>
     void whole.then((body) => {
@@ -70,10 +70,10 @@ t.test('what is written to a cache is priced apart when that is switched on, in 
   };
   const counts = { tokens_in: 10_100, tokens_out: 10, cached_tokens_in: 9000, cache_write_tokens_in: 1000 };
   for (const stream of [false, true]) {
-    const plain = await call({}, stream);
+    const plain = await call({ GW_PRICING_CACHED: 'false' }, stream);
     t.match(plain, { ...counts, cost_usd: exactly('0.03045') }, 'all of it at the one rate');
     t.notOk('rate_cache_write' in plain);
-    const apart = await call({ GW_PRICING_CACHED: 'true' }, stream);
+    const apart = await call({}, stream);
     t.match(apart, {
       ...counts,
       rate_in: exactly('3'),

@@ -79,7 +79,12 @@ function readBeside(row: Row | undefined, earlier: ReadonlyMap<string, Dialect>,
 
 function readUnits(row: Row): BesideRule['units'] {
   const units = row.row('units', UNITS);
-  return UNITS.flatMap((unit) => (units?.has(unit) ? [{ unit, paths: units.textOrTexts(unit) }] : []));
+  return UNITS.flatMap((unit) => {
+    if (units === undefined || !units.has(unit)) return [];
+    if (units.value(unit)?.kind !== 'map') return [{ unit, paths: units.textOrTexts(unit), given: [] }];
+    const rule = units.row(unit, ['count', 'given']);
+    return rule === undefined ? [] : [{ unit, paths: rule.textOrTexts('count'), given: rule.textOrTexts('given') }];
+  });
 }
 
 function readPass(row: Row, earlier: ReadonlyMap<string, Dialect>): PassRule {

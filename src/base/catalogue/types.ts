@@ -32,10 +32,17 @@ export interface CountRule {
 /** What an answer says beside counts of tokens; paths as `answer-paths.ts` of the connectors reads them. */
 export interface BesideRule {
   /** Counts of what is billed beside tokens, by the first path that is there: a number, or as many as there are values. */
-  readonly units: readonly { readonly unit: Unit; readonly paths: readonly string[] }[];
+  readonly units: readonly UnitRule[];
   /** Terms of billing, by name; the first path that holds a text. */
   readonly terms: readonly { readonly name: string; readonly paths: readonly string[] }[];
   readonly passes: readonly PassRule[];
+}
+
+export interface UnitRule {
+  readonly unit: Unit;
+  readonly paths: readonly string[];
+  /** Paths in the answer: the count is one of this unit where something stands at one of them; empty: always. */
+  readonly given: readonly string[];
 }
 
 /** A list of what single models used inside of the call, or one such object (decision 6.3). */

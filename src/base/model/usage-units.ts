@@ -15,6 +15,9 @@ export const UNITS = [
 ] as const;
 export type Unit = (typeof UNITS)[number];
 
+/** Units that are counted as another one, too: they are charged once, at their own rate where there is one. */
+export const UNIT_WITHIN: Readonly<Partial<Record<Unit, Unit>>> = { annotated_pages: 'pages' };
+
 /** Counts by unit, each a finite number of at least 0; seconds may be fractions. */
 export type UnitCounts = Readonly<Partial<Record<Unit, number>>>;
 

@@ -7,7 +7,7 @@ import { costPico, picoFromUsd, type RatesPico, unitsPico } from '../../base/lib
 import type { Metering } from '../../base/model/execution-record.ts';
 import { type PartRate, RATE_KINDS, type RateKind } from '../../base/model/rate-kinds.ts';
 import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
-import { UNITS, type Unit, type UnitRate } from '../../base/model/usage-units.ts';
+import { UNIT_WITHIN, UNITS, type Unit, type UnitCounts, type UnitRate } from '../../base/model/usage-units.ts';
 import { type RatesInForce, ratesInForce, reachableRates } from './rates-in-force.ts';
 
 /** Cost and rates of a call, for the record's `metering` (decision 7.5). */
@@ -113,7 +113,9 @@ export function meter(usage: Usage | undefined, price: Price, cachedRates = fals
   if (passes === undefined && units === undefined) return cost;
   const costs = passes?.map((pass, at) => {
     const own = passPrices[at] ?? price;
-    return { ...costOfTokens(pass, own, { ...pass, terms: usage.terms }, cachedRates), pass };
+    const { unpriced, ...counted } = costOfTokens(pass, own, { ...pass, terms: usage.terms }, cachedRates);
+    // Terms are those of the call: another model of it may know nothing of them.
+    return { ...counted, pass, ...(unpriced === undefined || own !== price ? {} : { unpriced }) };
   });
   const sum = (list: readonly { readonly costPico: bigint }[] | undefined): bigint =>
     (list ?? []).reduce((all, one) => all + one.costPico, 0n);
@@ -164,10 +166,17 @@ function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[]
   const costs: UnitCost[] = [];
   for (const unit of UNITS) {
     const rate = rates[unit];
-    const count = units?.[unit] ?? (unit === 'requests' ? 1 : 0);
+    const count = Math.max(0, (units?.[unit] ?? (unit === 'requests' ? 1 : 0)) - chargedApart(unit, units, rates));
     if (rate !== undefined && count > 0) costs.push({ unit, count, rate, costPico: unitsPico(count, rate) });
   }
   return costs.length === 0 ? undefined : costs;
+}
+
+/** How many of a unit are charged as a finer one. */
+function chargedApart(unit: Unit, units: UnitCounts | undefined, rates: NonNullable<Price['units']>): number {
+  let apart = 0;
+  for (const finer of UNITS) if (UNIT_WITHIN[finer] === unit && rates[finer] !== undefined) apart += units?.[finer] ?? 0;
+  return apart;
 }
 
 /** Cost at the rates of input and output that hold for so long a prompt; for estimates, which know nothing of parts. */

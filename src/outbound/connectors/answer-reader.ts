@@ -29,7 +29,7 @@ function planOf(dialect: Dialect): Plan {
   if (plan === undefined) {
     const { usage, modelEcho = [] } = dialect;
     const reader = usage && usageReader(usage);
-    const picks = reader === undefined ? [] : usagePicks(reader);
+    const picks = reader === undefined ? [] : [...rootPaths(reader.roots).map((path) => ({ path, use: addUsage })), ...placePicks(reader)];
     const models = modelEcho.map((path) => pickPath(compileValuePath(path)));
     plan = {
       reader,
@@ -41,27 +41,31 @@ function planOf(dialect: Dialect): Plan {
   return plan;
 }
 
+function addUsage(tally: UsageTally, value: unknown): void {
+  tally.addUsage(value);
+}
+
 /** Something to be picked from a text, and who is told of it. */
-export interface UsagePick {
+interface UsagePick {
   readonly path: Path;
   readonly use: (tally: UsageTally, value: unknown) => void;
 }
 
-/** Usage objects as a whole, or each of their places where the answer itself is that object; then what stands around them. */
-export function usagePicks({ roots, places, inUsage }: UsageReader): readonly UsagePick[] {
-  const single = (at: number): UsagePick[] => {
-    const place = places[at];
-    return place === undefined ? [] : [{ path: pickPath(place.path), use: (tally, value) => tally.addPicked(at, value) }];
-  };
-  const whole = roots.filter(({ steps }) => steps.length > 0);
-  return [
-    ...whole.map((root): UsagePick => ({ path: pickPath(root), use: (tally, value) => tally.addUsage(value) })),
-    ...places.flatMap((_, at) => (at >= inUsage || whole.length < roots.length ? single(at) : [])),
-  ];
+/** The paths of usage objects that are picked as a whole; an answer that is one itself is none. */
+export function rootPaths(roots: readonly ValuePath[]): readonly Path[] {
+  return roots.filter(({ steps }) => steps.length > 0).map(pickPath);
+}
+
+/** What stands around usage objects, and each of their places where the answer itself is one. */
+export function placePicks({ roots, places, inUsage }: UsageReader): readonly UsagePick[] {
+  const isUsage = roots.some(({ steps }) => steps.length === 0);
+  return places.flatMap(({ path }, at) =>
+    at >= inUsage || isUsage ? [{ path: pickPath(path), use: (tally: UsageTally, value: unknown) => tally.addPicked(at, value) }] : [],
+  );
 }
 
 /** Elements are not told apart while they pass: `[name=value]` stands for all of them, so only paths in usage objects have it. */
-export function pickPath({ steps }: ValuePath): Path {
+function pickPath({ steps }: ValuePath): Path {
   return steps.map((step) => (step === EACH || typeof step !== 'string' ? ELEMENT : step));
 }
 

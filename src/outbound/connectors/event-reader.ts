@@ -2,7 +2,7 @@ import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { compilePath, compileValuePath, EACH, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
-import { pickPath, usagePicks } from './answer-reader.ts';
+import { placePicks, rootPaths } from './answer-reader.ts';
 import type { ResponseState } from './response-state.ts';
 import type { SeenUsage } from './seen-usage.ts';
 import { modelName, type UsageReader, usageReader } from './usage-reader.ts';
@@ -207,16 +207,14 @@ export class EventReader {
     };
     const [tally, reader] = [this.#tally, this.#usageReader];
     if (tally !== undefined && reader !== undefined) {
-      const inAnswer = usagePicks(reader);
       // A list of events passes as one text: each usage object stands for the event that it is in.
       const addUsage = (value: unknown): void => {
         tally.nextEvent();
         tally.addUsage(value);
       };
-      for (const root of rule.usageRoots) if (root.steps.length > 0) add([pickPath(root)], addUsage);
-      for (const root of rule.answerRoots)
-        for (const { path, use } of inAnswer.slice(reader.roots.filter(({ steps }) => steps.length > 0).length))
-          add([[...root, ...path]], (value) => use(tally, value));
+      add(rootPaths(rule.usageRoots), addUsage);
+      const around = placePicks(reader);
+      for (const root of rule.answerRoots) for (const { path, use } of around) add([[...root, ...path]], (value) => use(tally, value));
     }
     add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));

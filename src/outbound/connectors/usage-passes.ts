@@ -18,12 +18,14 @@ export function allOf(own: TokenCounts | undefined, listed: readonly { readonly 
   }
   const passes = listed.map(({ pass }) => pass);
   if (rest.tokens_in + rest.tokens_out > 0) passes.unshift(rest);
-  const usage: Usage = { tokens_in: 0, tokens_out: 0, passes };
+  const usage: Usage = { tokens_in: 0, tokens_out: 0 };
   for (const name of COUNTS) {
     for (const pass of passes) {
       const count = pass[name];
       if (count !== undefined) usage[name] = Math.min((usage[name] ?? 0) + count, Number.MAX_SAFE_INTEGER);
     }
   }
+  // One pass of the call's own model says nothing that the counts do not.
+  if (passes.length > 1 || passes[0]?.model !== undefined || passes[0]?.tool !== undefined) usage.passes = passes;
   return usage;
 }

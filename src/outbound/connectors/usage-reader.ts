@@ -12,8 +12,8 @@ import { type Counted, tokensOf } from './token-forms.ts';
 import { allOf } from './usage-passes.ts';
 import { UsageTally } from './usage-tally.ts';
 
-/** What is taken at a path: a count of tokens, a number of units, a text, or entries about single models. */
-export type Taken = 'tokens' | 'units' | 'text' | 'entries';
+/** What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about single models. */
+export type Taken = 'tokens' | 'units' | 'presence' | 'text' | 'entries';
 
 /** One place of an answer that matters. */
 export interface Place {
@@ -33,6 +33,12 @@ interface CompiledPass extends Omit<PassRule, 'path' | 'model' | 'usage' | 'coun
   readonly model: Path;
   readonly usage: Path;
   readonly counts: UsageReader | undefined;
+}
+
+interface CompiledUnit {
+  readonly unit: Unit;
+  readonly at: readonly number[];
+  readonly given: readonly number[];
 }
 
 /** What was found at each place; holes where nothing was. */
@@ -59,7 +65,7 @@ export class UsageReader {
   readonly #reasoningBeside: CompiledCount;
   readonly #reasoningUntold: boolean;
   readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
-  readonly #units: readonly { readonly unit: Unit; readonly at: readonly number[] }[];
+  readonly #units: readonly CompiledUnit[];
   readonly #terms: readonly { readonly name: string; readonly at: readonly number[] }[];
   readonly #passes: readonly CompiledPass[];
 
@@ -80,7 +86,7 @@ export class UsageReader {
     });
     const sum = (paths: readonly string[]): CompiledCount => compiled({ how: 'sum', paths });
     const beside = (scope: string, { units, terms, passes }: BesideRule) => ({
-      units: units.map(({ unit, paths }) => ({ unit, at: paths.map((path) => place(scope, 'units', path)) })),
+      units: units.map(({ unit, paths, given }) => ({ unit, at: paths.map((path) => place(scope, 'units', path)), given })),
       terms: terms.map(({ name, paths }) => ({ name, at: paths.map((path) => place(scope, 'text', path)) })),
       passes: passes.map(
         ({ path, model, usage, inside, tool, counts }): CompiledPass => ({
@@ -104,8 +110,12 @@ export class UsageReader {
     const own = beside('usage', rule.own);
     this.inUsage = places.size;
     const around = beside('answer', rule.answer);
+    const units = [...own.units, ...around.units].map((unit) => ({
+      ...unit,
+      given: unit.given.map((path) => place('answer', 'presence', path)),
+    }));
+    this.#units = units;
     this.places = [...places.values()].map(({ place: one }) => one);
-    this.#units = [...own.units, ...around.units];
     this.#terms = [...own.terms, ...around.terms];
     this.#passes = [...own.passes, ...around.passes];
   }
@@ -155,7 +165,8 @@ export class UsageReader {
 
   #unitCounts(numbers: Found['numbers']): Usage['units'] {
     let units: Partial<Record<Unit, number>> | undefined;
-    for (const { unit, at } of this.#units) {
+    for (const { unit, at, given } of this.#units) {
+      if (given.length > 0 && !given.some((place) => numbers[place] !== undefined)) continue;
       const number = at.map((place) => numbers[place]).find((value) => value !== undefined) ?? 0;
       if (number <= (units?.[unit] ?? 0)) continue;
       units ??= {};

@@ -119,7 +119,7 @@ export class UsageTally {
 /** Units may be fractions, and what is listed counts as many as there are. */
 function numberOf({ takes, path }: Place, value: unknown): number | undefined {
   if (takes === 'tokens') return countOf(value);
-  if (path.only !== undefined) return 1;
+  if (takes === 'presence' || path.only !== undefined) return 1;
   if (Array.isArray(value)) return value.length;
   const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) && number >= 0 ? number : undefined;
