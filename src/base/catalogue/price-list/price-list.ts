@@ -47,6 +47,11 @@ export class PriceList {
     return this.#byId.has(id);
   }
 
+  /** The lists that one falls back on. */
+  fallbacksOf(id: string): readonly string[] {
+    return this.#byId.get(id)?.fallback_model_providers ?? [];
+  }
+
   /** Models of a list and of those that it falls back on, the own ones first. */
   *models(id: string): Generator<FoundModel> {
     for (const list of this.#withFallbacks(id)) for (const model of list.models) yield { list: list.id, model };

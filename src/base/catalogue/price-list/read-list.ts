@@ -4,19 +4,11 @@
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
 import { messageOf } from '../../lib/thrown.ts';
-import { type Complain, isJsonMap, type JsonMap, JsonShape } from './json-shape.ts';
-import { checkListRegex } from './list-regex.ts';
-import { isKnownKey } from './list-keys.ts';
-import type {
-  ConditionalPrices,
-  KeyedPrices,
-  ListModel,
-  ListProvider,
-  MatchRule,
-  PriceConstraint,
-  TieredPrice,
-} from './list-shape.ts';
 import { isDay } from './iso-dates.ts';
+import { type Complain, isJsonMap, type JsonMap, JsonShape } from './json-shape.ts';
+import { isKnownKey } from './list-keys.ts';
+import { checkListRegex } from './list-regex.ts';
+import type { ConditionalPrices, KeyedPrices, ListModel, ListProvider, MatchRule, PriceConstraint, TieredPrice } from './list-shape.ts';
 import { secondsOfDay } from './time-of-day.ts';
 
 export const LIST_SCHEMA = 'gw.price_list.v1';
@@ -109,7 +101,9 @@ class ListReader {
 
   providers(value: unknown): readonly ListProvider[] {
     const ids = new Set<string>();
-    const providers = this.#shape.list(value, 'providers', MOST_PROVIDERS).flatMap((one, i) => this.#provider(one, `providers[${i}]`) ?? []);
+    const providers = this.#shape
+      .list(value, 'providers', MOST_PROVIDERS)
+      .flatMap((one, i) => this.#provider(one, `providers[${i}]`) ?? []);
     for (const { id } of providers) {
       if (ids.has(id)) this.#shape.complain(id, 'stands twice');
       ids.add(id);
@@ -240,7 +234,8 @@ class ListReader {
   #tier(value: unknown, path: string): TieredPrice['tiers'][number] | undefined {
     const { start, price } = this.#shape.map(value, path) ?? {};
     const amount = this.#amount(price, path);
-    if (typeof start === 'number' && Number.isSafeInteger(start) && start >= 0) return amount === undefined ? undefined : { start, price: amount };
+    if (typeof start === 'number' && Number.isSafeInteger(start) && start >= 0)
+      return amount === undefined ? undefined : { start, price: amount };
     this.#shape.complain(path, 'a tier begins at a whole number of tokens');
     return undefined;
   }
