@@ -91,7 +91,7 @@ function* syntaxOf(pattern: string, from: number): Generator<{ readonly char: st
 }
 
 /** What every text that fits begins with; empty where that is not plain to see. */
-function literalPrefix(pattern: string): string {
+export function literalPrefix(pattern: string): string {
   if (!pattern.startsWith('^') || pattern.includes('|')) return '';
   const literals = /^\^((?:[a-z0-9/@:_-]|\\[./-])*)(.?)/.exec(pattern);
   const [, found = '', next = ''] = literals ?? [];

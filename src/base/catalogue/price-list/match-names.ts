@@ -1,4 +1,4 @@
-import { type ListRegex, listRegex } from './list-regex.ts';
+import { type ListRegex, listRegex, literalPrefix } from './list-regex.ts';
 import type { ListModel, MatchRule } from './list-shape.ts';
 
 /** Whether a rule fits a name, which is in lower case. */
@@ -7,13 +7,19 @@ export type NameTest = (name: string) => boolean;
 interface TestedModel {
   readonly index: number;
   readonly test: NameTest;
+  /** Words of which every name that fits holds one; undefined: nobody can say. */
+  readonly words: readonly string[] | undefined;
 }
 
-/** Finds the first of several models, in their order, that a name fits. Names that a rule spells out are looked up; only what stands before those is tried. */
+/**
+ * Finds the first of several models, in their order, that a name fits. Names that a rule spells out are looked up; of the others only what stands before those is tried, and
+ * nothing of it where a name holds none of their words, as those hold that somebody made up.
+ */
 export class ModelMatcher {
   readonly #byName = new Map<string, number>();
   /** Models with rules that spell no name out. */
   readonly #tested: TestedModel[] = [];
+  #anyWord: RegExp | undefined;
 
   constructor(models: readonly ListModel[]) {
     models.forEach(({ match }, index) => {
@@ -22,16 +28,20 @@ export class ModelMatcher {
         if ('equals' in rule) this.#addName(rule.equals.toLowerCase(), index);
         else others.push(rule);
       }
-      if (others.length > 0) this.#tested.push({ index, test: testOf({ or: others }) });
+      const rule = { or: others };
+      if (others.length > 0) this.#tested.push({ index, test: testOf(rule), words: wordsOf(rule) });
     });
   }
 
   /** @returns the model's index, or undefined */
   find(name: string): number | undefined {
     const named = this.#byName.get(name);
-    for (const { index, test } of this.#tested) {
+    if (this.#tested.length === 0) return named;
+    this.#anyWord ??= anyOfWords(this.#tested.flatMap(({ words }) => words ?? []));
+    const hasWord = this.#anyWord.test(name);
+    for (const { index, test, words } of this.#tested) {
       if (named !== undefined && index > named) break;
-      if (test(name)) return index;
+      if ((hasWord || words === undefined) && test(name)) return index;
     }
     return named;
   }
@@ -39,6 +49,28 @@ export class ModelMatcher {
   #addName(name: string, index: number): void {
     if (!this.#byName.has(name)) this.#byName.set(name, index);
   }
+}
+
+/** One pass over a name for all words. Alternatives without repetitions take time linear in it. */
+function anyOfWords(words: readonly string[]): RegExp {
+  if (words.length === 0) return /(?!)/;
+  return new RegExp(
+    [...new Set(words)].map((word) => word.replace(/[^a-z0-9]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`)).join('|'),
+    'u',
+  );
+}
+
+function wordsOf(rule: MatchRule): readonly string[] | undefined {
+  if ('or' in rule) {
+    const each = rule.or.map(wordsOf);
+    return each.every((words) => words !== undefined) ? each.flat() : undefined;
+  }
+  if ('and' in rule) return rule.and.map(wordsOf).find((words) => words !== undefined);
+  if ('regex' in rule) {
+    const prefix = literalPrefix(rule.regex);
+    return prefix === '' ? undefined : [prefix];
+  }
+  return Object.values(rule).map((word: string) => word.toLowerCase());
 }
 
 /** @throws RegexSyntaxError when it is first called, for a regular expression that cannot be compiled; lists are checked when they are read */

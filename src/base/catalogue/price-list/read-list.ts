@@ -108,6 +108,7 @@ class ListReader {
       if (ids.has(id)) this.#shape.complain(id, 'stands twice');
       ids.add(id);
     }
+    for (const { id, models } of providers) this.#once(id, models);
     return providers;
   }
 
@@ -127,6 +128,14 @@ class ListReader {
       ...(fallbacks === undefined ? {} : { fallback_model_providers: fallbacks }),
       models: this.#shape.list(map['models'], `${id}.models`, MOST_MODELS).flatMap((one, i) => this.#model(one, id, i) ?? []),
     };
+  }
+
+  #once(provider: string, models: readonly ListModel[]): void {
+    const ids = new Set<string>();
+    for (const { id } of models) {
+      if (ids.has(id)) this.#shape.complain(`${provider} ${id}`, 'stands twice');
+      ids.add(id);
+    }
   }
 
   #rules<M extends 'model_match' | 'provider_match'>(map: JsonMap, id: string, member: M): Partial<Record<M, MatchRule>> | undefined {

@@ -1,6 +1,5 @@
-import { sha256Hex } from '../../lib/sha256.ts';
-import { PriceList } from '../price-list/price-list.ts';
-import { readPriceList } from '../price-list/read-list.ts';
+import { openPriceList } from '../price-list/open-list.ts';
+import type { PriceList } from '../price-list/price-list.ts';
 import type { RowProblems } from '../row-reader.ts';
 import type { Provider } from '../types.ts';
 import { laneOf } from './price-lane.ts';
@@ -42,7 +41,7 @@ export function loadPrices(
 }
 
 function listOf(text: string, problems: RowProblems): PriceList {
-  const read = readPriceList(text, { file: problems.file, regexes: false });
-  for (const { path, message } of read.problems) problems.add(path, message);
-  return new PriceList(read.providers, read, sha256Hex(text));
+  const opened = openPriceList(text, { file: problems.file, regexes: false });
+  for (const { path, message } of opened.problems) problems.add(path, message);
+  return opened.list;
 }

@@ -12,6 +12,8 @@ export interface Candidate {
   readonly lists: readonly string[] | undefined;
   /** It costs nothing, whatever it is. */
   readonly free: boolean;
+  /** Nothing but another way to write the name, for a list of the very provider: whose price it is, is not in doubt. */
+  readonly exact: boolean;
   /** What was taken off, one after the other. */
   readonly steps: readonly NameStep[];
 }
@@ -31,6 +33,8 @@ interface Left {
 interface NameRule {
   /** As `gw prices explain` shows it. */
   readonly id: string;
+  /** What it leaves is the same name, written differently. */
+  readonly exact?: boolean;
   readonly apply: (name: string, where: Where) => readonly Left[];
 }
 
@@ -88,47 +92,55 @@ const PUBLISHERS: ReadonlyMap<string, string> = new Map(
 
 /** In the order in which they are tried. */
 const RULES: readonly NameRule[] = [
-  { id: 'percent escapes', apply: (name) => decoded(name) },
-  rewrite('ARN of Bedrock', `^arn:aws(?:-[a-z-]+)?:bedrock:[a-z0-9-]*:\\d*:(?:inference-profile|foundation-model)/(.+)$`, ['$1']),
+  { id: 'percent escapes', exact: true, apply: (name) => decoded(name) },
+  rewrite('ARN of Bedrock', `^arn:aws(?:-[a-z-]+)?:bedrock:[a-z0-9-]*:\\d*:(?:inference-profile|foundation-model)/(.+)$`, ['$1'], {
+    exact: true,
+  }),
   { id: ':free of OpenRouter', apply: (name, where) => (isFree(name, where) ? [{ name, free: true }] : NOTHING) },
-  rewrite('way of OpenRouter', '^(.+):(?:nitro|floor|online|thinking|exacto|beta|batch)$', ['$1'], 'openrouter'),
-  rewrite('~ of OpenRouter', '^~(.+)$', ['$1'], 'openrouter'),
-  { id: 'supplier', apply: supplied },
+  rewrite('way of OpenRouter', '^(.+):(?:nitro|floor|online|thinking|exacto|beta|batch)$', ['$1'], { list: 'openrouter' }),
+  rewrite('~ of OpenRouter', '^~(.+)$', ['$1'], { list: 'openrouter' }),
+  { id: 'supplier', exact: true, apply: supplied },
   rewrite('fine-tuned model', '^ft:([^:]+):.*$', ['ft:$1', '$1']),
   rewrite('fine-tuned model of Azure', '^(.+?)\\.ft-.+$', ['ft:$1', '$1']),
   rewrite('fine-tuned', '^ft:([^:]+)$', ['$1']),
-  rewrite('path of Google', '^(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models/([^/]+)$', ['$1/$2', '$2']),
-  rewrite('collection of Google', '^models/(.+)$', ['$1']),
-  { id: 'publisher', apply: published },
+  rewrite('path of Google', '^(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models/([^/]+)$', ['$1/$2', '$2'], { exact: true }),
+  rewrite('collection of Google', '^models/(.+)$', ['$1'], { exact: true }),
+  { id: 'publisher', exact: true, apply: published },
   rewrite('area of Bedrock', `^${BEDROCK_AREA}\\.(${BEDROCK_PUBLISHER}\\..+)$`, ['$1']),
   {
     id: 'name of Bedrock',
     apply: (name, { lists }) => (lists === undefined && BEDROCK_NAME.test(name) ? [{ name, lists: ['aws'] }] : NOTHING),
   },
-  rewrite('version of Bedrock', `^(${BEDROCK_PUBLISHER}\\.[^:]+)-v\\d+:\\d+(?::\\d+k)?$`, ['$1'], 'aws'),
+  rewrite('version of Bedrock', `^(${BEDROCK_PUBLISHER}\\.[^:]+)-v\\d+:\\d+(?::\\d+k)?$`, ['$1'], { list: 'aws' }),
   rewrite('@ before a date', `^(.+)@(${DAY})$`, ['$1-$2', '$1']),
   rewrite('@ before a version', '^(.+)@(?:default|latest|\\d{3})$', ['$1']),
   // What Google's aliases stand for: the models with the rates that the list has for OpenRouter's `~google/gemini-pro-latest` and `~google/gemini-flash-latest`.
-  rewrite('alias of Google', '^gemini-pro-latest$', ['gemini-3.1-pro-preview'], 'google'),
-  rewrite('alias of Google', '^gemini-flash-latest$', ['gemini-3.5-flash'], 'google'),
+  rewrite('alias of Google', '^gemini-pro-latest$', ['gemini-3.1-pro-preview'], { list: 'google' }),
+  rewrite('alias of Google', '^gemini-flash-latest$', ['gemini-3.5-flash'], { list: 'google' }),
   rewrite('latest', '^(.+)[-:]latest$', ['$1']),
   rewrite('preview', `^(.+)-(?:preview|exp)(?:-(?:${DAY}|${MONTH_DAY}|${PREVIEW_DAY}|${MONTH_YEAR}))?$`, ['$1']),
   rewrite('date', `^(.+)-${DAY}$`, ['$1']),
   rewrite('month and year', `^(.+)-${MONTH_YEAR}$`, ['$1']),
   rewrite('month and day', `^(.+)-${MONTH_DAY}$`, ['$1']),
-  rewrite('managed by Vertex', '^(.+)-maas$', ['$1'], 'google'),
+  rewrite('managed by Vertex', '^(.+)-maas$', ['$1'], { list: 'google' }),
 ];
 
 const BEDROCK_NAME = new RegExp(`^(?:${BEDROCK_AREA}\\.)?${BEDROCK_PUBLISHER}\\.`);
 
 /**
  * @param from anchored, and quick on every name: what it repeats is a run of one kind of characters
- * @param list the rule holds where this list is looked in, and everywhere without one
+ * @param options `list`: the rule holds where this list is looked in, and everywhere without one
  */
-function rewrite(id: string, from: string, to: readonly string[], list?: string): NameRule {
+function rewrite(
+  id: string,
+  from: string,
+  to: readonly string[],
+  { list, exact = false }: { readonly list?: string; readonly exact?: boolean } = {},
+): NameRule {
   const pattern = new RegExp(from);
   return {
     id,
+    exact,
     apply: (name, { looksIn }) => {
       if ((list !== undefined && !looksIn(list)) || !pattern.test(name)) return NOTHING;
       return to.map((left) => ({ name: name.replace(pattern, left) }));
@@ -175,7 +187,7 @@ export function* candidatesOf(
   name: string,
   fallsBack: (list: string) => readonly string[],
 ): Generator<Candidate> {
-  const queue: Candidate[] = [{ name, lists, free: false, steps: [] }];
+  const queue: Candidate[] = [{ name, lists, free: false, exact: lists !== undefined, steps: [] }];
   const seen = new Set([name]);
   for (let at = 0; at < queue.length; at++) {
     const candidate = queue[at];
@@ -183,13 +195,19 @@ export function* candidatesOf(
     yield candidate;
     if (candidate.free) continue;
     const where = { lists: candidate.lists, suppliers, looksIn: (list: string) => looksIn(candidate.lists, list, fallsBack) };
-    for (const { id, apply } of RULES) {
+    for (const { id, exact = false, apply } of RULES) {
       for (const left of apply(candidate.name, where)) {
         const key = left.free === true || left.lists !== undefined ? `${left.name} ${left.lists?.join() ?? 'free'}` : left.name;
         if (seen.has(key) || left.name === '' || queue.length === MOST_CANDIDATES) continue;
         seen.add(key);
         const steps = [...candidate.steps, { rule: id, name: left.name }];
-        queue.push({ name: left.name, lists: left.lists ?? candidate.lists, free: left.free ?? false, steps });
+        queue.push({
+          name: left.name,
+          lists: left.lists ?? candidate.lists,
+          free: left.free ?? false,
+          exact: candidate.exact && exact,
+          steps,
+        });
       }
     }
   }

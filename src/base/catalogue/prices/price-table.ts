@@ -133,7 +133,7 @@ export class PriceTable {
     for (const asked of lane.lists ?? []) {
       for (const { list, model } of this.#sources.list.models(asked)) {
         const name = model.id.toLowerCase();
-        const candidate = { name, lists: lane.lists, free: false, steps: [] };
+        const candidate = { name, lists: lane.lists, free: false, exact: true, steps: [] };
         const found = { asked, list, model };
         const price = listLink(candidate, found, this.#completion, this.#complement(lane, [name], found)).priceAt(at);
         if (price !== undefined) yield { provider: lane.provider, model: name, price };
@@ -161,7 +161,7 @@ export class PriceTable {
 
   #resolve(lane: PriceLane, name: string): Resolved {
     const links: PriceLink[] = [];
-    if (name.length > LONGEST_NAME) links.push(...this.#rowLinks(lane, { name, lists: [], free: false, steps: [] }));
+    if (name.length > LONGEST_NAME) links.push(...this.#rowLinks(lane, { name, lists: [], free: false, exact: true, steps: [] }));
     else {
       const fallbacks = (list: string): readonly string[] => this.#sources.list.fallbacksOf(list);
       for (const candidate of candidatesOf(lane, name, fallbacks)) {
@@ -198,7 +198,7 @@ export class PriceTable {
       ...rows(corrections, 'correction', { finish: corrected, steady: listed === undefined || listed.fixed !== undefined }),
       ...(lane.lists === undefined ? [...beside, ...listLinks] : [...listLinks, ...beside]),
     ];
-    return candidate.steps.length === 0 ? links : links.filter(isWorthSomething);
+    return candidate.exact ? links : links.filter((link) => isSure(link) || !costsNothingAtLast(link));
   }
 
   #inList(lane: PriceLane, candidate: Candidate): PriceLink | undefined {
@@ -277,10 +277,14 @@ function priceOf({ links }: Resolved, at: number): Price {
   return DEFAULT_PRICE;
 }
 
-/** A name without its decorations is no reason to charge nothing, except where the operator says so. */
-function isWorthSomething(link: PriceLink): boolean {
+/** Where somebody says of this very name that it costs nothing, it does. A name without its decorations, or what a maker gives away, is no reason to charge nothing. */
+function isSure({ origin, candidate }: PriceLink): boolean {
+  return origin === 'override' || (origin !== 'list' && candidate.steps.length === 0);
+}
+
+function costsNothingAtLast(link: PriceLink): boolean {
   const price = link.priceAt(Number.POSITIVE_INFINITY);
-  return link.origin === 'override' || price === undefined || !costsNothing(price);
+  return price !== undefined && costsNothing(price);
 }
 
 function dearestOf(links: readonly PriceLink[]): PriceLink | undefined {
