@@ -24,6 +24,9 @@ export interface GivenList {
   readonly etag?: string | undefined;
 }
 
+/** A source that is read. */
+export type NamedSource = Exclude<PriceListSource, { kind: 'shipped' }>;
+
 export interface ListSourcesOptions {
   readonly door: Fetching;
   readonly clock: Clock;
@@ -41,12 +44,12 @@ export class ListSources {
    * @param etag of an answer that is known: undefined comes back where the address still has that
    * @throws GatewayError `price_list_unavailable`, in one line
    */
-  async read(source: Exclude<PriceListSource, { kind: 'shipped' }>, signal: AbortSignal, etag?: string): Promise<GivenList | undefined> {
+  async read(source: NamedSource, signal: AbortSignal, etag?: string): Promise<GivenList | undefined> {
     try {
       return source.kind === 'file' ? await this.#readFile(source) : await this.#ask(source, signal, etag);
     } catch (error) {
       const why = messageOf(error).replace(/\.$/, '');
-      throw new GatewayError('price_list_unavailable', `The price list of ${source.name} could not be had: ${why}.`, { cause: error });
+      throw new GatewayError('price_list_unavailable', `The price list of ${source.name} could not be had; the one before stays in force: ${why}.`, { cause: error });
     }
   }
 

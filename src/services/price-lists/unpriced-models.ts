@@ -24,7 +24,7 @@ export class UnpricedModels {
 
   constructor({ clock, events }: { readonly clock: Clock; readonly events: Pick<EventBus, 'subscribe'> }) {
     this.#clock = clock;
-    this.#endListening = events.subscribe(['execution', 'usageSettled'], ({ record }) => this.#add(record));
+    this.#endListening = events.subscribe(['execution'], ({ record }) => this.#add(record));
   }
 
   /** The one that was called most first. */
@@ -38,7 +38,12 @@ export class UnpricedModels {
 
   #add({ metering, provider = '', model: asked }: ExecutionRecord): void {
     if (metering?.rate_source !== 'default') return;
-    const model = shorten(metering.model ?? asked ?? '');
+    const passes = metering.passes?.filter(({ rate_source: source }) => source === 'default') ?? [];
+    const names = passes.length === 0 ? [metering.model ?? asked] : passes.map(({ model }) => model ?? metering.model ?? asked);
+    for (const name of new Set(names)) this.#addModel(provider, shorten(name ?? ''));
+  }
+
+  #addModel(provider: string, model: string): void {
     const key = `${provider}\n${model}`;
     const calls = (this.#models.peek(key)?.calls ?? 0) + 1;
     this.#models.set(ownText(key), { provider, model: ownText(model), calls, last_at: timestamp(this.#clock.now()) });

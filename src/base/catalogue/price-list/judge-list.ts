@@ -38,7 +38,10 @@ const NO_DIFF: ListDiff = { added: [], removed: [], changed: [] };
 
 /** Reads a list and says how much of it may hold (decision 6.12). Pure; takes as long as the list is large. */
 export function judgeList({ text, file, kept, before, accepted = [] }: ListToJudge): JudgedList {
-  const { providers, problems, warnings, version, date } = readPriceList(text, { file, regexes: true, ...(kept ? { kept } : {}) });
+  const { providers, problems: found, warnings, version, date } = readPriceList(text, { file, regexes: true, kept: kept ?? false });
+  // Sound and empty, such as `[]`: with it every model would be charged at the default.
+  const isEmpty = found.length === 0 && providers.every(({ models }) => models.length === 0);
+  const problems = isEmpty ? [{ path: '', message: 'it has no models', file }] : found;
   const read = { version, date, sha256: sha256Hex(text), problems, warnings, providers };
   if (problems.length > 0 || before === undefined) return { ...read, inForce: providers, diff: NO_DIFF, held: [] };
   const diff = diffLists(before, providers);
