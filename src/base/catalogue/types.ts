@@ -22,9 +22,9 @@ export interface StreamVerbs {
   readonly body: string | undefined;
 }
 
-/** How token counts are taken from a usage object: all named paths added, or the first that is present. Paths are dotted, relative to the usage root. */
+/** How token counts are taken from a usage object: all named paths added, the first that is present, or the largest. Paths are dotted, relative to the usage root. */
 export interface CountRule {
-  readonly how: 'sum' | 'first' | 'constant';
+  readonly how: 'sum' | 'first' | 'most' | 'constant';
   readonly paths: readonly string[];
   readonly constant?: number;
 }

@@ -182,7 +182,10 @@ export class EventReader {
     const tally = this.#tally;
     if (tally !== undefined) {
       tally.nextEvent();
-      for (const root of rule.usageRoots) eachValueAt(value, root, (usage) => tally.addUsage(usage));
+      for (let at = 0; at < rule.usageRoots.length; at++) {
+        const root = rule.usageRoots[at];
+        if (root !== undefined) eachValueAt(value, root, (usage) => tally.addUsage(usage, at));
+      }
       for (const root of rule.answerRoots) tally.addAnswer(valueAt(value, root));
     }
     for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
@@ -208,11 +211,12 @@ export class EventReader {
     const [tally, reader] = [this.#tally, this.#usageReader];
     if (tally !== undefined && reader !== undefined) {
       // A list of events passes as one text: each usage object stands for the event that it is in.
-      const addUsage = (value: unknown): void => {
-        tally.nextEvent();
-        tally.addUsage(value);
-      };
-      add(rootPaths(rule.usageRoots), addUsage);
+      for (const [root, path] of rootPaths(rule.usageRoots).entries()) {
+        add([path], (value) => {
+          tally.nextEvent();
+          tally.addUsage(value, root);
+        });
+      }
       const around = placePicks(reader);
       for (const root of rule.answerRoots) for (const { path, use } of around) add([[...root, ...path]], (value) => use(tally, value));
     }

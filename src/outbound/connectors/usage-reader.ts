@@ -9,7 +9,7 @@ import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usag
 import type { Unit } from '../../base/model/usage-units.ts';
 import { compilePath, compileValuePath, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
 import { type Counted, tokensOf } from './token-forms.ts';
-import { allOf } from './usage-passes.ts';
+import { allOf, mostOf } from './usage-passes.ts';
 import { UsageTally } from './usage-tally.ts';
 
 /** What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about single models. */
@@ -41,9 +41,15 @@ interface CompiledUnit {
   readonly given: readonly number[];
 }
 
-/** What was found at each place; holes where nothing was. */
+/** By place; holes where nothing was found. */
+export type Numbers = readonly (number | undefined)[];
+
+/** What was found at each place. */
 export interface Found {
-  readonly numbers: readonly (number | undefined)[];
+  /** In each of the usage objects, by their root. */
+  readonly usages: readonly (Numbers | undefined)[];
+  /** Around them. */
+  readonly numbers: Numbers;
   readonly texts: readonly (string | undefined)[];
   readonly entries: readonly (readonly unknown[] | undefined)[];
 }
@@ -130,15 +136,15 @@ export class UsageReader {
   /** The same of a whole answer. */
   readAnswer(answer: unknown): Usage | undefined {
     const tally = new UsageTally(this);
-    for (const root of this.roots) eachValueAt(answer, root, (usage) => tally.addUsage(usage));
+    for (const [at, root] of this.roots.entries()) eachValueAt(answer, root, (usage) => tally.addUsage(usage, at));
     tally.addAnswer(answer);
     return tally.usage;
   }
 
   /** What places say that were looked at; see {@link UsageTally}. */
   usageOf(found: Found): Usage | undefined {
-    const counts = this.#tokens(found.numbers);
-    const units = this.#unitCounts(found.numbers);
+    const counts = this.#mostTokens(found.usages);
+    const units = this.#unitCounts([...found.usages, found.numbers]);
     const beside = this.#listedPasses(found.entries);
     if (counts === undefined && units === undefined && beside.length === 0) return undefined;
     const usage: Usage = beside.length === 0 ? (counts ?? { tokens_in: 0, tokens_out: 0 }) : allOf(counts, beside);
@@ -148,7 +154,17 @@ export class UsageReader {
     return usage;
   }
 
-  #tokens(numbers: Found['numbers']): TokenCounts | undefined {
+  /** Of several usage objects the largest of each count holds. */
+  #mostTokens(usages: Found['usages']): TokenCounts | undefined {
+    let most: TokenCounts | undefined;
+    for (const numbers of usages) {
+      const counts = numbers && this.#tokens(numbers);
+      if (counts !== undefined) most = most === undefined ? counts : mostOf(most, counts);
+    }
+    return most;
+  }
+
+  #tokens(numbers: Numbers): TokenCounts | undefined {
     const counted: Counted = {
       tokensIn: count(this.#in, numbers),
       tokensOut: count(this.#out, numbers),
@@ -163,11 +179,12 @@ export class UsageReader {
     return tokensOf(counted);
   }
 
-  #unitCounts(numbers: Found['numbers']): Usage['units'] {
+  #unitCounts(found: readonly (Numbers | undefined)[]): Usage['units'] {
     let units: Partial<Record<Unit, number>> | undefined;
     for (const { unit, at, given } of this.#units) {
-      if (given.length > 0 && !given.some((place) => numbers[place] !== undefined)) continue;
-      const number = at.map((place) => numbers[place]).find((value) => value !== undefined) ?? 0;
+      const numberAt = (place: number): number | undefined => found.map((numbers) => numbers?.[place]).find((value) => value !== undefined);
+      if (given.length > 0 && !given.some((place) => numberAt(place) !== undefined)) continue;
+      const number = at.map(numberAt).find((value) => value !== undefined) ?? 0;
       if (number <= (units?.[unit] ?? 0)) continue;
       units ??= {};
       units[unit] = number;
@@ -201,7 +218,7 @@ export class UsageReader {
   #countsOf(usage: unknown): TokenCounts | undefined {
     const tally = new UsageTally(this);
     tally.addUsage(usage);
-    return this.#tokens(tally.found.numbers);
+    return this.#mostTokens(tally.found.usages);
   }
 }
 
@@ -273,14 +290,14 @@ export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= MAX_MODEL_NAME && value.isWellFormed() ? value : undefined;
 }
 
-function count(rule: CompiledCount, numbers: Found['numbers']): number | undefined {
+function count(rule: CompiledCount, numbers: Numbers): number | undefined {
   if (rule.how === 'constant') return rule.constant;
   let sum: number | undefined;
   for (const at of rule.at) {
     const value = numbers[at];
     if (value === undefined) continue;
     if (rule.how === 'first') return value;
-    sum = Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
+    sum = rule.how === 'most' ? Math.max(sum ?? 0, value) : Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
   }
   return sum;
 }

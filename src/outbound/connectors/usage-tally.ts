@@ -17,16 +17,15 @@ const MAX_ENTRIES = 1_000;
  */
 export class UsageTally {
   readonly #reader: UsageReader;
-  readonly #numbers: (number | undefined)[] = [];
+  readonly #usages: (Counted | undefined)[] = [];
+  readonly #around = new Counted();
   readonly #texts: (string | undefined)[] = [];
   readonly #entries: (readonly unknown[] | undefined)[] = [];
   /** Sums of values that come one by one. */
   #picked: number[] | undefined;
   #usage: Usage | undefined;
   #isCurrent = true;
-  /** Number of the event, and of the one that said each number last. */
   #event = 0;
-  readonly #saidIn: number[] = [];
 
   constructor(reader: UsageReader) {
     this.#reader = reader;
@@ -42,7 +41,8 @@ export class UsageTally {
   }
 
   get found(): Found {
-    return { numbers: this.#numbers, texts: this.#texts, entries: this.#entries };
+    const usages = this.#usages.map((counted) => counted?.numbers);
+    return { usages, numbers: this.#around.numbers, texts: this.#texts, entries: this.#entries };
   }
 
   /** What is added from now on stands in another event. */
@@ -51,10 +51,13 @@ export class UsageTally {
     this.#picked = undefined;
   }
 
-  /** A usage object. */
-  addUsage(usage: unknown): void {
+  /**
+   * A usage object.
+   * @param root by which of the roots it was found
+   */
+  addUsage(usage: unknown, root = 0): void {
     if (typeof usage !== 'object' || usage === null || Array.isArray(usage)) return;
-    for (let at = 0; at < this.#reader.inUsage; at++) this.#addAll(at, usage);
+    for (let at = 0; at < this.#reader.inUsage; at++) this.#addAll(at, usage, root);
   }
 
   /** The answer around it. */
@@ -73,33 +76,33 @@ export class UsageTally {
     if (number === undefined) return;
     this.#picked ??= [];
     this.#picked[at] = (this.#picked[at] ?? 0) + number;
-    this.#addNumber(at, this.#picked[at]);
+    this.#addNumber(at, this.#picked[at], 0);
   }
 
-  #addAll(at: number, root: unknown): void {
+  #addAll(at: number, from: unknown, root = 0): void {
     const place = this.#reader.places[at];
     if (place === undefined) return;
     const { path, takes } = place;
     if (takes === 'entries' || takes === 'text') {
-      eachValueAt(root, path, (value) => this.#addOther(at, takes, value));
+      eachValueAt(from, path, (value) => this.#addOther(at, takes, value));
       return;
     }
     let sum: number | undefined;
-    eachValueAt(root, path, (value) => {
+    eachValueAt(from, path, (value) => {
       const number = numberOf(place, value);
       if (number !== undefined) sum = Math.min((sum ?? 0) + number, Number.MAX_SAFE_INTEGER);
     });
-    this.#addNumber(at, sum);
+    this.#addNumber(at, sum, root);
   }
 
-  #addNumber(at: number, number: number | undefined): void {
+  #addNumber(at: number, number: number | undefined, root: number): void {
     if (number === undefined) return;
-    const before = this.#numbers[at];
-    const isLess = this.#saidIn[at] === this.#event ? number <= (before ?? -1) : number === 0 && before !== undefined;
-    if (isLess || number === before) return;
-    this.#numbers[at] = number;
-    this.#saidIn[at] = this.#event;
-    this.#isCurrent = false;
+    let counted = this.#around;
+    if (at < this.#reader.inUsage) {
+      counted = this.#usages[root] ?? new Counted();
+      this.#usages[root] = counted;
+    }
+    if (counted.add(at, number, this.#event)) this.#isCurrent = false;
   }
 
   #addOther(at: number, takes: 'text' | 'entries', value: unknown): void {
@@ -113,6 +116,22 @@ export class UsageTally {
       this.#entries[at] = list;
     }
     this.#isCurrent = false;
+  }
+}
+
+/** Numbers by place. Those of a later event hold, but for zeros; of one event the largest. */
+class Counted {
+  readonly numbers: (number | undefined)[] = [];
+  readonly #saidIn: number[] = [];
+
+  /** Whether that changed anything. */
+  add(at: number, number: number, event: number): boolean {
+    const before = this.numbers[at];
+    const isLess = this.#saidIn[at] === event ? number <= (before ?? -1) : number === 0 && before !== undefined;
+    if (isLess || number === before) return false;
+    this.numbers[at] = number;
+    this.#saidIn[at] = event;
+    return true;
   }
 }
 
