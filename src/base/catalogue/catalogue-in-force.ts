@@ -1,6 +1,8 @@
 import type { ShippedCatalogue } from './catalogue.ts';
 import { withCustomRows } from './custom-catalogue.ts';
-import type { CustomRow } from './custom-row.ts';
+import { addressOf, type CustomRow } from './custom-row.ts';
+import type { PriceList } from './price-list/price-list.ts';
+import type { PriceExplanation } from './prices/price-explanation.ts';
 import type { Catalogue } from './types.ts';
 
 /** Where whoever needs the catalogue takes it from, anew for each thing that it does, and once for all of that. */
@@ -29,6 +31,21 @@ export class CatalogueInForce implements CurrentCatalogue {
   /** Without what orgs have made: for settings, which hold for all of them. */
   shipped(): ShippedCatalogue {
     return this.#shipped;
+  }
+
+  /**
+   * Why a model costs what it costs at a provider, custom connectors included.
+   * @param at epoch milliseconds
+   */
+  explainPrice(providerId: string, model: string, at: number): PriceExplanation {
+    const provider = this.#current.provider(providerId);
+    if (provider?.custom !== undefined) return this.#shipped.explainPriceAtAddress(addressOf(provider), model, at);
+    return this.#shipped.explainPrice(provider?.id ?? providerId, model, at);
+  }
+
+  /** Puts another price list in the place of the one before; everything else stays as it is (decision 6.12). */
+  replacePriceList(list: PriceList): void {
+    this.replace(this.#shipped.withPriceList(list));
   }
 
   replace(next: ShippedCatalogue): void {

@@ -14,7 +14,11 @@ import { type ConnectorTemplate, type ConnectorTemplates, readConnectorTemplates
 import { AiDomains } from './domains.ts';
 import { HostGlobs } from './host-globs.ts';
 import { HTTP_REQUEST, type OperationTable } from './operations.ts';
-import { PriceTable } from './prices.ts';
+import type { PriceList } from './price-list/price-list.ts';
+import { loadPrices, type PriceTexts } from './prices/load-prices.ts';
+import { readOperatorRates } from './prices/operator-rates.ts';
+import type { PriceExplanation } from './prices/price-explanation.ts';
+import type { PriceTable } from './prices/price-table.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
 import { Row, RowProblems } from './row-reader.ts';
@@ -28,12 +32,22 @@ const BUILT_TREE = 'build/catalogue/providers.json';
 export interface ShippedCatalogue extends Catalogue {
   /** What a connector that an org makes may speak. */
   template(dialect: string): ConnectorTemplate | undefined;
+  /** The price list in force. */
+  readonly priceList: PriceList;
+  /** The same with another price list: everything else is shared, nothing is read again (decision 6.12). */
+  withPriceList(list: PriceList): ShippedCatalogue;
+  /** As `price`, of a provider that has no row, by the address of its API. */
+  priceAtAddress(address: string, model: string | undefined, at?: number): Price;
+  /** Why `price` is what it is; for people and tests, not for the path of a request. */
+  explainPrice(providerId: string, model: string, at?: number): PriceExplanation;
+  explainPriceAtAddress(address: string, model: string, at?: number): PriceExplanation;
+  /** Whether the shipped tables spell out a model of a provider, so that its name says nothing about whoever uses it. */
+  spellsOutModel(providerId: string, model: string): boolean;
 }
 
 /** Texts of the data files; each one that is not given is read from the package. */
-export interface CatalogueSources {
+export interface CatalogueSources extends PriceTexts {
   readonly providers?: string;
-  readonly prices?: string;
   readonly domains?: string;
 }
 
@@ -55,21 +69,20 @@ export function loadCatalogue(options: CatalogueOptions = {}): ShippedCatalogue 
     return [given ?? shipped(name), problems];
   };
   const registry = readRegistry(...open('providers.yaml', options.sources?.providers));
-  const known = new Set(registry.providers.map((provider) => provider.id));
-  const prices = PriceTable.parse(...insert(open('prices.csv', options.sources?.prices), (id: string) => known.has(id)));
+  const shippedPrices = loadPrices(registry.providers, options.sources ?? {}, open);
   const domains = AiDomains.parse(...open('ai-domains.csv', options.sources?.domains));
-  const snapshot = new Snapshot(registry, prices, domains);
-  if (options.pricingFile !== undefined) {
-    const [text, problems] = open(options.pricingFile, readOperatorFile(options.pricingFile));
-    prices.override(text, (name) => snapshot.provider(name)?.id, problems);
-  }
+  const snapshot = new Snapshot(registry, shippedPrices, domains);
+  const found =
+    options.pricingFile === undefined
+      ? snapshot
+      : withOperatorRates(snapshot, ...open(options.pricingFile, readOperatorFile(options.pricingFile)));
   const details = all.flatMap((problems) => problems.list);
   if (details.length > 0) throw new CatalogueError(details);
-  return snapshot;
+  return found;
 }
 
-function insert<T>([text, problems]: [string, RowProblems], middle: T): [string, T, RowProblems] {
-  return [text, middle, problems];
+function withOperatorRates(snapshot: Snapshot, text: string, problems: RowProblems): Snapshot {
+  return snapshot.with((prices) => prices.withOverrides(readOperatorRates(text, (name) => snapshot.provider(name)?.id, problems)));
 }
 
 function shipped(name: string): string {
@@ -128,16 +141,18 @@ class Snapshot implements ShippedCatalogue {
   readonly providers: readonly Provider[];
   readonly #registry: Registry;
   readonly #prices: PriceTable;
+  readonly #shippedPrices: PriceTable;
   readonly #domains: AiDomains;
   readonly #byName = new Map<string, Provider>();
   readonly #byHost = new Map<string, Provider>();
   readonly #bySuffix = new Map<string, Provider>();
   readonly #byGlob = new HostGlobs<Provider>();
 
-  constructor(registry: Registry, prices: PriceTable, domains: AiDomains) {
+  constructor(registry: Registry, prices: PriceTable, domains: AiDomains, shippedPrices = prices) {
     this.providers = registry.providers;
     this.#registry = registry;
     this.#prices = prices;
+    this.#shippedPrices = shippedPrices;
     this.#domains = domains;
     for (const provider of registry.providers) {
       for (const name of [provider.id, ...(provider.neutralId ? [provider.neutralId] : []), ...provider.aliases])
@@ -190,10 +205,39 @@ class Snapshot implements ShippedCatalogue {
   }
 
   prices(at: number): readonly ListedPrice[] {
-    return this.#prices.list(at);
+    return this.#prices.prices(at);
   }
 
   price(providerId: string, model: string | undefined, at = Number.POSITIVE_INFINITY): Price {
     return this.#prices.find(providerId, model, at);
+  }
+
+  /** The same with other prices. */
+  with(change: (prices: PriceTable) => PriceTable): Snapshot {
+    return new Snapshot(this.#registry, change(this.#prices), this.#domains, this.#shippedPrices);
+  }
+
+  get priceList(): PriceList {
+    return this.#prices.list;
+  }
+
+  withPriceList(list: PriceList): ShippedCatalogue {
+    return this.with((prices) => prices.withList(list));
+  }
+
+  priceAtAddress(address: string, model: string | undefined, at = Number.POSITIVE_INFINITY): Price {
+    return this.#prices.findAt(address, model, at);
+  }
+
+  explainPrice(providerId: string, model: string, at = Number.POSITIVE_INFINITY): PriceExplanation {
+    return this.#prices.explain(providerId, model, at);
+  }
+
+  explainPriceAtAddress(address: string, model: string, at = Number.POSITIVE_INFINITY): PriceExplanation {
+    return this.#prices.explainAt(address, model, at);
+  }
+
+  spellsOutModel(providerId: string, model: string): boolean {
+    return this.#shippedPrices.spellsOut(providerId, model);
   }
 }

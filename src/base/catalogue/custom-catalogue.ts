@@ -1,12 +1,14 @@
 import type { ShippedCatalogue } from './catalogue.ts';
 import { asCustomConnectorId } from './connector-id.ts';
 import type { ConnectorTemplate } from './connector-templates.ts';
-import { type CustomRow, customOperation, customProvider } from './custom-row.ts';
+import { addressOf, type CustomRow, customOperation, customProvider } from './custom-row.ts';
 import type { AiDomain, Catalogue, Operation, Price, Provider } from './types.ts';
 
 interface Made {
   readonly provider: Provider;
   readonly template: ConnectorTemplate;
+  /** For the price list. */
+  readonly address: string;
 }
 
 /**
@@ -21,7 +23,8 @@ export function withCustomRows(shipped: ShippedCatalogue, rows: readonly CustomR
     if (template === undefined) continue;
     const own = byOrg.get(row.orgId) ?? [];
     byOrg.set(row.orgId, own);
-    own.push({ provider: customProvider(row, template), template });
+    const provider = customProvider(row, template);
+    own.push({ provider, template, address: addressOf(provider) });
   }
   const views = new Map(Array.from(byOrg, ([orgId, made]): [string, Catalogue] => [orgId, new CustomCatalogue(shipped, made, undefined)]));
   return new CustomCatalogue(shipped, [...byOrg.values()].flat(), views);
@@ -80,6 +83,7 @@ class CustomCatalogue implements Catalogue {
   }
 
   price(providerId: string, model: string | undefined, at?: number): Price {
-    return this.#shipped.price(providerId, model, at);
+    const own = this.#byId.get(providerId);
+    return own === undefined ? this.#shipped.price(providerId, model, at) : this.#shipped.priceAtAddress(own.address, model, at);
   }
 }

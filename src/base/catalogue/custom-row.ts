@@ -55,6 +55,8 @@ export function customProvider({ id, orgId, host, port, tls, path, auth, default
     docsUrl: undefined,
     needsCredential: auth.mode !== 'none',
     canStream: true,
+    priceLists: [],
+    priceSuppliers: undefined,
     custom: Object.freeze({ orgId, port, tls, basePath, authQuery, defaultModel }),
   });
 }
@@ -89,4 +91,11 @@ export function pathBelowBase({ custom }: Provider, rest: string): string {
   const base = custom?.basePath ?? '';
   if (base === '' || (rest.startsWith(base) && (rest.length === base.length || '/?'.includes(rest[base.length] ?? '')))) return rest;
   return base + rest;
+}
+
+/** Where a custom connector is, as a price list names the addresses of providers: `https://host/path`, with a port that is not the usual one. */
+export function addressOf({ hosts: [host = ''], custom }: Provider): string {
+  const { port, tls } = custom ?? HTTPS;
+  const usual = tls ? HTTPS.port : 80;
+  return `${tls ? 'https' : 'http'}://${host}${port === usual ? '' : `:${port}`}${custom?.basePath ?? ''}`;
 }

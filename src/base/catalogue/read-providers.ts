@@ -26,6 +26,8 @@ const MEMBERS = [
   'idempotency_header',
   'oauth',
   'docs_url',
+  'prices',
+  'price_suppliers',
   'operations',
   'use',
 ];
@@ -95,6 +97,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     docsUrl: row.text('docs_url'),
     needsCredential: true,
     canStream: true,
+    priceLists: row.texts('prices'),
+    priceSuppliers: row.text('price_suppliers'),
   };
   return { provider: Object.freeze(provider), operations };
 }

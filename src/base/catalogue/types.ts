@@ -301,6 +301,10 @@ export interface Provider {
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;
+  /** Lists of the price list that know its models, in this order (decision 6.12); empty: those of its models' makers do. */
+  readonly priceLists: readonly string[];
+  /** A model runs at one of several suppliers, `model:supplier`: what their lists' ids begin with. */
+  readonly priceSuppliers: string | undefined;
   /** Of a connector that an org has made itself (specification, "Custom connector"); undefined for a row of the registry. */
   readonly custom?: CustomPlace;
 }

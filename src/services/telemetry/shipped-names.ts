@@ -13,15 +13,10 @@ const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.m
 export class ShippedNames {
   readonly #catalogue: ShippedCatalogue;
   readonly #hosts: ReadonlySet<string>;
-  /** `provider model`, in lower case. */
-  readonly #models: ReadonlySet<string>;
 
-  /** @param at milliseconds since the epoch, for the rates that name the models */
-  constructor(catalogue: ShippedCatalogue, at: number) {
+  constructor(catalogue: ShippedCatalogue) {
     this.#catalogue = catalogue;
     this.#hosts = new Set(catalogue.providers.flatMap(({ hosts }) => hosts));
-    const rows = catalogue.prices(at).filter(({ price }) => price.source === 'catalogue');
-    this.#models = new Set(rows.map(({ provider, model }) => `${provider} ${model}`));
   }
 
   provider(id: string): string {
@@ -29,8 +24,7 @@ export class ShippedNames {
   }
 
   model(provider: string, name: string): string {
-    const model = name.toLowerCase();
-    return this.#models.has(`${provider} ${model}`) || this.#models.has(`* ${model}`) ? model : OTHER;
+    return this.#catalogue.spellsOutModel(provider, name) ? name.toLowerCase() : OTHER;
   }
 
   /** A host that stands in the tables; of one that is covered by an entry, that entry, so that no customer's own part of a host is told. */

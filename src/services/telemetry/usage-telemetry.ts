@@ -101,7 +101,7 @@ export class UsageTelemetry {
   #begin(): { readonly from: number; readonly usage: UsageWindow } {
     const { clock, catalogue } = this.#options;
     const from = clock.now();
-    return { from, usage: new UsageWindow(new ShippedNames(catalogue(), from), this.#high) };
+    return { from, usage: new UsageWindow(new ShippedNames(catalogue()), this.#high) };
   }
 
   #wait(send: SendReport): void {
@@ -155,7 +155,7 @@ export class UsageTelemetry {
       after = page.at(-1)?.position;
       if (page.length < PAGE) break;
     }
-    const usage = new UsageWindow(new ShippedNames(catalogue(), from), new Set());
+    const usage = new UsageWindow(new ShippedNames(catalogue()), new Set());
     for (const record of found.reverse()) usage.add(record);
     return usage;
   }

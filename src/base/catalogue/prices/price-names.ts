@@ -1,0 +1,218 @@
+/*
+ * Names in a provider's decoration (decision 6.3): what may be taken off a model's name, where, and what is then left. Each rule leaves another name of the same model: a
+ * snapshot, a place, a supplier, a fine-tuned model's base. None leaves out what tells one model from another, such as `-mini`, `-turbo`, `-fp8` or `:extended`.
+ */
+import { percentDecoded } from '../../lib/percent-text.ts';
+import type { PriceLane } from './price-lane.ts';
+
+/** A name under which a price may be found. */
+export interface Candidate {
+  readonly name: string;
+  /** Where it is looked for; undefined: in the list of its maker. */
+  readonly lists: readonly string[] | undefined;
+  /** It costs nothing, whatever it is. */
+  readonly free: boolean;
+  /** Nothing but another way to write the name, for a list of the very provider: whose price it is, is not in doubt. */
+  readonly exact: boolean;
+  /** What was taken off, one after the other. */
+  readonly steps: readonly NameStep[];
+}
+
+export interface NameStep {
+  readonly rule: string;
+  /** What was left. */
+  readonly name: string;
+}
+
+interface Left {
+  readonly name: string;
+  readonly lists?: readonly string[];
+  readonly free?: boolean;
+}
+
+interface NameRule {
+  /** As `gw prices explain` shows it. */
+  readonly id: string;
+  /** What it leaves is the same name, written differently. */
+  readonly exact?: boolean;
+  readonly apply: (name: string, where: Where) => readonly Left[];
+}
+
+interface Where extends Pick<Candidate, 'lists'> {
+  readonly suppliers: string | undefined;
+  /** Whether a list is looked in there, itself or as what another falls back on. */
+  readonly looksIn: (list: string) => boolean;
+}
+
+/** Longest name that rules are tried on: that of every other text (decision 4.7). */
+export const LONGEST_NAME = 256;
+const MOST_CANDIDATES = 32;
+const NOTHING: readonly Left[] = [];
+
+const DAY = '(?:20\\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\\d|3[01])|20\\d{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01]))';
+const MONTH_DAY = '(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\\d|3[01])';
+const PREVIEW_DAY = '(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])';
+const MONTH_YEAR = '(?:0[1-9]|1[0-2])-20\\d{2}';
+const BEDROCK_AREA = '(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|in|uk|me|af|il|mx|kr|sg|global)';
+const BEDROCK_PUBLISHER =
+  '(?:ai21|amazon|anthropic|cohere|deepseek|google|luma|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|stability|twelvelabs|writer|zai)';
+
+/** Whose models stand in which list, by the name of a publisher before a slash. */
+const PUBLISHERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    openai: 'openai',
+    anthropic: 'anthropic',
+    google: 'google',
+    gemini: 'google',
+    vertex_ai: 'google',
+    bedrock: 'aws',
+    azure: 'azure',
+    'x-ai': 'x-ai',
+    xai: 'x-ai',
+    mistral: 'mistral',
+    mistralai: 'mistral',
+    'mistral-ai': 'mistral',
+    deepseek: 'deepseek',
+    'deepseek-ai': 'deepseek',
+    cohere: 'cohere',
+    coherelabs: 'cohere',
+    moonshotai: 'moonshotai',
+    'z-ai': 'zai',
+    zai: 'zai',
+    'zai-org': 'zai',
+    minimax: 'minimax',
+    minimaxai: 'minimax',
+    perplexity: 'perplexity',
+    voyage: 'voyageai',
+    voyageai: 'voyageai',
+    groq: 'groq',
+    openrouter: 'openrouter',
+  }),
+);
+
+/** In the order in which they are tried. */
+const RULES: readonly NameRule[] = [
+  { id: 'percent escapes', exact: true, apply: (name) => decoded(name) },
+  rewrite('ARN of Bedrock', `^arn:aws(?:-[a-z-]+)?:bedrock:[a-z0-9-]*:\\d*:(?:inference-profile|foundation-model)/(.+)$`, ['$1'], {
+    exact: true,
+  }),
+  { id: ':free of OpenRouter', apply: (name, where) => (isFree(name, where) ? [{ name, free: true }] : NOTHING) },
+  rewrite('way of OpenRouter', '^(.+):(?:nitro|floor|online|thinking|exacto|beta|batch)$', ['$1'], { list: 'openrouter' }),
+  rewrite('~ of OpenRouter', '^~(.+)$', ['$1'], { list: 'openrouter' }),
+  { id: 'supplier', exact: true, apply: supplied },
+  rewrite('fine-tuned model', '^ft:([^:]+):.*$', ['ft:$1', '$1']),
+  rewrite('fine-tuned model of Azure', '^(.+?)\\.ft-.+$', ['ft:$1', '$1']),
+  rewrite('fine-tuned', '^ft:([^:]+)$', ['$1']),
+  rewrite('path of Google', '^(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models/([^/]+)$', ['$1/$2', '$2'], { exact: true }),
+  rewrite('collection of Google', '^models/(.+)$', ['$1'], { exact: true }),
+  { id: 'publisher', exact: true, apply: published },
+  rewrite('area of Bedrock', `^${BEDROCK_AREA}\\.(${BEDROCK_PUBLISHER}\\..+)$`, ['$1']),
+  {
+    id: 'name of Bedrock',
+    apply: (name, { lists }) => (lists === undefined && BEDROCK_NAME.test(name) ? [{ name, lists: ['aws'] }] : NOTHING),
+  },
+  rewrite('version of Bedrock', `^(${BEDROCK_PUBLISHER}\\.[^:]+)-v\\d+:\\d+(?::\\d+k)?$`, ['$1'], { list: 'aws' }),
+  rewrite('@ before a date', `^(.+)@(${DAY})$`, ['$1-$2', '$1']),
+  rewrite('@ before a version', '^(.+)@(?:default|latest|\\d{3})$', ['$1']),
+  // What Google's aliases stand for: the models with the rates that the list has for OpenRouter's `~google/gemini-pro-latest` and `~google/gemini-flash-latest`.
+  rewrite('alias of Google', '^gemini-pro-latest$', ['gemini-3.1-pro-preview'], { list: 'google' }),
+  rewrite('alias of Google', '^gemini-flash-latest$', ['gemini-3.5-flash'], { list: 'google' }),
+  rewrite('latest', '^(.+)[-:]latest$', ['$1']),
+  rewrite('preview', `^(.+)-(?:preview|exp)(?:-(?:${DAY}|${MONTH_DAY}|${PREVIEW_DAY}|${MONTH_YEAR}))?$`, ['$1']),
+  rewrite('date', `^(.+)-${DAY}$`, ['$1']),
+  rewrite('month and year', `^(.+)-${MONTH_YEAR}$`, ['$1']),
+  rewrite('month and day', `^(.+)-${MONTH_DAY}$`, ['$1']),
+  rewrite('managed by Vertex', '^(.+)-maas$', ['$1'], { list: 'google' }),
+];
+
+const BEDROCK_NAME = new RegExp(`^(?:${BEDROCK_AREA}\\.)?${BEDROCK_PUBLISHER}\\.`);
+
+/**
+ * @param from anchored, and quick on every name: what it repeats is a run of one kind of characters
+ * @param options `list`: the rule holds where this list is looked in, and everywhere without one
+ */
+function rewrite(
+  id: string,
+  from: string,
+  to: readonly string[],
+  { list, exact = false }: { readonly list?: string; readonly exact?: boolean } = {},
+): NameRule {
+  const pattern = new RegExp(from);
+  return {
+    id,
+    exact,
+    apply: (name, { looksIn }) => {
+      if ((list !== undefined && !looksIn(list)) || !pattern.test(name)) return NOTHING;
+      return to.map((left) => ({ name: name.replace(pattern, left) }));
+    },
+  };
+}
+
+function decoded(name: string): readonly Left[] {
+  const plain = percentDecoded(name);
+  return plain === undefined || plain === name ? NOTHING : [{ name: plain.toLowerCase() }];
+}
+
+function isFree(name: string, { looksIn }: Where): boolean {
+  return name.endsWith(':free') && name.length > ':free'.length && looksIn('openrouter');
+}
+
+/** `model:supplier` of a router that leaves the choice to its caller; `:fastest` and its like choose nobody. */
+function supplied(name: string, { suppliers }: Where): readonly Left[] {
+  const colon = name.lastIndexOf(':');
+  if (suppliers === undefined || colon < 1) return NOTHING;
+  const supplier = name.slice(colon + 1);
+  const model = name.slice(0, colon);
+  if (/^(?:fastest|cheapest|preferred|auto)$/.test(supplier)) return [{ name: model }];
+  return /^[a-z0-9-]+$/.test(supplier) ? [{ name: model, lists: [suppliers + supplier] }] : NOTHING;
+}
+
+/** A publisher's name says whose model it is: it goes where that one's models are looked for anyway, and to its maker's list where no other is. */
+function published(name: string, { lists, looksIn }: Where): readonly Left[] {
+  const slash = name.indexOf('/');
+  const list = slash < 1 ? undefined : PUBLISHERS.get(name.slice(0, slash));
+  if (list === undefined || slash === name.length - 1) return NOTHING;
+  const model = name.slice(slash + 1);
+  if (lists === undefined) return [{ name: model, lists: [list] }];
+  return looksIn(list) ? [{ name: model }] : NOTHING;
+}
+
+/**
+ * The name as it is, then what is left of it when one decoration is taken off, two, and so on. At most {@link MOST_CANDIDATES}.
+ * @param name in lower case, at most {@link LONGEST_NAME} characters
+ * @param fallsBack the lists that one falls back on
+ */
+export function* candidatesOf(
+  { lists, suppliers }: PriceLane,
+  name: string,
+  fallsBack: (list: string) => readonly string[],
+): Generator<Candidate> {
+  const queue: Candidate[] = [{ name, lists, free: false, exact: lists !== undefined, steps: [] }];
+  const seen = new Set([name]);
+  for (let at = 0; at < queue.length; at++) {
+    const candidate = queue[at];
+    if (candidate === undefined) return;
+    yield candidate;
+    if (candidate.free) continue;
+    const where = { lists: candidate.lists, suppliers, looksIn: (list: string) => looksIn(candidate.lists, list, fallsBack) };
+    for (const { id, exact = false, apply } of RULES) {
+      for (const left of apply(candidate.name, where)) {
+        const key = left.free === true || left.lists !== undefined ? `${left.name} ${left.lists?.join() ?? 'free'}` : left.name;
+        if (seen.has(key) || left.name === '' || queue.length === MOST_CANDIDATES) continue;
+        seen.add(key);
+        const steps = [...candidate.steps, { rule: id, name: left.name }];
+        queue.push({
+          name: left.name,
+          lists: left.lists ?? candidate.lists,
+          free: left.free ?? false,
+          exact: candidate.exact && exact,
+          steps,
+        });
+      }
+    }
+  }
+}
+
+function looksIn(lists: readonly string[] | undefined, list: string, fallsBack: (list: string) => readonly string[]): boolean {
+  return lists?.some((one) => one === list || fallsBack(one).includes(list)) ?? false;
+}
