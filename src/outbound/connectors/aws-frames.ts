@@ -54,6 +54,11 @@ export class AwsFrames {
     return this.#broken;
   }
 
+  /** No message has begun that is not here to its end. */
+  get isBetween(): boolean {
+    return this.#filled === 0 && this.#left === 0;
+  }
+
   /** Offset in the last chunk behind the message at which `stop` was called; -1 before that. */
   get stoppedAt(): number {
     return this.#stoppedAt;

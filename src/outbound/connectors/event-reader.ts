@@ -3,6 +3,7 @@ import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import type { ResponseState } from './response-state.ts';
 import { EACH, type SeenUsage } from './seen-usage.ts';
+import { FinishRule, StreamFinish, says } from './stream-finish.ts';
 import { type Counts, compilePath, countOf, modelName, type Path, type UsageReader, usageReader, valueAt } from './usage-reader.ts';
 import { utf8Text } from './utf8-text.ts';
 
@@ -14,6 +15,7 @@ interface CompiledRule {
   readonly doneData: string | undefined;
   readonly doneEvents: ReadonlySet<string>;
   readonly donePaths: readonly Path[];
+  readonly finish: FinishRule;
   readonly errorEvents: ReadonlySet<string>;
   readonly usageRoots: readonly Path[];
   /** Of the counts, where the event itself is the usage object. */
@@ -26,6 +28,7 @@ interface CompiledRule {
   readonly modelNeedles: readonly string[];
   readonly doneNeedles: readonly string[];
   readonly errorNeedles: readonly string[];
+  readonly finishNeedles: readonly string[];
 }
 
 /** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
@@ -41,7 +44,10 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   const donePaths = rule.donePaths.map(compilePath);
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
+  const finish = new FinishRule(rule);
+  const reasons = finish.places.map(({ reason }) => reason);
   const made: CompiledRule = {
+    finish,
     doneData: rule.doneData,
     doneEvents: new Set(rule.doneEvents),
     donePaths,
@@ -50,11 +56,12 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
     countPaths,
     errorPaths,
     modelPaths,
-    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths]),
+    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths, ...reasons]),
     donePathNeedles: lastNames(donePaths),
     modelNeedles: lastNames(modelPaths),
     doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
     errorNeedles: rule.errorEvents.map((name) => `"${name}"`),
+    finishNeedles: rule.finishEvents.map((name) => `"${name}"`),
   };
   compiled.set(rule, made);
   return made;
@@ -80,12 +87,14 @@ export class EventReader {
   readonly #seen: SeenUsage | undefined;
   /** Set when the response may go on behind the stream. */
   readonly #state: ResponseState | undefined;
+  readonly #finish: StreamFinish;
 
   constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage, state?: ResponseState) {
     this.#seen = seen;
     this.#state = state;
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
     this.#rule = compileRule(rule, this.#usageReader);
+    this.#finish = new StreamFinish(this.#rule.finish);
   }
 
   /** True when this format says by an event that it ends. */
@@ -99,6 +108,11 @@ export class EventReader {
 
   get failed(): boolean {
     return this.#failed;
+  }
+
+  /** Every answer that was begun has said why it ended: a body that ends now has lacked nothing. */
+  get finished(): boolean {
+    return this.#finish.isFinished;
   }
 
   get model(): string | undefined {
@@ -154,6 +168,8 @@ export class EventReader {
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
     this.#take(value);
+    this.#finish.takeEvent(value);
+    if (type === undefined) this.#takeFinishName(value);
     this.#seen?.add(value, type === undefined || type === '' ? event : type);
     this.#seen?.report(this.usage);
   }
@@ -187,6 +203,7 @@ export class EventReader {
     add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
+    for (const [path, take] of this.#finish.picks()) add([path], take);
     add(TYPE_PATHS, (value) => this.#name(value));
     const state = this.#state;
     if (state) for (const which of [0, 1] as const) add([state.eventPaths[which]], (value) => state.take(which, value));
@@ -200,6 +217,11 @@ export class EventReader {
     if (typeof event !== 'string') return;
     if (this.#rule.doneEvents.has(event)) this.#done = true;
     if (this.#rule.errorEvents.has(event)) this.#failed = true;
+    this.#finish.takeName(event);
+  }
+
+  #takeFinishName(value: unknown): void {
+    if (this.#namedIn(value, this.#rule.finish.events)) this.#finish.takeReason(true);
   }
 
   #namedIn(value: unknown, names: ReadonlySet<string>): boolean {
@@ -228,8 +250,9 @@ export class EventReader {
     for (const needle of rule.memberNeedles) if (hasMember(data, needle)) return true;
     if (this.#state !== undefined && hasMember(data, this.#state.needle)) return true;
     if (this.#model === undefined) for (const needle of rule.modelNeedles) if (hasMember(data, needle)) return true;
+    if (rule.finish.hasLists && namesIndex(data, !this.#finish.knowsFirst)) return true;
     if (!typeUnknown) return false;
-    return rule.doneNeedles.some((needle) => data.includes(needle)) || rule.errorNeedles.some((needle) => data.includes(needle));
+    return holdsAny(data, rule.doneNeedles) || holdsAny(data, rule.errorNeedles) || holdsAny(data, rule.finishNeedles);
   }
 
   #addUsage(value: unknown): void {
@@ -265,11 +288,6 @@ function saysMore(count: number, before: number | undefined): boolean {
   return count > 0 || before === undefined;
 }
 
-/** A member that is there to say something. */
-function says(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== false && value !== '';
-}
-
 function ofElements(path: Path): Path {
   return path.map((name) => (name === EACH ? ELEMENT : name));
 }
@@ -291,6 +309,21 @@ function hasMember(data: string, quotedName: string): boolean {
     at = skipSpace(data, at + 1);
     const first = data.charCodeAt(at);
     if (first !== 0x6e && first !== 0x66) return true;
+  }
+  return false;
+}
+
+function holdsAny(data: string, needles: readonly string[]): boolean {
+  return needles.some((needle) => data.includes(needle));
+}
+
+const INDEX = '"index"';
+
+/** Is there a member `index` that is not zero, or any? Of what one answer says nothing need be looked at to know that it has begun. */
+function namesIndex(data: string, any: boolean): boolean {
+  for (let found = data.indexOf(INDEX); found !== -1; found = data.indexOf(INDEX, found + 1)) {
+    const colon = skipSpace(data, found + INDEX.length);
+    if (data.charCodeAt(colon) === 0x3a && (any || data.charCodeAt(skipSpace(data, colon + 1)) !== 0x30)) return true;
   }
   return false;
 }
