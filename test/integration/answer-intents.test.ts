@@ -97,6 +97,39 @@ t.test('the head of a stream or of a large answer waits for its intent, and the 
   }
 });
 
+t.test('a stream without a terminal event ends behind its record: its events leave as they come, its end waits', async (t) => {
+  const finish = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7}}\n\n';
+  let end: () => void = () => undefined;
+  const gate = gatedStore();
+  const { gw } = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    store: gate.store,
+    handler: (_request, response, whole) =>
+      void whole.then(() => {
+        response.setHeader('content-type', 'text/event-stream').write(EVENT + finish);
+        end = () => response.end();
+      }),
+  });
+  const answer = await fetch(`${gw.url}/proxy/openai/v1/chat/completions`, { method: 'POST', body: JSON.stringify(STREAM) });
+  const reader = answer.body?.getReader();
+  let seen = '';
+  while (seen !== EVENT + finish) seen += Buffer.from((await reader?.read())?.value ?? []).toString();
+  gate.held = true;
+  let isOver = false;
+  const over = reader?.read().then(({ done }) => {
+    isOver = done;
+  });
+  end();
+  while (gate.waiting.length === 0) await turn();
+  for (let more = 0; more < 20; more++) await turn();
+  t.notOk(isOver, 'the end of the body waits for the record');
+  gate.letGo();
+  await over;
+  t.ok(isOver);
+  const { status, body } = await gw.admin('GET', `/v1/records/${answer.headers.get('x-gw-record-id') ?? ''}`);
+  t.match([status, body], [200, { stream_outcome: 'complete', metering: { tokens_in: 11, tokens_out: 7 } }]);
+});
+
 t.test('what is held until its record is stored needs none', async (t) => {
   const gate = gatedStore();
   const { send, execute } = await startGoverned(t, { bundle: ALLOW_ALL, handler: answers, store: gate.store });
