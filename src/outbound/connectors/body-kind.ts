@@ -57,21 +57,28 @@ function awsKind(text: string, label: BodyKind, isEnd: boolean): BodyKind | unde
   return beginsAwsFrame(Buffer.from(text.slice(0, PRELUDE), 'latin1')) ? 'aws_event_stream' : label;
 }
 
-/** One answer, or the first of many lines where a format streams so: an answer reports its usage, an event does not yet. */
+/** One answer, or the first of many lines where a format streams so: an answer reports its usage, or its end, a first event does not yet. */
 function objectKind(text: string, { dialect, label, isAsked }: BodyClues, isEnd: boolean): BodyKind | undefined {
-  if (label === 'ndjson') return label;
-  if (dialect?.streaming?.framing !== 'ndjson') return 'whole';
+  const usual = label === 'ndjson' ? label : 'whole';
+  if (dialect?.streaming?.framing !== 'ndjson') return usual;
   const end = text.search(/[\r\n]/);
-  if (end === -1) return isEnd || text.length > MAX_LOOKED_AT ? 'whole' : undefined;
-  const value = parsed(text.slice(0, end));
-  if (typeof value !== 'object' || value === null || isAnswer(value, dialect)) return 'whole';
-  if (isAsked) return 'ndjson';
-  const rest = text.slice(end, end + MAX_SILENT).trimStart();
-  if (rest !== '') return rest.startsWith('{') ? 'ndjson' : 'whole';
-  return isEnd || text.length - end >= MAX_SILENT ? 'whole' : undefined;
+  if (end === -1) {
+    if (!isEnd && text.length <= MAX_LOOKED_AT) return undefined;
+    return isAnswer(parsed(text), dialect) ? 'whole' : usual;
+  }
+  const line = parsed(text.slice(0, end));
+  if (typeof line !== 'object' || line === null || isAnswer(line, dialect)) return 'whole';
+  return isAsked || label === 'ndjson' ? 'ndjson' : nextKind(text.slice(end), isEnd);
 }
 
-function isAnswer(value: object, dialect: Dialect): boolean {
+/** What stands behind a line that may be all of the answer. */
+function nextKind(text: string, isEnd: boolean): BodyKind | undefined {
+  const next = text.slice(0, MAX_SILENT).trimStart();
+  if (next !== '') return next.startsWith('{') ? 'ndjson' : 'whole';
+  return isEnd || text.length >= MAX_SILENT ? 'whole' : undefined;
+}
+
+function isAnswer(value: unknown, dialect: Dialect): boolean {
   if (readUsage(dialect, value).usage !== undefined) return true;
   return dialect.streaming?.donePaths.some((path) => says(valueAt(value, compilePath(path)))) === true;
 }
