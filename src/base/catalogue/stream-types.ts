@@ -1,7 +1,6 @@
 import type { StreamRule } from './types.ts';
 
-/** How the events of a stream stand in its bytes. */
-export type Framing = StreamRule['framing'];
+type Framing = StreamRule['framing'];
 
 /** What the body of an answer is: a stream, by its framing, or an answer that is whole when its body ends. */
 export type BodyKind = Framing | 'whole';
