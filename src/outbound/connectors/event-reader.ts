@@ -29,6 +29,8 @@ interface CompiledRule {
   readonly doneNeedles: readonly string[];
   readonly errorNeedles: readonly string[];
   readonly finishNeedles: readonly string[];
+  /** Quoted names of the members by which answers are told apart, or say why they ended. */
+  readonly tellingNeedles: readonly string[];
 }
 
 /** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
@@ -45,7 +47,6 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
   const finish = new FinishRule(rule);
-  const reasons = finish.places.map(({ reason }) => reason);
   const made: CompiledRule = {
     finish,
     doneData: rule.doneData,
@@ -56,12 +57,13 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
     countPaths,
     errorPaths,
     modelPaths,
-    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths, ...reasons]),
+    memberNeedles: lastNames([...usageRoots, ...countPaths, ...errorPaths, ...donePaths]),
     donePathNeedles: lastNames(donePaths),
     modelNeedles: lastNames(modelPaths),
     doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
     errorNeedles: rule.errorEvents.map((name) => `"${name}"`),
     finishNeedles: rule.finishEvents.map((name) => `"${name}"`),
+    tellingNeedles: lastNames(finish.places.map(({ list, reason }) => list ?? reason)),
   };
   compiled.set(rule, made);
   return made;
@@ -81,8 +83,8 @@ export class EventReader {
   #model: string | undefined;
   #failed = false;
   #done = false;
-  /** Broken texts, of those that matter and of those that are read only to follow the stream: that must not make it end otherwise. */
-  readonly #broken = { mattering: 0, followed: 0 };
+  /** Broken texts, of those that matter, that may tell whether all answers are finished, and that are read only to follow the stream: that must not make it end otherwise. */
+  readonly #broken = { mattering: 0, telling: 0, followed: 0 };
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
   /** Set when the response may go on behind the stream. */
@@ -235,10 +237,12 @@ export class EventReader {
   /** Undefined when nothing in it matters, or it is none. */
   #valueOf(data: string, typeUnknown: boolean): unknown {
     if (this.#worthParsing(data, typeUnknown)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data));
+    for (const needle of this.#rule.tellingNeedles)
+      if (hasMember(data, needle)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data), 'telling');
     return this.#seen === undefined || data === '' ? undefined : this.#parsed(utf8Text(data), 'followed');
   }
 
-  #parsed(data: string, as: 'mattering' | 'followed' = 'mattering'): unknown {
+  #parsed(data: string, as: 'mattering' | 'telling' | 'followed' = 'mattering'): unknown {
     if (this.#broken[as] >= MAX_BROKEN) return undefined;
     const value = parsed(data);
     if (value === undefined) this.#broken[as]++;
@@ -250,7 +254,6 @@ export class EventReader {
     for (const needle of rule.memberNeedles) if (hasMember(data, needle)) return true;
     if (this.#state !== undefined && hasMember(data, this.#state.needle)) return true;
     if (this.#model === undefined) for (const needle of rule.modelNeedles) if (hasMember(data, needle)) return true;
-    if (rule.finish.hasLists && namesIndex(data, !this.#finish.knowsFirst)) return true;
     if (!typeUnknown) return false;
     return holdsAny(data, rule.doneNeedles) || holdsAny(data, rule.errorNeedles) || holdsAny(data, rule.finishNeedles);
   }
@@ -315,17 +318,6 @@ function hasMember(data: string, quotedName: string): boolean {
 
 function holdsAny(data: string, needles: readonly string[]): boolean {
   return needles.some((needle) => data.includes(needle));
-}
-
-const INDEX = '"index"';
-
-/** Is there a member `index` that is not zero, or any? Of what one answer says nothing need be looked at to know that it has begun. */
-function namesIndex(data: string, any: boolean): boolean {
-  for (let found = data.indexOf(INDEX); found !== -1; found = data.indexOf(INDEX, found + 1)) {
-    const colon = skipSpace(data, found + INDEX.length);
-    if (data.charCodeAt(colon) === 0x3a && (any || data.charCodeAt(skipSpace(data, colon + 1)) !== 0x30)) return true;
-  }
-  return false;
 }
 
 function skipSpace(text: string, from: number): number {

@@ -7,7 +7,7 @@ import { compilePath, countOf, type Path, valueAt } from './usage-reader.ts';
 const MAX_ANSWERS = 1024;
 
 /** Member of an answer that says which of several it is. Without it the place in the list does. */
-const INDEX = 'index';
+const INDEX: Path = ['index'];
 
 /** A place where an answer says why it ended. */
 interface FinishPlace {
@@ -25,8 +25,6 @@ export function says(value: unknown): boolean {
 export class FinishRule {
   readonly places: readonly FinishPlace[];
   readonly events: ReadonlySet<string>;
-  /** One stream may hold several answers at once. */
-  readonly hasLists: boolean;
 
   constructor(rule: StreamRule) {
     this.places = rule.finishPaths.map(compilePath).map((path) => {
@@ -34,7 +32,6 @@ export class FinishRule {
       return each === -1 ? { list: undefined, reason: path } : { list: path.slice(0, each), reason: path.slice(each + 1) };
     });
     this.events = new Set(rule.finishEvents);
-    this.hasLists = this.places.some(({ list }) => list !== undefined);
   }
 }
 
@@ -58,11 +55,6 @@ export class StreamFinish {
   get isFinished(): boolean {
     const isAny = this.#unnamed > 0 || this.#answers.size > 0;
     return isAny && this.#unfinished <= this.#unnamed && !this.#isLost;
-  }
-
-  /** The answer of index 0 was seen. */
-  get knowsFirst(): boolean {
-    return this.#answers.has(0);
   }
 
   /** The name of an event. */
@@ -93,7 +85,7 @@ export class StreamFinish {
   *picks(): Iterable<readonly [path: Path, take: (value: unknown) => void]> {
     for (const { list, reason } of this.#rule.places) {
       yield [list === undefined ? reason : [...list, ELEMENT, ...reason], (value) => this.takeReason(value)];
-      if (list !== undefined) yield [[...list, ELEMENT, INDEX], (value) => this.takeIndex(value)];
+      if (list !== undefined) yield [[...list, ELEMENT, ...INDEX], (value) => this.takeIndex(value)];
     }
   }
 
@@ -101,7 +93,7 @@ export class StreamFinish {
     if (!Array.isArray(list)) return;
     for (let at = 0; at < list.length; at++) {
       const answer: unknown = list[at];
-      this.#note(countOf(valueAt(answer, [INDEX])) ?? at, says(valueAt(answer, reason)));
+      this.#note(countOf(valueAt(answer, INDEX)) ?? at, says(valueAt(answer, reason)));
     }
   }
 
