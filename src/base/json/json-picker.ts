@@ -63,6 +63,11 @@ export class JsonPicker {
     this.#tracked = this.#byDepth.length - 1;
   }
 
+  /** Objects and lists that are open: 0 before the text and behind it. */
+  get depth(): number {
+    return this.#depth;
+  }
+
   /** Index in the last piece of the bracket that closed the root value; -1 while it is open. */
   get closedAt(): number {
     return this.#closedAt;

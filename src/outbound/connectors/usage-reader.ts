@@ -20,18 +20,8 @@ import {
 } from './answer-paths.ts';
 import { meant } from './token-forms.ts';
 import { allOf, mostOf } from './usage-passes.ts';
+import type { Found, Numbers, Place, PlaceTable, Taken } from './usage-places.ts';
 import { UsageTally } from './usage-tally.ts';
-
-/** What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about single models. */
-export type Taken = 'tokens' | 'units' | 'presence' | 'text' | 'entries';
-
-/** One place of an answer that matters. */
-export interface Place {
-  readonly path: ValuePath;
-  readonly takes: Taken;
-  /** It may stand for several values, which are added. */
-  readonly isSeveral: boolean;
-}
 
 interface CompiledCount {
   readonly how: CountRule['how'];
@@ -53,27 +43,12 @@ interface CompiledUnit {
   readonly given: readonly number[];
 }
 
-/** By place; holes where nothing was found. */
-export type Numbers = readonly (number | undefined)[];
-
-/** What was found at each place. */
-export interface Found {
-  /** In each of the usage objects, by their root. */
-  readonly usages: readonly (Numbers | undefined)[];
-  /** Around them. */
-  readonly numbers: Numbers;
-  readonly texts: readonly (string | undefined)[];
-  readonly entries: readonly (readonly unknown[] | undefined)[];
-}
-
 /** A dialect's rule for what an answer used, compiled. Only what stands at known places is taken, whatever else the answer holds. */
-export class UsageReader {
+export class UsageReader implements PlaceTable {
   /** Of usage objects in the answer, the first as names alone. */
   readonly roots: readonly ValuePath[];
   readonly firstRoot: Path;
-  /** First those relative to a usage object, then those relative to the answer. */
   readonly places: readonly Place[];
-  /** How many of the places are relative to a usage object. */
   readonly inUsage: number;
   readonly usageTree: PathTree;
   readonly answerTree: PathTree;

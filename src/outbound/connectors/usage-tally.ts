@@ -1,12 +1,7 @@
 import type { Usage } from '../../base/model/usage.ts';
 import { isUsualTerm, termOf } from '../../decide/pricing/rates-in-force.ts';
 import { type ValueSink, walkTree } from './answer-paths.ts';
-import type { Found, Place, UsageReader } from './usage-reader.ts';
-
-/** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */
-export function countOf(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
-}
+import { countOf, type Found, type Place, type PlaceTable } from './usage-places.ts';
 
 const MAX_TERM = 64;
 const MAX_ENTRIES = 1_000;
@@ -18,7 +13,7 @@ const MOST_PLACES = 128;
  * stream are cumulative, so later ones hold, but for zeros, with which some providers end it.
  */
 export class UsageTally implements ValueSink {
-  readonly #reader: UsageReader;
+  readonly #reader: PlaceTable;
   /** By root, then by place. */
   readonly #usages: (number | undefined)[][] = [];
   readonly #around: (number | undefined)[] = [];
@@ -33,7 +28,7 @@ export class UsageTally implements ValueSink {
   #isCurrent = true;
   #event = 0;
 
-  constructor(reader: UsageReader) {
+  constructor(reader: PlaceTable) {
     this.#reader = reader;
   }
 

@@ -87,7 +87,6 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
         annotated_pages: 4,
         audio_seconds: 7.25,
         text_messages: 6,
-        characters: 1234,
       },
     },
     theirs: {
@@ -101,7 +100,6 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
       audio_seconds: 7.25,
       input_audio_seconds: 7.25,
       input_text_messages: 6,
-      input_characters: 1234,
     },
   };
 }

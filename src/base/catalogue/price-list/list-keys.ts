@@ -5,7 +5,6 @@ import type { Unit } from '../../model/usage-units.ts';
 export type ListKey = { readonly rate: 'in' | 'out' | PartRate } | { readonly unit: Unit; readonly per: number };
 
 const KCOUNT = 1_000;
-const MCHARS = 1_000_000;
 const HOUR_SECONDS = 3_600;
 
 /**
@@ -38,7 +37,6 @@ export const LIST_KEYS: ReadonlyMap<string, ListKey> = new Map<string, ListKey>(
   ['output_audio_hours', { unit: 'audio_seconds', per: HOUR_SECONDS }],
   ['audio_hours', { unit: 'audio_seconds', per: HOUR_SECONDS }],
   ['input_text_messages_kcount', { unit: 'text_messages', per: KCOUNT }],
-  ['input_mchars', { unit: 'characters', per: MCHARS }],
 ]);
 
 export function isKnownKey(key: string): boolean {
