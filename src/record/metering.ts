@@ -2,28 +2,22 @@ import type { Price } from '../base/catalogue/types.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { MeteredPass, MeteredUnit } from '../base/model/execution-record.ts';
 import { RATE_KINDS } from '../base/model/rate-kinds.ts';
-import type { Usage } from '../base/model/usage.ts';
+import type { Charged } from '../decide/pricing/answered-price.ts';
 import { meter, type PassCost, type UnitCost } from '../decide/pricing/cost.ts';
 import type { UnhashedRecord } from './canonical-record.ts';
 
 export type RecordMetering = NonNullable<UnhashedRecord['metering']>;
 
-/** What a record says of tokens and cost. */
-export interface Metered {
-  /** Undefined: the provider reported none. */
-  readonly usage: Usage | undefined;
+/** How a call was counted. */
+export interface Counting {
   /** All of it is the provider's own count. */
   readonly reported: boolean;
-  readonly price: Price;
-  readonly model: string | undefined;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
-  /** Of the passes of the usage, in their order. */
-  readonly passPrices?: readonly Price[] | undefined;
 }
 
 /** Tokens, cost and rates from the counts of a call (decision 7.5). */
-export function meteringFrom({ usage, reported, price, model, cachedRates, passPrices }: Metered): RecordMetering {
+export function meteringFrom({ usage, price, model, passPrices }: Charged, { reported, cachedRates }: Counting): RecordMetering {
   const metered = meter(usage, price, cachedRates, passPrices);
   const { apart, passes, unpriced } = metered;
   return {
@@ -106,7 +100,7 @@ export interface Estimated {
 /** What a call is charged whose usage will not be known: what was set aside for it. */
 export function estimatedMetering({ tokensIn, tokensOutMax, pico, price, model }: Estimated): RecordMetering {
   return {
-    ...meteringFrom({ usage: undefined, reported: false, price, model, cachedRates: false }),
+    ...meteringFrom({ usage: undefined, price, model, passPrices: undefined }, { reported: false, cachedRates: false }),
     tokens_in: tokensIn,
     tokens_out: tokensOutMax,
     cost_usd: usdFromPico(pico),

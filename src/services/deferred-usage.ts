@@ -189,7 +189,7 @@ export class DeferredUsage {
       providerId === undefined ? undefined : { ...known, catalogue, providerId, operation: undefined, at: Date.parse(createdAt) };
     return {
       ...settled,
-      metering: meteringFrom({ ...chargedFor(call, ended, known), reported: true, cachedRates: this.#ground.cachedRates }),
+      metering: meteringFrom(chargedFor(call, ended, known), { reported: true, cachedRates: this.#ground.cachedRates }),
     };
   }
 

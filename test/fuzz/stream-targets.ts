@@ -51,6 +51,8 @@ const JSON_TOKENS = [
   '"usage":{"prompt_tokens":',
   '"delta":{"content":',
   '"choices":[{',
+  '"index":1',
+  '"finish_reason":"stop"',
   '1e308',
   '-7',
   '"7"',
@@ -219,7 +221,7 @@ function picked(dialect: Dialect | undefined, pieces: readonly Buffer[]): string
   reader.read('', '');
   countsOnly(reader.usage);
   countsOnly(seen?.usage);
-  return JSON.stringify([reader.done, reader.failed, reader.model === undefined, reader.usage, seen?.usage.tokens_out]);
+  return JSON.stringify([reader.done, reader.failed, reader.finished, reader.model === undefined, reader.usage, seen?.usage.tokens_out]);
 }
 
 /** Streams out of which what reports usage is taken. */

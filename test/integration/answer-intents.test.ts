@@ -97,6 +97,55 @@ t.test('the head of a stream or of a large answer waits for its intent, and the 
   }
 });
 
+/** Its events, its last one, and what waits for the record: the end of a stream, all of what is only called one. */
+const WITHOUT_TERMINAL = [
+  [
+    'a stream without a terminal event',
+    `${EVENT}data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7}}\n\n`,
+    '',
+  ],
+  ['an answer that is only called a stream', '', '{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}'],
+] as const;
+
+t.test('what has no terminal event ends behind its record, though its head and its events leave as they come', async (t) => {
+  let next: readonly [string, string] = ['', ''];
+  let end: () => void = () => undefined;
+  const gate = gatedStore();
+  const { gw } = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    store: gate.store,
+    handler: (_request, response, whole) =>
+      void whole.then(() => {
+        const [events, last] = next;
+        response.setHeader('content-type', 'text/event-stream').flushHeaders();
+        response.write(events);
+        end = () => response.end(last);
+      }),
+  });
+  for (const [name, events, last] of WITHOUT_TERMINAL) {
+    next = [events, last];
+    const answer = await fetch(`${gw.url}/proxy/openai/v1/chat/completions`, { method: 'POST', body: JSON.stringify(STREAM) });
+    const reader = answer.body?.getReader();
+    let seen = '';
+    while (seen !== events) seen += Buffer.from((await reader?.read())?.value ?? []).toString();
+    gate.held = true;
+    const over = (async () => {
+      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) seen += Buffer.from(part.value).toString();
+      seen += ' the end';
+    })();
+    end();
+    while (gate.waiting.length === 0) await turn();
+    for (let more = 0; more < 20; more++) await turn();
+    t.equal(seen, events, `${name}: the rest waits`);
+    gate.letGo();
+    await over;
+    t.equal(seen, `${events}${last} the end`);
+    const { status, body } = await gw.admin('GET', `/v1/records/${answer.headers.get('x-gw-record-id') ?? ''}`);
+    t.match([status, body], [200, { metering: { tokens_in: 11, tokens_out: 7 } }]);
+    t.equal((body as Record<string, unknown>)['stream_outcome'], last === '' ? 'complete' : undefined);
+  }
+});
+
 t.test('what is held until its record is stored needs none', async (t) => {
   const gate = gatedStore();
   const { send, execute } = await startGoverned(t, { bundle: ALLOW_ALL, handler: answers, store: gate.store });

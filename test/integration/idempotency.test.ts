@@ -22,6 +22,10 @@ function numbered(): { handler: UpstreamHandler; calls: () => number } {
       if (user === 'stream') {
         response.setHeader('content-type', 'text/event-stream');
         response.end(`data: {"n":${calls}}\n\ndata: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`);
+      } else if (user === 'finished' || user === 'unfinished') {
+        const finish_reason = user === 'finished' ? 'stop' : null;
+        response.setHeader('content-type', 'text/event-stream');
+        response.end(`data: ${JSON.stringify({ n: calls, choices: [{ index: 0, delta: {}, finish_reason }], usage })}\n\n`);
       } else if (user === 'cut') {
         response.setHeader('content-type', 'text/event-stream').write('data: {"n":1}\n\n');
         setImmediate(() => response.destroy());
@@ -99,6 +103,11 @@ t.test('streams, refusals and errors', async (t) => {
   t.match([streamed.headers.get('content-type'), streamed.headers.get('idempotent-replayed')], ['text/event-stream', 'true']);
   t.match(await gw.record(String(streamed.headers.get('x-gw-record-id'))), { idempotency_key: 'key-stream', stream_outcome: 'complete' });
 
+  const finished = await call('finished', true);
+  t.same((await call('finished', true)).body, finished.body, 'one that ends behind its finish reason too');
+  const unfinished = await call('unfinished', true);
+  t.notSame((await call('unfinished', true)).body, unfinished.body, 'one that does not say that it is finished is asked for again');
+
   for (const user of ['denied', 'whose', 'status400', 'status404']) {
     const first = await call(user);
     const second = await call(user);
@@ -113,7 +122,7 @@ t.test('streams, refusals and errors', async (t) => {
   }
   await call('cut', true).catch(() => undefined);
   await call('cut', true).catch(() => undefined);
-  t.equal(calls(), 1 + 2 + 10 + 2, 'a stream that broke off is not kept');
+  t.equal(calls(), 1 + 1 + 2 + 2 + 10 + 2, 'a stream that broke off is not kept');
 
   const large = await call('large');
   t.match(large.body, { result: { body: { text: SECRET_ANSWER } } });

@@ -198,8 +198,8 @@ t.test('a stream that breaks off, on either side, is charged what was seen of it
 });
 
 /** The record of a call whose client leaves when everything has come to it. */
-async function left({ gw }: Governed, path: string, body: object, pieces: readonly string[]): Promise<Record<string, unknown>> {
-  next = { type: SSE, pieces, ending: 'hang' };
+async function left({ gw }: Governed, path: string, body: object, pieces: readonly string[], type = SSE): Promise<Record<string, unknown>> {
+  next = { type, pieces, ending: 'hang' };
   const leaving = new AbortController();
   const response = await fetch(`${gw.url}/proxy${path}`, { method: 'POST', body: JSON.stringify(body), signal: leaving.signal });
   const reader = response.body?.getReader();
@@ -266,6 +266,125 @@ t.test('answers that are no stream', async (t) => {
   );
   t.notOk('stream_outcome' in plain.record);
 });
+
+interface Finished {
+  readonly name: string;
+  readonly path: string;
+  readonly body: object;
+  readonly type?: string;
+  /** The last one says why the answer ended. */
+  readonly pieces: readonly string[];
+  readonly metering: object;
+}
+
+const delta = (finish_reason: string | null, index = 0, content = 'Once'): object => ({ index, delta: { content }, finish_reason });
+const COUNTED = { tokens_in: 1000, tokens_out: 100, usage_reported: true };
+const USAGE = { prompt_tokens: 1000, completion_tokens: 100 };
+const STREAMED = { ...CHAT, stream: true };
+const FINISHED: readonly Finished[] = [
+  {
+    name: 'OpenAI chat with its usage',
+    path: OPENAI,
+    body: { ...STREAMED, stream_options: { include_usage: true } },
+    pieces: [data({ choices: [delta(null)] }), data({ choices: [delta('stop', 0, '')] }), data({ choices: [], usage: USAGE })],
+    metering: { ...COUNTED, cost_usd: exactly('0.0065') },
+  },
+  {
+    name: 'OpenAI chat without: as one that says [DONE]',
+    path: OPENAI,
+    body: STREAMED,
+    pieces: [data({ choices: [delta(null)] }), data({ choices: [delta('length', 0, '')] })],
+    metering: NOTHING,
+  },
+  {
+    name: 'OpenAI chat, a tool call, the last line without its end',
+    path: OPENAI,
+    body: STREAMED,
+    pieces: [
+      data({
+        choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { arguments: '{' } }] }, finish_reason: 'tool_calls' }],
+        usage: USAGE,
+      }).trimEnd(),
+    ],
+    metering: COUNTED,
+  },
+  {
+    name: 'OpenAI chat, two choices',
+    path: OPENAI,
+    body: { ...STREAMED, n: 2 },
+    pieces: [
+      data({ choices: [delta(null, 0)] }),
+      data({ choices: [delta('content_filter', 1)] }),
+      data({ choices: [delta('stop', 0)], usage: USAGE }),
+    ],
+    metering: COUNTED,
+  },
+  {
+    name: 'OpenAI completions',
+    path: '/openai/v1/completions',
+    body: { model: 'gpt-3.5-turbo-instruct', prompt: 'hello', stream: true },
+    pieces: [data({ choices: [{ index: 0, text: 'Once', finish_reason: 'stop' }], usage: USAGE })],
+    metering: COUNTED,
+  },
+  {
+    name: 'Mistral',
+    path: '/mistral/v1/chat/completions',
+    body: { model: 'mistral-small-latest', messages: MESSAGES, stream: true },
+    pieces: [data({ choices: [delta('stop')], usage: USAGE })],
+    metering: COUNTED,
+  },
+  {
+    name: 'Anthropic',
+    path: '/anthropic/v1/messages',
+    body: { model: 'claude-3-5-sonnet-20241022', max_tokens: 100, messages: MESSAGES, stream: true },
+    pieces: [
+      named('message_start', { message: { model: 'claude-3-5-sonnet-20241022', usage: { input_tokens: 1000, output_tokens: 1 } } }),
+      named('message_delta', { delta: { stop_reason: 'max_tokens' }, usage: { output_tokens: 100 } }),
+    ],
+    metering: COUNTED,
+  },
+  {
+    name: 'Gemini, a list without its bracket',
+    path: GEMINI,
+    body: { contents: [] },
+    type: JSON_TYPE,
+    pieces: [`[${CHUNKS[0] ?? ''}`, `\n,${CHUNKS[1] ?? ''}`],
+    metering: { tokens_in: 10, tokens_out: 25 },
+  },
+  {
+    name: 'Cohere v1',
+    path: '/cohere/v1/chat',
+    body: { model: 'command-r7b-12-2024', message: 'hello', stream: true },
+    type: 'application/stream+json',
+    pieces: [
+      '{"text":"Once"}\n',
+      '{"is_finished":true,"finish_reason":"COMPLETE","response":{"meta":{"tokens":{"input_tokens":1000,"output_tokens":100}}}}\n',
+    ],
+    metering: COUNTED,
+  },
+];
+
+t.test(
+  'a stream that ends by itself behind the reason why its answer ended is complete, and one that breaks off there is not',
+  async (t) => {
+    const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler });
+    for (const { name, path, body, type = SSE, pieces, metering } of FINISHED) {
+      await t.test(name, async (t) => {
+        const whole = await call(governed, path, body, { type, pieces });
+        t.equal(whole.text, pieces.join(''));
+        t.match(whole.record, { decision: 'allow', stream_outcome: 'complete', metering });
+        t.notOk('error' in whole.record);
+        const length = Buffer.byteLength(pieces.join('')) + 1;
+        for (const broken of [{ ending: 'cut' }, { ending: 'cut', length }] as const)
+          t.match((await call(governed, path, body, { type, pieces, ...broken })).record, { stream_outcome: 'error' });
+        const [first = ''] = pieces.slice(0, -1);
+        const before = await call(governed, path, body, { type, pieces: [first] });
+        if (first !== '') t.match(before.record, { stream_outcome: 'aborted' }, 'nor one that ends before it');
+        t.match((await left(governed, path, body, pieces, type))['stream_outcome'], 'aborted', 'nor one that its client leaves');
+      });
+    }
+  },
+);
 
 t.test('an error inside a stream with status 200', async (t) => {
   const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler });

@@ -165,6 +165,33 @@ const SILENT: readonly Silent[] = [
   },
 ];
 
+t.test(
+  'a stream that says why it ended and neither what it used nor [DONE] is complete, and costs under a cap what was seen of it',
+  async (t) => {
+    const finish = data({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
+    for (const stopAtCap of ['false', 'true']) {
+      for (const inject of ['capped', 'false']) {
+        const env = { GW_METER_INJECT_USAGE: inject, GW_STREAM_STOP_AT_CAP: stopAtCap };
+        let pieces = DELTA + finish;
+        const governed = await startGoverned(t, {
+          bundle: ALLOW_ALL,
+          env,
+          handler: (_request, response, whole) =>
+            void whole.then(() => response.setHeader('content-type', 'text/event-stream').end(pieces)),
+        });
+        await limit(governed, ['cap']);
+        const silent = await governed.send(chat([], undefined, STREAM));
+        t.equal(silent.body.toString(), DELTA + finish);
+        t.match(await governed.recordOf(silent), { stream_outcome: 'complete', metering: SEEN });
+        pieces = DELTA + finish + REPORT;
+        const reporting = await governed.send(chat([], undefined, STREAM));
+        t.equal(reporting.body.toString(), inject === 'false' ? pieces : DELTA + finish, 'what was asked for is kept from the caller');
+        t.match(await governed.recordOf(reporting), { stream_outcome: 'complete', metering: REPORTED });
+      }
+    }
+  },
+);
+
 t.test('whatever does not say what it used', async (t) => {
   let next: UpstreamHandler = asOpenAi;
   const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler: (...call) => next(...call) });

@@ -113,11 +113,12 @@ function readHeaders(usage: Row): UsageRule['headers'] {
 /** A path or a list of them: the first that is there. */
 function readCountRule(usage: Row, name: string): CountRule {
   if (usage.value(name)?.kind !== 'map') return { how: 'first', paths: usage.textOrTexts(name) };
-  const rule = usage.row(name, ['sum', 'first', 'constant']);
+  const rule = usage.row(name, ['sum', 'first', 'most', 'constant']);
   const constant = rule?.text('constant');
   if (constant !== undefined && /^\d{1,9}$/.test(constant)) return { how: 'constant', paths: [], constant: Number(constant) };
   if (rule?.has('sum')) return { how: 'sum', paths: rule.texts('sum') };
   if (rule?.has('first')) return { how: 'first', paths: rule.texts('first') };
-  usage.problem(name, 'must be a path, a list of paths, {sum: […]}, {first: […]} or {constant: a number}');
+  if (rule?.has('most')) return { how: 'most', paths: rule.texts('most') };
+  usage.problem(name, 'must be a path, a list of paths, {sum: […]}, {first: […]}, {most: […]} or {constant: a number}');
   return NO_COUNT;
 }

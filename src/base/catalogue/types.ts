@@ -22,9 +22,9 @@ export interface StreamVerbs {
   readonly body: string | undefined;
 }
 
-/** How token counts are taken from a usage object: all named paths added, or the first that is present. Paths are dotted, relative to the usage root. */
+/** How token counts are taken from a usage object: all named paths added, the first that is present, or the largest. Paths are dotted, relative to the usage root. */
 export interface CountRule {
-  readonly how: 'sum' | 'first' | 'constant';
+  readonly how: 'sum' | 'first' | 'most' | 'constant';
   readonly paths: readonly string[];
   readonly constant?: number;
 }
@@ -106,6 +106,12 @@ export interface StreamRule {
   readonly doneEvents: readonly string[];
   /** Dotted paths of members that stand, and are not false, only in the event that ends the stream. */
   readonly donePaths: readonly string[];
+  /**
+   * Dotted paths at which an answer says why it ended, `*` for each of several answers, and names of events that say so. More may come behind it, such as usage:
+   * it does not end the stream, but a body that ends there has lacked nothing, whether or not the format's own last event came.
+   */
+  readonly finishPaths: readonly string[];
+  readonly finishEvents: readonly string[];
   /** Dotted roots of usage objects inside event data, all looked at, later values win per member (cumulative). */
   readonly usageRoots: readonly string[];
   /** Dotted paths where an error object may stand in event data. */

@@ -30,6 +30,8 @@ export class JsonPicker {
   readonly #onPick: (path: number, value: unknown) => void;
   readonly #decode: ((text: string) => string) | undefined;
   readonly #tracked: number;
+  /** Indexes of the paths of each length. */
+  readonly #byDepth: readonly (readonly number[])[];
   /** Name at each open level up to `#tracked`; `ELEMENT` in arrays. */
   readonly #names: string[] = [];
   #depth = 0;
@@ -57,7 +59,13 @@ export class JsonPicker {
     this.#paths = paths;
     this.#onPick = onPick;
     this.#decode = decode;
-    this.#tracked = Math.max(0, ...paths.map((path) => path.length));
+    this.#byDepth = depthsOf(paths);
+    this.#tracked = this.#byDepth.length - 1;
+  }
+
+  /** Objects and lists that are open: 0 before the text and behind it. */
+  get depth(): number {
+    return this.#depth;
   }
 
   /** Index in the last piece of the bracket that closed the root value; -1 while it is open. */
@@ -186,12 +194,25 @@ export class JsonPicker {
   /** A value begins here: is it one of those that are wanted? */
   #beginValue(at: number): void {
     if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1) return;
-    const found = this.#paths.findIndex((path) => path.length === this.#depth && path.every((name, i) => name === this.#names[i]));
+    const found = this.#wanted();
     if (found === -1 || !mayBreak(this.#brokenValues, found)) return;
     this.#picking = found;
     this.#pickDepth = this.#depth;
     this.#pick.take();
     this.#pickStart = at;
+  }
+
+  /** The path that leads to where a value begins, or -1. */
+  #wanted(): number {
+    const depth = this.#depth;
+    for (const at of this.#byDepth[depth] ?? []) {
+      const path = this.#paths[at];
+      let level = depth - 1;
+      // The last name is the one that differs most.
+      while (level >= 0 && path?.[level] === this.#names[level]) level--;
+      if (level < 0) return at;
+    }
+    return -1;
   }
 
   /** A number, true, false or null that is being picked ends before `at`. */
@@ -213,6 +234,20 @@ export class JsonPicker {
     if (value !== undefined) this.#onPick(path, value);
     else broke(this.#brokenValues, path);
   }
+}
+
+const depths = new WeakMap<readonly Path[], readonly (readonly number[])[]>();
+
+/** Indexes of paths by their length, made once for a list that serves again and again. */
+function depthsOf(paths: readonly Path[]): readonly (readonly number[])[] {
+  let byDepth = depths.get(paths);
+  if (byDepth === undefined) {
+    const made: number[][] = Array.from({ length: Math.max(0, ...paths.map((path) => path.length)) + 1 }, () => []);
+    for (const [at, path] of paths.entries()) made[path.length]?.push(at);
+    byDepth = made;
+    depths.set(paths, byDepth);
+  }
+  return byDepth;
 }
 
 function mayBreak(counts: readonly number[], at: number): boolean {

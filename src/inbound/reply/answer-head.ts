@@ -1,4 +1,4 @@
-import { isEventStream } from '../../base/catalogue/stream-types.ts';
+import { type BodyKind, isEventStream, labelledFraming, streamMediaType } from '../../base/catalogue/stream-types.ts';
 import { KnownNames } from '../../base/lib/known-names.ts';
 import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
 
@@ -36,6 +36,32 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
     eventStream: !bodiless && (isEventStream(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
     bodiless,
   };
+}
+
+/** What the head calls its body. */
+export function labelledKind({ eventStream, mediaType }: AnswerHead): BodyKind {
+  return (eventStream ? labelledFraming(mediaType) : undefined) ?? 'whole';
+}
+
+/**
+ * The head of an answer whose body was found to be of this kind.
+ * @param retypes its headers name the media type of the body; else they stay the upstream's
+ * @returns `head` itself where it was right
+ */
+export function headOfKind(head: AnswerHead, kind: BodyKind, retypes: boolean): AnswerHead {
+  if (kind === labelledKind(head)) return head;
+  if (kind === 'whole') return { ...head, eventStream: false, mediaType: 'application/json' };
+  const mediaType = streamMediaType(kind);
+  return { ...head, eventStream: true, mediaType, headers: retypes ? retyped(head.headers, mediaType) : head.headers };
+}
+
+function retyped(headers: readonly string[], mediaType: string): readonly string[] {
+  const kept: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at] ?? '';
+    if (name.toLowerCase() !== 'content-type') kept.push(name, headers[at + 1] ?? '');
+  }
+  return [...kept, 'Content-Type', mediaType];
 }
 
 /** Media types of the fields met before: providers have a handful of them. */

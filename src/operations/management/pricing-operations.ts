@@ -1,23 +1,44 @@
 import { z } from 'zod';
-import type { ListedPrice } from '../../base/catalogue/types.ts';
+import type { ListedPrice, LongPromptRates, PriceTerm, Rates } from '../../base/catalogue/types.ts';
 import { RATE_KINDS } from '../../base/model/rate-kinds.ts';
+import { UNITS } from '../../base/model/usage-units.ts';
 import { text } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 
 const rate = z.string().meta({ description: 'US dollars per million tokens, decimal text', examples: ['2.5'] });
 
+/** Rates of what is a part of input or output, by the kinds of the catalogue. */
+const PART_RATES = Object.fromEntries(RATE_KINDS.map(({ member }) => [`rate_${member}`, rate.optional()]));
+
+const LONG_PROMPTS = z
+  .array(z.object({ above: z.int(), rate_in: rate, rate_out: rate, ...PART_RATES }))
+  .meta({ description: 'Rates of all tokens of a call whose prompt has more than `above`, the longest first' });
+
 const PRICE = z.object({
   provider: z.string().meta({ description: '`*`: whoever serves the model' }),
   model: z.string().meta({ description: 'Lower case; a pattern has one `*`' }),
   rate_in: rate,
   rate_out: rate,
-  rate_cached_in: rate.optional(),
-  rate_cache_write: rate.optional(),
-  rate_cache_write_1h: rate.optional(),
-  rate_audio_in: rate.optional(),
-  rate_audio_out: rate.optional(),
-  rate_cached_audio_in: rate.optional(),
+  ...PART_RATES,
+  long_prompts: LONG_PROMPTS.optional(),
+  units: z
+    .array(z.object({ unit: z.enum(UNITS), usd: z.string(), per: z.int(), least: z.int().optional() }))
+    .optional()
+    .meta({ description: 'What is billed beside tokens: `usd` for `per` of a unit, at least for `least`' }),
+  terms: z
+    .array(
+      z.object({
+        term: z.string(),
+        factor: z.string().optional(),
+        rate_in: rate.optional(),
+        rate_out: rate.optional(),
+        ...PART_RATES,
+        long_prompts: LONG_PROMPTS.optional(),
+      }),
+    )
+    .optional()
+    .meta({ description: 'What terms that an answer states make of the rates: all of them times `factor`, or others' }),
   max_output_tokens: z.int().optional(),
   rate_source: z
     .enum(['catalogue', 'override', 'default'])
@@ -51,18 +72,37 @@ export const PRICING_OPERATIONS: readonly GatewayOperation[] = [
 ];
 
 function shown({ provider, model, price }: ListedPrice) {
-  const parts = RATE_KINDS.flatMap(({ rate: part, member }) => {
-    const value = price[part];
-    return value === undefined ? [] : [[`rate_${member}`, value] as const];
-  });
+  const { units, terms, longPrompts, maxOutputTokens } = price;
   return {
     provider,
     model,
-    rate_in: price.in,
-    rate_out: price.out,
-    ...Object.fromEntries(parts),
-    ...(price.maxOutputTokens === undefined ? {} : { max_output_tokens: price.maxOutputTokens }),
+    ...shownRates(price),
+    ...shownLong(longPrompts),
+    ...(units === undefined ? {} : { units: UNITS.flatMap((unit) => (units[unit] === undefined ? [] : [{ unit, ...units[unit] }])) }),
+    ...(terms === undefined ? {} : { terms: terms.map(shownTerm) }),
+    ...(maxOutputTokens === undefined ? {} : { max_output_tokens: maxOutputTokens }),
     rate_source: price.source,
+  };
+}
+
+function shownRates(rates: Rates) {
+  const parts = RATE_KINDS.flatMap(({ rate: part, member }) => {
+    const value = rates[part];
+    return value === undefined ? [] : [[`rate_${member}`, value] as const];
+  });
+  return { rate_in: rates.in, rate_out: rates.out, ...Object.fromEntries(parts) };
+}
+
+function shownLong(longPrompts: readonly LongPromptRates[] | undefined) {
+  return longPrompts === undefined ? {} : { long_prompts: longPrompts.map((rates) => ({ above: rates.above, ...shownRates(rates) })) };
+}
+
+function shownTerm({ term, factor, rates, longPrompts }: PriceTerm) {
+  return {
+    term,
+    ...(factor === undefined ? {} : { factor }),
+    ...(rates === undefined ? {} : shownRates(rates)),
+    ...shownLong(longPrompts),
   };
 }
 

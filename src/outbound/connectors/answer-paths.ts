@@ -73,3 +73,61 @@ function fits(element: unknown, step: Step | undefined): boolean {
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
+
+/** Many paths as one tree, so that a value is walked once, by the members that it has. */
+export interface PathTree {
+  /** Numbers of the paths that end here. */
+  readonly ends: number[];
+  readonly named: Map<string, PathTree>;
+  readonly elements: { readonly step: Step; readonly below: PathTree }[];
+}
+
+/** @param paths each with the number by which it is told */
+export function pathTree(paths: readonly (readonly [number, ValuePath])[]): PathTree {
+  const tree = emptyTree();
+  for (const [at, { steps }] of paths) {
+    let node = tree;
+    for (const step of steps) node = below(node, step);
+    node.ends.push(at);
+  }
+  return tree;
+}
+
+function emptyTree(): PathTree {
+  return { ends: [], named: new Map(), elements: [] };
+}
+
+function below(node: PathTree, step: Step): PathTree {
+  if (step === EACH || typeof step !== 'string') {
+    const next = { step, below: emptyTree() };
+    node.elements.push(next);
+    return next.below;
+  }
+  const known = node.named.get(step) ?? emptyTree();
+  node.named.set(step, known);
+  return known;
+}
+
+/** Who is told of the values at the paths of a tree. */
+export interface ValueSink {
+  /** @param at the number of the path */
+  addPicked(at: number, value: unknown): void;
+}
+
+/** Tells of each value at the paths of a tree that is there. */
+export function walkTree(value: unknown, { ends, named, elements }: PathTree, sink: ValueSink): void {
+  if (value === undefined || value === null) return;
+  for (let i = 0; i < ends.length; i++) sink.addPicked(ends[i] ?? 0, value);
+  if (typeof value !== 'object') return;
+  if (Array.isArray(value)) {
+    for (const { step, below: next } of elements)
+      for (const element of value) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
+    return;
+  }
+  if (named.size === 0) return;
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const name in members) {
+    const next = named.get(name);
+    if (next !== undefined) walkTree(members[name], next, sink);
+  }
+}

@@ -29,7 +29,16 @@ function planOf(dialect: Dialect): Plan {
   if (plan === undefined) {
     const { usage, modelEcho = [] } = dialect;
     const reader = usage && usageReader(usage);
-    const picks = reader === undefined ? [] : [...rootPaths(reader.roots).map((path) => ({ path, use: addUsage })), ...placePicks(reader)];
+    const picks =
+      reader === undefined
+        ? []
+        : [
+            ...rootPaths(reader.roots).map((path, root) => ({
+              path,
+              use: (tally: UsageTally, value: unknown) => tally.addUsage(value, root),
+            })),
+            ...placePicks(reader),
+          ];
     const models = modelEcho.map((path) => pickPath(compileValuePath(path)));
     plan = {
       reader,
@@ -39,10 +48,6 @@ function planOf(dialect: Dialect): Plan {
     plans.set(dialect, plan);
   }
   return plan;
-}
-
-function addUsage(tally: UsageTally, value: unknown): void {
-  tally.addUsage(value);
 }
 
 /** Something to be picked from a text, and who is told of it. */

@@ -14,7 +14,9 @@ export class ArrayTap implements StreamTap {
   /** Chosen by the first byte that is no white space. */
   #picker: JsonPicker | undefined;
   readonly #watch: StreamWatch | undefined;
+  #isList = false;
   #closed = false;
+  #ended = false;
   stopsAt = -1;
 
   constructor(events: EventReader, watch: StreamWatch | undefined) {
@@ -24,7 +26,12 @@ export class ArrayTap implements StreamTap {
 
   get outcome(): 'open' | 'complete' | 'error' {
     if (this.#events.failed) return 'error';
-    return this.#closed ? 'complete' : 'open';
+    return this.#closed || (this.#ended && this.#lacksNothing) ? 'complete' : 'open';
+  }
+
+  /** All but the bracket at its end. */
+  get #lacksNothing(): boolean {
+    return this.#isList && this.#events.finished && this.#picker?.depth === 1;
   }
 
   get usage(): Usage | undefined {
@@ -41,7 +48,8 @@ export class ArrayTap implements StreamTap {
     if (this.#picker === undefined) {
       const first = /[^\s]/.exec(text)?.[0];
       if (first === undefined) return -1;
-      this.#picker = first === '[' ? this.#events.picker([ELEMENT]) : this.#events.picker();
+      this.#isList = first === '[';
+      this.#picker = this.#isList ? this.#events.picker([ELEMENT]) : this.#events.picker();
       const watch = this.#watch;
       if (watch) this.#picker.onElement = () => this.#mayGoOn(watch);
     }
@@ -51,7 +59,9 @@ export class ArrayTap implements StreamTap {
     return this.#picker.closedAt;
   }
 
-  end(): void {}
+  end(): void {
+    this.#ended = true;
+  }
 
   #mayGoOn(watch: StreamWatch): boolean {
     watch.seen.report(this.#events.usage);

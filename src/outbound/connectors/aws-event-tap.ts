@@ -33,7 +33,7 @@ export class AwsEventTap implements StreamTap {
     if (this.#failed || this.#events.failed) return 'error';
     if (this.#events.done) return 'complete';
     if (this.#frames.broken) return 'error';
-    return this.#ended && !this.#events.hasTerminal ? 'complete' : 'open';
+    return this.#ended && (!this.#events.hasTerminal || (this.#events.finished && this.#frames.isBetween)) ? 'complete' : 'open';
   }
 
   get usage(): Usage | undefined {

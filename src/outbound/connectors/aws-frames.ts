@@ -1,6 +1,14 @@
 import { crc32 } from 'node:zlib';
 import { ByteCollector } from '../../base/lib/byte-collector.ts';
 
+/** Bytes with which every message begins: its length, that of its headers, and a checksum of both. */
+export const PRELUDE = 12;
+
+/** Whether these bytes, at least a prelude of them, begin an AWS event stream. */
+export function beginsAwsFrame(bytes: Buffer): boolean {
+  return crc32(bytes.subarray(0, 8)) === bytes.readUInt32BE(8);
+}
+
 /** One message of an AWS event stream. */
 export interface AwsFrame {
   /** Offset of its first byte in the stream. */
@@ -15,7 +23,6 @@ export interface AwsFrame {
 const MAX_KEPT = 1024 * 1024;
 /** The limit of the format; of a length beyond it the stream has lost its framing. */
 const MAX_HEADERS = 128 * 1024;
-const PRELUDE = 12;
 const CHECKSUM = 4;
 /** Bytes of a header value by its type; -1: two bytes of length stand before it. Types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID. */
 const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16];
@@ -54,6 +61,11 @@ export class AwsFrames {
     return this.#broken;
   }
 
+  /** No message has begun that is not here to its end. */
+  get isBetween(): boolean {
+    return this.#filled === 0 && this.#left === 0;
+  }
+
   /** Offset in the last chunk behind the message at which `stop` was called; -1 before that. */
   get stoppedAt(): number {
     return this.#stoppedAt;
@@ -85,7 +97,7 @@ export class AwsFrames {
   #openMessage(): void {
     const total = this.#prelude.readUInt32BE(0);
     this.#headersLength = this.#prelude.readUInt32BE(4);
-    const whole = crc32(this.#prelude.subarray(0, 8)) === this.#prelude.readUInt32BE(8);
+    const whole = beginsAwsFrame(this.#prelude);
     const fits = this.#headersLength <= MAX_HEADERS && this.#headersLength <= total - PRELUDE - CHECKSUM;
     this.#broken = !whole || !fits;
     this.#filled = 0;

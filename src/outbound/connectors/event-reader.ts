@@ -5,6 +5,7 @@ import { compilePath, compileValuePath, EACH, eachValueAt, type Path, type Value
 import { placePicks, rootPaths } from './answer-reader.ts';
 import type { ResponseState } from './response-state.ts';
 import type { SeenUsage } from './seen-usage.ts';
+import { FinishRule, StreamFinish, says } from './stream-finish.ts';
 import { modelName, type UsageReader, usageReader } from './usage-reader.ts';
 import { UsageTally } from './usage-tally.ts';
 import { utf8Text } from './utf8-text.ts';
@@ -17,6 +18,7 @@ interface CompiledRule {
   readonly doneData: string | undefined;
   readonly doneEvents: ReadonlySet<string>;
   readonly donePaths: readonly Path[];
+  readonly finish: FinishRule;
   readonly errorEvents: ReadonlySet<string>;
   /** Of usage objects in the data of an event, and of the answers around them. */
   readonly usageRoots: readonly ValuePath[];
@@ -29,6 +31,9 @@ interface CompiledRule {
   readonly modelNeedles: readonly string[];
   readonly doneNeedles: readonly string[];
   readonly errorNeedles: readonly string[];
+  readonly finishNeedles: readonly string[];
+  /** Quoted names of the members by which answers are told apart, or say why they ended. */
+  readonly tellingNeedles: readonly string[];
 }
 
 /** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
@@ -44,7 +49,9 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   const donePaths = rule.donePaths.map(compilePath);
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
+  const finish = new FinishRule(rule);
   const made: CompiledRule = {
+    finish,
     doneData: rule.doneData,
     doneEvents: new Set(rule.doneEvents),
     donePaths,
@@ -58,6 +65,8 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
     modelNeedles: lastNames(modelPaths),
     doneNeedles: rule.doneEvents.map((name) => `"${name}"`),
     errorNeedles: rule.errorEvents.map((name) => `"${name}"`),
+    finishNeedles: rule.finishEvents.map((name) => `"${name}"`),
+    tellingNeedles: lastNames(finish.places.map(({ list, reason }) => list ?? reason)),
   };
   compiled.set(rule, made);
   return made;
@@ -93,12 +102,13 @@ export class EventReader {
   #model: string | undefined;
   #failed = false;
   #done = false;
-  /** Broken texts, of those that matter and of those that are read only to follow the stream: that must not make it end otherwise. */
-  readonly #broken = { mattering: 0, followed: 0 };
+  /** Broken texts, of those that matter, that may tell whether all answers are finished, and that are read only to follow the stream: that must not make it end otherwise. */
+  readonly #broken = { mattering: 0, telling: 0, followed: 0 };
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
   /** Set when the response may go on behind the stream. */
   readonly #state: ResponseState | undefined;
+  readonly #finish: StreamFinish;
 
   constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage, state?: ResponseState) {
     this.#seen = seen;
@@ -106,6 +116,7 @@ export class EventReader {
     this.#usageReader = dialect.usage === undefined ? undefined : usageReader(dialect.usage);
     this.#tally = this.#usageReader && new UsageTally(this.#usageReader);
     this.#rule = compileRule(rule, this.#usageReader);
+    this.#finish = new StreamFinish(this.#rule.finish);
   }
 
   /** True when this format says by an event that it ends. */
@@ -119,6 +130,11 @@ export class EventReader {
 
   get failed(): boolean {
     return this.#failed;
+  }
+
+  /** Every answer that was begun has said why it ended: a body that ends now has lacked nothing. */
+  get finished(): boolean {
+    return this.#finish.isFinished;
   }
 
   get model(): string | undefined {
@@ -173,6 +189,8 @@ export class EventReader {
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
     this.#take(value);
+    this.#finish.takeEvent(value);
+    if (type === undefined) this.#takeFinishName(value);
     this.#seen?.add(value, type === undefined || type === '' ? event : type);
     this.#seen?.report(this.usage);
   }
@@ -182,7 +200,10 @@ export class EventReader {
     const tally = this.#tally;
     if (tally !== undefined) {
       tally.nextEvent();
-      for (const root of rule.usageRoots) eachValueAt(value, root, (usage) => tally.addUsage(usage));
+      for (let at = 0; at < rule.usageRoots.length; at++) {
+        const root = rule.usageRoots[at];
+        if (root !== undefined) eachValueAt(value, root, (usage) => tally.addUsage(usage, at));
+      }
       for (const root of rule.answerRoots) tally.addAnswer(valueAt(value, root));
     }
     for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
@@ -208,17 +229,19 @@ export class EventReader {
     const [tally, reader] = [this.#tally, this.#usageReader];
     if (tally !== undefined && reader !== undefined) {
       // A list of events passes as one text: each usage object stands for the event that it is in.
-      const addUsage = (value: unknown): void => {
-        tally.nextEvent();
-        tally.addUsage(value);
-      };
-      add(rootPaths(rule.usageRoots), addUsage);
+      for (const [root, path] of rootPaths(rule.usageRoots).entries()) {
+        add([path], (value) => {
+          tally.nextEvent();
+          tally.addUsage(value, root);
+        });
+      }
       const around = placePicks(reader);
       for (const root of rule.answerRoots) for (const { path, use } of around) add([[...root, ...path]], (value) => use(tally, value));
     }
     add(rule.donePaths, (value) => this.#addEnd(value));
     add(rule.errorPaths, (value) => this.#addError(value));
     add(rule.modelPaths, (value) => this.#addModel(value));
+    for (const [path, take] of this.#finish.picks()) add([path], take);
     add(TYPE_PATHS, (value) => this.#name(value));
     const state = this.#state;
     if (state) for (const which of [0, 1] as const) add([state.eventPaths[which]], (value) => state.take(which, value));
@@ -232,6 +255,11 @@ export class EventReader {
     if (typeof event !== 'string') return;
     if (this.#rule.doneEvents.has(event)) this.#done = true;
     if (this.#rule.errorEvents.has(event)) this.#failed = true;
+    this.#finish.takeName(event);
+  }
+
+  #takeFinishName(value: unknown): void {
+    if (this.#namedIn(value, this.#rule.finish.events)) this.#finish.takeReason(true);
   }
 
   #namedIn(value: unknown, names: ReadonlySet<string>): boolean {
@@ -245,10 +273,12 @@ export class EventReader {
   /** Undefined when nothing in it matters, or it is none. */
   #valueOf(data: string, typeUnknown: boolean): unknown {
     if (this.#worthParsing(data, typeUnknown)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data));
+    for (const needle of this.#rule.tellingNeedles)
+      if (hasMember(data, needle)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data), 'telling');
     return this.#seen === undefined || data === '' ? undefined : this.#parsed(utf8Text(data), 'followed');
   }
 
-  #parsed(data: string, as: 'mattering' | 'followed' = 'mattering'): unknown {
+  #parsed(data: string, as: 'mattering' | 'telling' | 'followed' = 'mattering'): unknown {
     if (this.#broken[as] >= MAX_BROKEN) return undefined;
     const value = parsed(data);
     if (value === undefined) this.#broken[as]++;
@@ -261,7 +291,7 @@ export class EventReader {
     if (this.#state !== undefined && hasMember(data, this.#state.needle)) return true;
     if (this.#model === undefined) for (const needle of rule.modelNeedles) if (hasMember(data, needle)) return true;
     if (!typeUnknown) return false;
-    return rule.doneNeedles.some((needle) => data.includes(needle)) || rule.errorNeedles.some((needle) => data.includes(needle));
+    return holdsAny(data, rule.doneNeedles) || holdsAny(data, rule.errorNeedles) || holdsAny(data, rule.finishNeedles);
   }
 
   #addError(value: unknown): void {
@@ -276,11 +306,6 @@ export class EventReader {
     this.#model = modelName(value) ?? this.#model;
     if (this.#seen) this.#seen.model = this.#model;
   }
-}
-
-/** A member that is there to say something. */
-function says(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== false && value !== '';
 }
 
 function ofElements(path: Path): Path {
@@ -306,6 +331,10 @@ function hasMember(data: string, quotedName: string): boolean {
     if (first !== 0x6e && first !== 0x66) return true;
   }
   return false;
+}
+
+function holdsAny(data: string, needles: readonly string[]): boolean {
+  return needles.some((needle) => data.includes(needle));
 }
 
 function skipSpace(text: string, from: number): number {

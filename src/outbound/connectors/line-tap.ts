@@ -1,4 +1,4 @@
-import type { JsonPicker } from '../../base/json/json-picker.ts';
+import { type JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import { TextPieces } from '../../base/lib/text-pieces.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
@@ -35,6 +35,8 @@ export class LineTap implements StreamTap {
   readonly #furtherData = new TextPieces();
   /** Takes the data of an event that became too large. */
   #picker: JsonPicker | undefined;
+  /** The body ended inside of an event. */
+  #isCut = false;
   /** Inside a line that is too large to keep. */
   #inLongLine = false;
   #ended = false;
@@ -53,7 +55,12 @@ export class LineTap implements StreamTap {
     if (this.#events.failed) return 'error';
     // A large event tells its name long before it is here to its end.
     const isDone = this.#events.done && this.#picker === undefined;
-    return isDone || (this.#ended && !this.#events.hasTerminal) ? 'complete' : 'open';
+    return isDone || (this.#ended && this.#lacksNothing) ? 'complete' : 'open';
+  }
+
+  /** As far as the end of the body can tell. */
+  get #lacksNothing(): boolean {
+    return !this.#events.hasTerminal || (this.#events.finished && !this.#isCut);
   }
 
   get usage(): Usage | undefined {
@@ -83,8 +90,11 @@ export class LineTap implements StreamTap {
   end(): void {
     if (this.#ended || this.#stops) return;
     this.#ended = true;
+    const rest = this.#carry.text;
     // Many servers leave out the last empty line, and clients take the event all the same.
-    if (this.#carry.length > 0 || this.#inLongLine) this.#endLine('');
+    if (rest !== '' || this.#inLongLine) this.#endLine('');
+    const isOfEvent = rest !== '' && !rest.startsWith(':') && !this.#oneEventPerLine;
+    if (isOfEvent && this.#data === undefined && this.#picker === undefined) this.#isCut = true;
     this.#dispatch();
   }
 
@@ -169,8 +179,13 @@ export class LineTap implements StreamTap {
   #dispatch(): void {
     if (this.#picker !== undefined) {
       this.#picker.end();
+      if (this.#ended && this.#picker.depth > 0) this.#isCut = true;
       this.#events.read('', this.#eventName);
-    } else if (this.#data !== undefined) this.#events.read(this.#data + this.#furtherData.take(), this.#eventName);
+    } else if (this.#data !== undefined) {
+      const data = this.#data + this.#furtherData.take();
+      if (this.#ended && parsed(data) === undefined) this.#isCut = true;
+      this.#events.read(data, this.#eventName);
+    }
     if (this.#events.done) this.#terminate();
     if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = endsHere(this.#watch);
     this.#picker = undefined;

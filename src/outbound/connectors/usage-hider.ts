@@ -11,6 +11,7 @@ const MAX_BROKEN = 100;
 const LF = 0x0a;
 const CR = 0x0d;
 const NOTHING = new Uint8Array(0);
+const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 
 /**
  * Takes out of an OpenAI stream what `stream_options.include_usage` adds to it: the event with empty `choices` and a usage, and the `"usage":null` of all
@@ -72,7 +73,7 @@ export class UsageHider {
       this.#kept = 0;
       return whole ? undefined : line;
     }
-    const event = this.#broken < MAX_BROKEN && line.startsWith('data:') && line.includes('"usage"') ? this.#eventOf(line) : undefined;
+    const event = this.#broken < MAX_BROKEN && isData(line) && line.includes('"usage"') ? this.#eventOf(line) : undefined;
     const left = event === undefined ? line : withoutUsage(line, event);
     if (left === undefined) this.#dropped = true;
     else this.#kept++;
@@ -80,13 +81,18 @@ export class UsageHider {
   }
 
   #eventOf(line: string): Event | undefined {
-    const event = parsed(line.slice(5));
+    const event = parsed(line.slice(line.indexOf(':') + 1));
     if (event === undefined) this.#broken++;
     return typeof event === 'object' && event !== null && Object.hasOwn(event, 'usage') ? (event as Event) : undefined;
   }
 }
 
 type Event = Readonly<Record<string, unknown>>;
+
+/** Also of the first line behind a byte order mark. */
+function isData(line: string): boolean {
+  return line.startsWith('data:') || line.startsWith(`${BYTE_ORDER_MARK}data:`);
+}
 
 /** A line with `data:`; undefined when it is the usage event. */
 function withoutUsage(line: string, event: Event): string | undefined {

@@ -3,6 +3,16 @@ import type { Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
 
 const COUNTS: readonly (keyof TokenCounts)[] = ['tokens_in', 'tokens_out', ...RATE_KINDS.map(({ tokens }) => tokens)];
 
+/** The larger of each count. */
+export function mostOf(a: TokenCounts, b: TokenCounts): TokenCounts {
+  const most: TokenCounts = { tokens_in: 0, tokens_out: 0 };
+  for (const name of COUNTS) {
+    const count = Math.max(a[name] ?? -1, b[name] ?? -1);
+    if (count >= 0) most[name] = count;
+  }
+  return most;
+}
+
 /**
  * The usage of a call whose answer lists what single models used (decision 6.3). What the counts of the call hold beyond the entries that are a part of them is a pass of the
  * call's own model; everything else is in addition.

@@ -7,19 +7,21 @@
 import type { BesideRule, CountRule, Dialect, PassRule, UsageRule } from '../../base/catalogue/types.ts';
 import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
 import type { Unit } from '../../base/model/usage-units.ts';
-import { compilePath, compileValuePath, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
-import { type Counted, tokensOf } from './token-forms.ts';
-import { allOf } from './usage-passes.ts';
+import {
+  compilePath,
+  compileValuePath,
+  EACH,
+  eachValueAt,
+  type Path,
+  type PathTree,
+  pathTree,
+  type ValuePath,
+  valueAt,
+} from './answer-paths.ts';
+import { meant } from './token-forms.ts';
+import { allOf, mostOf } from './usage-passes.ts';
+import type { Found, Numbers, Place, PlaceTable, Taken } from './usage-places.ts';
 import { UsageTally } from './usage-tally.ts';
-
-/** What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about single models. */
-export type Taken = 'tokens' | 'units' | 'presence' | 'text' | 'entries';
-
-/** One place of an answer that matters. */
-export interface Place {
-  readonly path: ValuePath;
-  readonly takes: Taken;
-}
 
 interface CompiledCount {
   readonly how: CountRule['how'];
@@ -41,22 +43,15 @@ interface CompiledUnit {
   readonly given: readonly number[];
 }
 
-/** What was found at each place; holes where nothing was. */
-export interface Found {
-  readonly numbers: readonly (number | undefined)[];
-  readonly texts: readonly (string | undefined)[];
-  readonly entries: readonly (readonly unknown[] | undefined)[];
-}
-
 /** A dialect's rule for what an answer used, compiled. Only what stands at known places is taken, whatever else the answer holds. */
-export class UsageReader {
+export class UsageReader implements PlaceTable {
   /** Of usage objects in the answer, the first as names alone. */
   readonly roots: readonly ValuePath[];
   readonly firstRoot: Path;
-  /** First those relative to a usage object, then those relative to the answer. */
   readonly places: readonly Place[];
-  /** How many of the places are relative to a usage object. */
   readonly inUsage: number;
+  readonly usageTree: PathTree;
+  readonly answerTree: PathTree;
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
   readonly #total: CompiledCount;
@@ -75,7 +70,9 @@ export class UsageReader {
     const places = new Map<string, { readonly at: number; readonly place: Place }>();
     const place = (scope: string, takes: Taken, text: string): number => {
       const key = `${scope}\n${takes}\n${text}`;
-      const known = places.get(key) ?? { at: places.size, place: { path: compileValuePath(text), takes } };
+      const path = compileValuePath(text);
+      const isSeveral = path.steps.some((step) => step === EACH || typeof step !== 'string');
+      const known = places.get(key) ?? { at: places.size, place: { path, takes, isSeveral } };
       places.set(key, known);
       return known.at;
     };
@@ -116,6 +113,9 @@ export class UsageReader {
     }));
     this.#units = units;
     this.places = [...places.values()].map(({ place: one }) => one);
+    const numbered = this.places.map(({ path }, at) => [at, path] as const);
+    this.usageTree = pathTree(numbered.slice(0, this.inUsage));
+    this.answerTree = pathTree(numbered.slice(this.inUsage));
     this.#terms = [...own.terms, ...around.terms];
     this.#passes = [...own.passes, ...around.passes];
   }
@@ -130,45 +130,63 @@ export class UsageReader {
   /** The same of a whole answer. */
   readAnswer(answer: unknown): Usage | undefined {
     const tally = new UsageTally(this);
-    for (const root of this.roots) eachValueAt(answer, root, (usage) => tally.addUsage(usage));
+    for (const [at, root] of this.roots.entries()) eachValueAt(answer, root, (usage) => tally.addUsage(usage, at));
     tally.addAnswer(answer);
     return tally.usage;
   }
 
   /** What places say that were looked at; see {@link UsageTally}. */
-  usageOf(found: Found): Usage | undefined {
-    const counts = this.#tokens(found.numbers);
-    const units = this.#unitCounts(found.numbers);
-    const beside = this.#listedPasses(found.entries);
+  usageOf({ usages, numbers, texts, entries }: Found): Usage | undefined {
+    const counts = this.#mostTokens(usages);
+    const units = this.#units.length === 0 ? undefined : this.#unitCounts(usages, numbers);
+    const beside = entries.length === 0 ? NO_PASSES : this.#listedPasses(entries);
     if (counts === undefined && units === undefined && beside.length === 0) return undefined;
     const usage: Usage = beside.length === 0 ? (counts ?? { tokens_in: 0, tokens_out: 0 }) : allOf(counts, beside);
     if (units !== undefined) usage.units = units;
-    const terms = this.#termTexts(found.texts);
+    const terms = texts.length === 0 ? NO_TERMS : this.#termTexts(texts);
     if (terms.length > 0) usage.terms = terms;
     return usage;
   }
 
-  #tokens(numbers: Found['numbers']): TokenCounts | undefined {
-    const counted: Counted = {
-      tokensIn: count(this.#in, numbers),
-      tokensOut: count(this.#out, numbers),
-      fixedOut: this.#out.how === 'constant',
-      total: count(this.#total, numbers),
+  /** Of several usage objects the largest of each count holds. */
+  #mostTokens(usages: Found['usages']): TokenCounts | undefined {
+    let most: TokenCounts | undefined;
+    for (let at = 0; at < usages.length; at++) {
+      const numbers = usages[at];
+      const counts = numbers && this.#tokens(numbers);
+      if (counts !== undefined) most = most === undefined ? counts : mostOf(most, counts);
+    }
+    return most;
+  }
+
+  #tokens(numbers: Numbers): TokenCounts | undefined {
+    const tokensIn = count(this.#in, numbers);
+    const tokensOut = count(this.#out, numbers);
+    const total = count(this.#total, numbers);
+    const fixedOut = this.#out.how === 'constant';
+    if (tokensIn === undefined && total === undefined && (tokensOut === undefined || fixedOut)) return undefined;
+    const counts: TokenCounts = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
+    for (const part of this.#parts) {
+      const tokens = count(part.count, numbers);
+      if (tokens !== undefined) counts[part.tokens] = tokens;
+    }
+    return meant(counts, {
+      fixedOut,
+      hasIn: tokensIn !== undefined,
+      hasOut: tokensOut !== undefined,
+      total,
       inBeside: count(this.#inBeside, numbers) ?? 0,
       outBeside: count(this.#outBeside, numbers) ?? 0,
       reasoningBeside: count(this.#reasoningBeside, numbers) !== undefined,
       reasoningUntold: this.#reasoningUntold,
-      parts: this.#parts.map(({ tokens, count: rule }) => [tokens, count(rule, numbers)]),
-    };
-    return tokensOf(counted);
+    });
   }
 
-  #unitCounts(numbers: Found['numbers']): Usage['units'] {
+  #unitCounts(usages: Found['usages'], numbers: Numbers): Usage['units'] {
     let units: Partial<Record<Unit, number>> | undefined;
     for (const { unit, at, given } of this.#units) {
-      if (given.length > 0 && !given.some((place) => numbers[place] !== undefined)) continue;
-      const number = at.map((place) => numbers[place]).find((value) => value !== undefined) ?? 0;
-      if (number <= (units?.[unit] ?? 0)) continue;
+      const number = numberAt(at, usages, numbers) ?? 0;
+      if (number <= (units?.[unit] ?? 0) || (given.length > 0 && numberAt(given, usages, numbers) === undefined)) continue;
       units ??= {};
       units[unit] = number;
     }
@@ -201,11 +219,23 @@ export class UsageReader {
   #countsOf(usage: unknown): TokenCounts | undefined {
     const tally = new UsageTally(this);
     tally.addUsage(usage);
-    return this.#tokens(tally.found.numbers);
+    return this.#mostTokens(tally.found.usages);
   }
 }
 
 const TYPE = compilePath('type');
+const NO_PASSES: readonly never[] = [];
+const NO_TERMS: string[] = [];
+
+/** The number at the first of these places that has one. */
+function numberAt(places: readonly number[], usages: Found['usages'], around: Numbers): number | undefined {
+  for (const place of places) {
+    let number = around[place];
+    for (let at = 0; number === undefined && at < usages.length; at++) number = usages[at]?.[place];
+    if (number !== undefined) return number;
+  }
+  return undefined;
+}
 const readers = new WeakMap<UsageRule, UsageReader>();
 
 /** The compiled form of a rule, made once. */
@@ -273,14 +303,14 @@ export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= MAX_MODEL_NAME && value.isWellFormed() ? value : undefined;
 }
 
-function count(rule: CompiledCount, numbers: Found['numbers']): number | undefined {
+function count(rule: CompiledCount, numbers: Numbers): number | undefined {
   if (rule.how === 'constant') return rule.constant;
   let sum: number | undefined;
   for (const at of rule.at) {
     const value = numbers[at];
     if (value === undefined) continue;
     if (rule.how === 'first') return value;
-    sum = Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
+    sum = rule.how === 'most' ? Math.max(sum ?? 0, value) : Math.min((sum ?? 0) + value, Number.MAX_SAFE_INTEGER);
   }
   return sum;
 }

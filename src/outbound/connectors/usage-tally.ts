@@ -1,34 +1,34 @@
 import type { Usage } from '../../base/model/usage.ts';
 import { isUsualTerm, termOf } from '../../decide/pricing/rates-in-force.ts';
-import { eachValueAt } from './answer-paths.ts';
-import type { Found, Place, UsageReader } from './usage-reader.ts';
-
-/** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */
-export function countOf(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
-}
+import { type ValueSink, walkTree } from './answer-paths.ts';
+import { countOf, type Found, type Place, type PlaceTable } from './usage-places.ts';
 
 const MAX_TERM = 64;
 const MAX_ENTRIES = 1_000;
+/** More than a rule has. */
+const MOST_PLACES = 128;
 
 /**
  * Gathers what an answer says of its usage, in one piece or by the events of a stream. Of counts that one event has at several places for the same the largest holds. Counts of a
  * stream are cumulative, so later ones hold, but for zeros, with which some providers end it.
  */
-export class UsageTally {
-  readonly #reader: UsageReader;
-  readonly #numbers: (number | undefined)[] = [];
+export class UsageTally implements ValueSink {
+  readonly #reader: PlaceTable;
+  /** By root, then by place. */
+  readonly #usages: (number | undefined)[][] = [];
+  readonly #around: (number | undefined)[] = [];
+  /** The event that said a number last, by root and place. */
+  readonly #saidIn: (number | undefined)[] = [];
   readonly #texts: (string | undefined)[] = [];
   readonly #entries: (readonly unknown[] | undefined)[] = [];
-  /** Sums of values that come one by one. */
-  #picked: number[] | undefined;
+  /** Of places that stand for several values, in this object or event. */
+  #sums: number[] | undefined;
+  #root = 0;
   #usage: Usage | undefined;
   #isCurrent = true;
-  /** Number of the event, and of the one that said each number last. */
   #event = 0;
-  readonly #saidIn: number[] = [];
 
-  constructor(reader: UsageReader) {
+  constructor(reader: PlaceTable) {
     this.#reader = reader;
   }
 
@@ -42,63 +42,68 @@ export class UsageTally {
   }
 
   get found(): Found {
-    return { numbers: this.#numbers, texts: this.#texts, entries: this.#entries };
+    return { usages: this.#usages, numbers: this.#around, texts: this.#texts, entries: this.#entries };
   }
 
   /** What is added from now on stands in another event. */
   nextEvent(): void {
     this.#event++;
-    this.#picked = undefined;
+    this.#sums = undefined;
   }
 
-  /** A usage object. */
-  addUsage(usage: unknown): void {
+  /**
+   * A usage object.
+   * @param root by which of the roots it was found
+   */
+  addUsage(usage: unknown, root = 0): void {
     if (typeof usage !== 'object' || usage === null || Array.isArray(usage)) return;
-    for (let at = 0; at < this.#reader.inUsage; at++) this.#addAll(at, usage);
+    this.#sums = undefined;
+    this.#root = root;
+    walkTree(usage, this.#reader.usageTree, this);
+    this.#root = 0;
   }
 
   /** The answer around it. */
   addAnswer(answer: unknown): void {
     if (typeof answer !== 'object' || answer === null) return;
-    const { places, inUsage } = this.#reader;
-    for (let at = inUsage; at < places.length; at++) this.#addAll(at, answer);
+    this.#sums = undefined;
+    walkTree(answer, this.#reader.answerTree, this);
   }
 
   /** One value of those at a place. */
   addPicked(at: number, value: unknown): void {
     const place = this.#reader.places[at];
-    if (place === undefined || (place.path.only !== undefined && value !== place.path.only)) return;
-    if (place.takes === 'entries' || place.takes === 'text') return this.#addOther(at, place.takes, value);
+    if (place === undefined) return;
+    const { path, takes, isSeveral } = place;
+    if (path.only !== undefined && value !== path.only) return;
+    if (takes === 'entries' || takes === 'text') return this.#addOther(at, takes, value);
     const number = numberOf(place, value);
     if (number === undefined) return;
-    this.#picked ??= [];
-    this.#picked[at] = (this.#picked[at] ?? 0) + number;
-    this.#addNumber(at, this.#picked[at]);
+    this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
   }
 
-  #addAll(at: number, root: unknown): void {
-    const place = this.#reader.places[at];
-    if (place === undefined) return;
-    const { path, takes } = place;
-    if (takes === 'entries' || takes === 'text') {
-      eachValueAt(root, path, (value) => this.#addOther(at, takes, value));
-      return;
+  #summed(at: number, number: number): number {
+    this.#sums ??= [];
+    const sum = Math.min((this.#sums[at] ?? 0) + number, Number.MAX_SAFE_INTEGER);
+    this.#sums[at] = sum;
+    return sum;
+  }
+
+  #addNumber(at: number, number: number): void {
+    let numbers = this.#around;
+    if (at < this.#reader.inUsage) {
+      numbers = this.#usages[this.#root] ?? [];
+      this.#usages[this.#root] = numbers;
     }
-    let sum: number | undefined;
-    eachValueAt(root, path, (value) => {
-      const number = numberOf(place, value);
-      if (number !== undefined) sum = Math.min((sum ?? 0) + number, Number.MAX_SAFE_INTEGER);
-    });
-    this.#addNumber(at, sum);
-  }
-
-  #addNumber(at: number, number: number | undefined): void {
-    if (number === undefined) return;
-    const before = this.#numbers[at];
-    const isLess = this.#saidIn[at] === this.#event ? number <= (before ?? -1) : number === 0 && before !== undefined;
-    if (isLess || number === before) return;
-    this.#numbers[at] = number;
-    this.#saidIn[at] = this.#event;
+    const before = numbers[at];
+    const key = at + this.#root * MOST_PLACES;
+    if (before !== undefined) {
+      const isLess = (this.#saidIn[key] ?? 0) === this.#event ? number <= before : number === 0;
+      if (isLess || number === before) return;
+    }
+    numbers[at] = number;
+    // In an answer that is no stream everything is said at once.
+    if (this.#event > 0) this.#saidIn[key] = this.#event;
     this.#isCurrent = false;
   }
 

@@ -1,10 +1,9 @@
+import type { BodyKind } from '../../base/catalogue/stream-types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { Sha256, sha256Hex } from '../../base/lib/sha256.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { type AnswerHead, readAnswerHead } from '../../inbound/reply/answer-head.ts';
+import { type AnswerHead, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
-import { UsageHider } from '../../outbound/connectors/usage-hider.ts';
 import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { AnswerTimes } from '../parts/answer-times.ts';
@@ -14,6 +13,8 @@ import type { Delivered } from '../parts/delivered.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
 import { isCut } from '../parts/refusal.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
+import { type BodyDoubt, doubtOf } from './body-doubt.ts';
+import { ClientBytes } from './client-bytes.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
 import { passesAtOnce, sendHeld } from './held-answer.ts';
 import { HeldBytes } from './held-bytes.ts';
@@ -35,24 +36,21 @@ export class Delivery implements UpstreamEvents, Delivered {
   readonly #pipeline: Pipeline;
   readonly #reply: ReplySink;
   readonly times: AnswerTimes;
-  /** Only a stream is hashed piece by piece; what is held is hashed at once, which costs a third. */
-  #hash: Sha256 | undefined;
   #handle: UpstreamHandle | undefined;
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
   #meter: AnswerMeter | undefined;
   /** Set for a stream of which is known what it costs while it runs. */
   #followed: FollowedStream | undefined;
-  /** Set for a stream whose usage the client did not ask for. */
-  #hider: UsageHider | undefined;
   #streaming = false;
+  /** Set until the first bytes have said what the answer is. */
+  #doubt: BodyDoubt | undefined;
   /** The upstream's h2 head ended the answer. */
   #empty = false;
   /** With which the upstream reset the stream. */
   #h2Code: number | undefined;
   #finished = false;
-  /** Bytes not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
-  readonly #held: HeldBytes;
+  readonly #bytes: ClientBytes;
   readonly #opening = new Opening();
   #trailers: readonly string[] = [];
   #end: StreamEnd | undefined;
@@ -61,7 +59,6 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** Resolves, never rejects, when nothing more will come from upstream. */
   readonly over: Promise<undefined>;
 
-  responseBytes = 0;
   responseSha256: string | undefined;
   headLatencyMs: number | undefined;
   failure: GatewayError | undefined;
@@ -72,7 +69,8 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#call = call;
     this.#pipeline = pipeline;
     this.#reply = reply;
-    this.#held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(call.client));
+    const held = new HeldBytes(pipeline.settings.maxBodyBytes, () => pipeline.buffers.hold(call.client));
+    this.#bytes = new ClientBytes(reply, held, call.copy, (fits) => this.#tailCame(fits));
     this.times = new AnswerTimes(pipeline.clock, call.arrival.trace?.own?.sampled === true);
     this.over = new Promise((resolve) => {
       this.#settle = resolve;
@@ -87,6 +85,10 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   get answer(): AnswerHead | undefined {
     return this.#head;
+  }
+
+  get responseBytes(): number {
+    return this.#bytes.count;
   }
 
   get streamOutcome(): ExecutionRecord['stream_outcome'] {
@@ -115,17 +117,29 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.headLatencyMs = this.#pipeline.clock.monotonic() - this.times.sentAt;
     const { method, stream, operation } = this.#call.route;
     const head = readAnswerHead(status, rawHeaders, method, stream && operation?.dialect?.streaming?.orJsonArray === true);
+    this.#empty = empty;
+    this.#takeHead(head);
+    if (empty) return;
+    this.#doubt = doubtOf(this.#call, head);
+    // An answer of the structured API that turns out to be no stream belongs into an envelope (decision 7.8).
+    if (this.#doubt === undefined || (head.eventStream && this.#call.arrival.line !== 'direct')) this.#openIfPassing(head);
+  }
+
+  #takeHead(head: AnswerHead): void {
     this.#head = head;
     this.#followed = head.eventStream ? followStream(this.#call, this.#pipeline) : undefined;
     this.#meter = createAnswerMeter(this.#call, head, this.#followed);
-    this.#empty = empty;
-    if (!empty && (head.eventStream || passesAtOnce(this.#call, head))) this.#open();
+  }
+
+  #openIfPassing(head: AnswerHead): void {
+    if (head.eventStream || passesAtOnce(this.#call, head)) this.#open();
   }
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
     this.times.came();
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
+    if (this.#doubt) return this.#ask(chunk, this.#doubt);
     const more = this.#take(chunk);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
     return more;
@@ -134,17 +148,45 @@ export class Delivery implements UpstreamEvents, Delivered {
   #take(chunk: Uint8Array): boolean {
     const meter = this.#meter;
     if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
-    this.#note(chunk);
+    this.#bytes.note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
-    if (!meter) return this.#reply.write(chunk);
+    if (!meter) return this.#bytes.pass(chunk, -1);
     // So that a terminal event is not sent too early.
     return this.#decode(chunk, meter, (terminalAt) => {
       if (meter.stopsAt !== -1) this.#stop();
-      else if (this.#forward(chunk, terminalAt)) this.#resume();
+      else if (this.#bytes.pass(chunk, terminalAt)) this.#resume();
     });
   }
 
+  /** Asks the first bytes what they are, encoded ones beside the event loop. */
+  #ask(chunk: Uint8Array, doubt: BodyDoubt): boolean {
+    if (!doubt.isEncoded) return this.#answered(doubt, doubt.push(chunk));
+    const asked = doubt.pushEncoded(chunk);
+    this.#opening.wait(asked, {
+      on: (replay, kind) => {
+        const more = this.#answered(doubt, kind);
+        if (replay() && more) this.#resume();
+      },
+      failed: (error) => this.#fail(error),
+    });
+    return false;
+  }
+
+  /** Goes on as if the head had said what the answer is. @returns as `onData` */
+  #answered(doubt: BodyDoubt, kind: BodyKind | undefined): boolean {
+    const head = this.#head;
+    if (kind === undefined || head === undefined || this.#finished) return true;
+    this.#doubt = undefined;
+    const known = headOfKind(head, kind, this.#call.arrival.line === 'direct');
+    if (known !== head) this.#takeHead(known);
+    if (!this.#streaming) this.#openIfPassing(known);
+    else if (!known.eventStream) this.#bytes.holdBody();
+    const bytes = doubt.take();
+    return bytes.length === 0 || this.onData(bytes);
+  }
+
   onEnd(trailers: readonly string[]): void {
+    if (this.#doubt && !this.#opening.isWaiting) this.#answered(this.#doubt, this.#doubt.end());
     if (this.#opening.isWaiting) {
       this.#opening.later(() => this.onEnd(trailers));
       return;
@@ -167,17 +209,16 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   release(record: ExecutionRecord): void {
-    this.#held.giveBack();
+    const { held } = this.#bytes;
+    held.giveBack();
     if (this.clientGone) return;
-    if (this.failure) {
-      this.#reply.reset(this.#h2Code);
-    } else if (this.stopped && this.#head) {
-      this.#sayStopped(record, this.#head, this.stopped);
-    } else if (this.#streaming) {
-      this.#writeHeld();
-      this.#reply.end(this.#trailers);
-    } else if (this.#head) {
-      const answer = { head: this.#head, body: this.#held.whole, trailers: this.#trailers, empty: this.#empty };
+    const head = this.#head;
+    // An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete.
+    if (this.failure || (this.stopped && head?.contentEncoding !== undefined)) this.#reply.reset(this.#h2Code);
+    else if (this.stopped && head) this.#bytes.finish([], stopEvent(this.#call, record, head.mediaType, this.stopped));
+    else if (this.#streaming) this.#bytes.finish(this.#trailers);
+    else if (head) {
+      const answer = { head, body: held.whole, trailers: this.#trailers, empty: this.#empty };
       sendHeld(this.#call, this.#reply, record, answer);
     }
   }
@@ -188,7 +229,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   abandon(): void {
-    this.#held.giveBack();
+    this.#bytes.held.giveBack();
     this.#endCall();
   }
 
@@ -218,13 +259,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   #sendBegun(): boolean {
     if (this.#finished || !this.#startStreaming()) return true;
-    return this.#writeHeld(this.#hash);
-  }
-
-  #writeHeld(hash?: Sha256): boolean {
-    const held = this.#held.take();
-    hash?.update(held);
-    return held.length === 0 || this.#reply.write(held);
+    return this.#bytes.writeFirst();
   }
 
   /** The call ends, as 502 with a record (decision 3.22), or as what the store says. */
@@ -252,8 +287,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
     this.#streaming = true;
     this.#reply.onDrain(() => this.#resume());
-    this.#hash = new Sha256();
-    if (this.#call.hidesUsage && head.eventStream && this.#meter?.asynchronous === false) this.#hider = new UsageHider();
+    this.#bytes.begin(this.#call.hidesUsage && head.eventStream && this.#meter?.asynchronous === false);
     return true;
   }
 
@@ -271,8 +305,9 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** Keeps a part of an answer that is no stream; of a larger one only where the structured API's envelope needs the whole body. */
   #keep(chunk: Uint8Array): boolean {
+    const { held } = this.#bytes;
     if (this.#call.arrival.line === 'direct') {
-      if (!this.#held.pushCounted(chunk))
+      if (!held.pushCounted(chunk))
         this.#fail(
           new GatewayError(
             'upstream_protocol',
@@ -281,18 +316,17 @@ export class Delivery implements UpstreamEvents, Delivered {
         );
       return true;
     }
-    this.#held.push(chunk);
-    return this.#held.isLarge ? this.#open() : true;
+    held.push(chunk);
+    return held.isLarge ? this.#open() : true;
   }
 
   #forwardMetered(chunk: Uint8Array, meter: AnswerMeter): boolean {
     const terminalAt = meter.push(chunk);
     const passed = meter.stopsAt === -1 ? chunk : chunk.subarray(0, meter.stopsAt);
-    if (!this.#hider) this.#note(passed);
-    const more = this.#hider ? this.#forwardHiding(passed, terminalAt, this.#hider) : this.#forward(passed, terminalAt);
+    const more = this.#bytes.carry(passed, terminalAt);
     if (meter.stopsAt !== -1) {
       // Its LF did not come any more.
-      if (passed.at(-1) === CR) this.#held.push(LF);
+      if (passed.at(-1) === CR) this.#bytes.held.push(LF);
       this.#stop();
     }
     return more;
@@ -304,46 +338,11 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#endCall();
   }
 
-  /** An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete. */
-  #sayStopped(record: ExecutionRecord, head: AnswerHead, stopped: CapReached): void {
-    if (head.contentEncoding !== undefined) {
-      this.#reply.reset();
-      return;
-    }
-    this.#writeHeld();
-    for (const piece of stopEvent(this.#call, record, head.mediaType, stopped)) this.#reply.write(piece);
-    this.#reply.end();
-  }
-
-  #forward(chunk: Uint8Array, terminalAt: number): boolean {
-    if (terminalAt < 0) return this.#reply.write(chunk);
-    if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
-    return this.#holdTail(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
-  }
-
-  /** As above, without what reports usage; a line that has begun waits for its end. */
-  #forwardHiding(chunk: Uint8Array, terminalAt: number, hider: UsageHider): boolean {
-    const passed = hider.push(terminalAt < 0 ? chunk : chunk.subarray(0, terminalAt));
-    this.#note(passed);
-    const more = passed.length === 0 || this.#reply.write(passed);
-    if (terminalAt < 0) return more;
-    const tail = Buffer.concat([hider.flush(), chunk.subarray(terminalAt)]);
-    this.#note(tail);
-    return this.#holdTail(tail);
-  }
-
-  /** Counts, hashes and keeps what the client is given. */
-  #note(bytes: Uint8Array): void {
-    this.responseBytes += bytes.length;
-    this.#call.copy?.push(bytes);
-    this.#hash?.update(bytes);
-  }
-
-  #holdTail(bytes: Uint8Array): boolean {
+  /** A piece of what is held from the terminal event on. */
+  #tailCame(fits: boolean): void {
     this.#end ??= new StreamEnd(this.#pipeline.clock, () => this.#endCall());
-    if (this.#held.pushCounted(bytes)) this.#end.came(this.#meter?.outcome !== 'open');
+    if (fits) this.#end.came(this.#meter?.outcome !== 'open');
     else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
-    return true;
   }
 
   /** Bytes of an encoded answer are looked at beside the event loop, in their order; the next ones are not asked for before that. */
@@ -394,13 +393,13 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   #close(): void {
+    // What broke off before anybody could say what it is, is what its head calls it.
+    const unknown = this.#doubt?.take();
+    if (unknown) this.#bytes.keep(unknown);
+    if (unknown && this.#meter?.asynchronous === false) this.#meter.push(unknown);
     // Also of an answer that broke off: what it reported until then was used.
     this.#meter?.end();
-    const begun = this.#hider?.flush();
-    if (begun?.length) {
-      this.#note(begun);
-      this.#held.push(begun);
-    }
-    if (this.#head) this.responseSha256 = this.#hash?.hex() ?? sha256Hex(this.#held.whole);
+    this.#bytes.end();
+    if (this.#head) this.responseSha256 = this.#bytes.sha256;
   }
 }

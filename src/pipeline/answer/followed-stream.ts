@@ -62,7 +62,7 @@ export class FollowedStream implements StreamWatch {
   #mark(cost: bigint, charged: Charged): void {
     if (cost <= this.#marked + this.#marked / MARK_STEP) return;
     this.#marked = cost;
-    this.#call.hold.grow(meteringFrom({ ...charged, reported: false, cachedRates: this.#pipeline.settings.pricingCached }));
+    this.#call.hold.grow(meteringFrom(charged, { reported: false, cachedRates: this.#pipeline.settings.pricingCached }));
   }
 
   /** At the price of the model that the stream has named by now. */

@@ -14,13 +14,16 @@ export class Opening {
   }
 
   /** @param go on either way; `replay` says what came meanwhile, and whether more is wanted by now */
-  wait(pending: Promise<unknown>, go: { readonly on: (replay: () => boolean) => void; readonly failed: (error: unknown) => void }): void {
+  wait<T>(
+    pending: Promise<T>,
+    go: { readonly on: (replay: () => boolean, what: T) => void; readonly failed: (error: unknown) => void },
+  ): void {
     const said: (() => unknown)[] = [];
     this.#said = said;
     const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
-    const opened = pending.then(() => {
+    const opened = pending.then((what) => {
       this.#said = undefined;
-      go.on(replay);
+      go.on(replay, what);
     });
     // What is thrown while it is said again included: nobody else would hear of it.
     opened.catch((error: unknown) => {

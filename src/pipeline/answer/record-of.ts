@@ -165,7 +165,7 @@ function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, c
     return undefined;
   const asked = claims && askedModel({ arrival, claims, route: { provider: wire.provider, operation, model, price } });
   const charged = chargedFor(asked, { usage: used?.usage, model: used?.model }, { price, model });
-  return meteringFrom({ ...charged, reported: used?.approximated !== true, cachedRates });
+  return meteringFrom(charged, { reported: used?.approximated !== true, cachedRates });
 }
 
 /** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */

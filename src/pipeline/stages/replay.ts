@@ -90,7 +90,7 @@ class KeptAnswer implements Settlement {
   /** What is kept of an answer that may be given again; nothing of one that was not complete. */
   effects(record: ExecutionRecord, { refusal, delivered, replaced }: Closing): readonly Effect[] {
     if (!REPLAYED.has(record.decision)) return [];
-    if (delivered && (delivered.clientGone || delivered.failure || delivered.stopped || isForNow(delivered.status))) return [];
+    if (delivered && (isIncomplete(delivered) || isForNow(delivered.status))) return [];
     const answer = refusal ? undefined : resultOf(delivered, this.#copy);
     const { orgId, key, actionHash, askedAt } = this.#place;
     const call = {
@@ -109,6 +109,10 @@ class KeptAnswer implements Settlement {
   failed(): void {
     if (this.#isKept) this.#idempotency.forget(this.#place.orgId, this.#place.key);
   }
+}
+
+function isIncomplete({ clientGone, failure, stopped, streamOutcome }: Delivered): boolean {
+  return clientGone || failure !== undefined || stopped !== undefined || streamOutcome === 'aborted';
 }
 
 /** Statuses of an upstream that did nothing and asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4); SDKs make one of their own accord. */

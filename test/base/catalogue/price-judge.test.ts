@@ -83,7 +83,7 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
         file_searches: 5,
         social_searches: 7,
         search_units: 2,
-        pages: 11,
+        pages: 15,
         annotated_pages: 4,
         audio_seconds: 7.25,
         text_messages: 6,

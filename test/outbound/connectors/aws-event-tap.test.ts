@@ -54,7 +54,7 @@ const SAMPLES: readonly {
   {
     name: 'converse that is cut',
     dialect: 'bedrock_converse',
-    messages: CONVERSE.slice(0, 3),
+    messages: CONVERSE.slice(0, 2),
     want: { outcome: 'open', usage: undefined, model: undefined },
     last: undefined,
   },

@@ -6,6 +6,7 @@ import type { StreamTap } from '../../../src/outbound/connectors/stream-tap.ts';
 import { MOCK_USAGE, startAimock } from '../../support/aimock.ts';
 import { bytesInUse } from '../../support/bytes-in-use.ts';
 import { fc } from '../../support/properties.ts';
+import { FINISHED } from './finished-streams.ts';
 import { SAMPLES, type StreamSample } from './samples.ts';
 
 const catalogue = loadCatalogue();
@@ -84,6 +85,59 @@ t.test('fed byte by byte, the terminal event is held before the line that says i
       start === -1 ? heldFrom === -1 : heldFrom >= start && heldFrom <= lineEnd,
       `${sample.name}: ${start} <= ${heldFrom} <= ${lineEnd}`,
     );
+  }
+});
+
+t.test('a body that ends behind the reason why its answer ended has lacked nothing, wherever it is cut', async (t) => {
+  for (const { name, dialect: id, contentType, bytes, outcome, usage } of FINISHED) {
+    const want = JSON.stringify({ outcome, usage });
+    const faults: string[] = [];
+    for (let at = 0; at <= bytes.length; at++) {
+      const seen = feed({ dialect: id, contentType }, [bytes.subarray(0, at), bytes.subarray(at)]);
+      if (JSON.stringify({ outcome: seen.outcome, usage: seen.usage }) !== want) faults.push(`${at}: ${JSON.stringify(seen)}`);
+      if (seen.heldFrom !== -1) faults.push(`${at}: held from ${seen.heldFrom}`);
+    }
+    t.strictSame(faults, [], name);
+    const pieces = Array.from(bytes, (_, i) => bytes.subarray(i, i + 1));
+    t.match(feed({ dialect: id, contentType }, pieces), { outcome, usage }, `${name}, byte by byte`);
+    const tap = createStreamTap(dialect(id), contentType);
+    tap.push(bytes);
+    t.equal(tap.outcome, outcome === 'error' ? 'error' : 'open', `${name}: one that breaks off here is not complete`);
+  }
+});
+
+t.test('of many answers at once all must have ended, and so many that nobody counts them end with the format alone', async (t) => {
+  const events = (from: number, to: number, finish_reason: string | null): string =>
+    Array.from(
+      { length: to - from },
+      (_, at) => `data: {"choices":[{"index":${from + at},"delta":{},"finish_reason":${JSON.stringify(finish_reason)}}]}\n\n`,
+    ).join('');
+  const chat = { dialect: 'openai_chat', contentType: 'text/event-stream' };
+  const outcome = (...texts: readonly string[]) =>
+    feed(
+      chat,
+      texts.map((text) => Buffer.from(text)),
+    ).outcome;
+  t.equal(outcome(events(0, 128, null), events(0, 128, 'stop')), 'complete');
+  t.equal(outcome(events(0, 128, null), events(1, 128, 'stop')), 'open');
+  t.equal(outcome(events(0, 5_000, 'stop')), 'open');
+  t.equal(outcome(events(0, 5_000, 'stop'), 'data: [DONE]\n\n'), 'complete');
+});
+
+t.test('a reason in an event that is too large to keep counts too', async (t) => {
+  const big = 'x"\\'.repeat(200_000);
+  const choices = [0, 1].map((index) => ({ index, delta: { content: big }, finish_reason: index === 0 ? 'stop' : null }));
+  const cases = [
+    [{ choices: choices.slice(0, 1) }, 'complete'],
+    [{ choices }, 'open'],
+  ] as const;
+  for (const [event, outcome] of cases) {
+    const bytes = Buffer.from(`data: ${JSON.stringify(event)}\n\n`);
+    for (const size of [16_384, bytes.length]) {
+      const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
+      t.equal(feed({ dialect: 'openai_chat', contentType: 'text/event-stream' }, pieces).outcome, outcome, `${outcome}, pieces of ${size}`);
+      t.equal(feed({ dialect: 'openai_chat', contentType: 'text/event-stream' }, pieces.slice(0, -1)).outcome, 'open');
+    }
   }
 });
 

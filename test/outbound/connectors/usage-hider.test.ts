@@ -27,6 +27,11 @@ const STREAMS: readonly (readonly [string, string, string])[] = [
     data(`{"choices":[{"index":0}],"usage":${USAGE}}`, '{"choices":[{"usage":null}]}', '{"usage":', 'null', '"usage"'),
     data(`{"choices":[{"index":0}],"usage":${USAGE}}`, '{"choices":[{"usage":null}]}', '{"usage":', 'null', '"usage"'),
   ],
+  [
+    'a byte order mark',
+    `\ufeff${data('{"choices":[{}],"usage":null}', `{"choices":[],"usage":${USAGE}}`)}`,
+    `\ufeff${data('{"choices":[{}]}')}`,
+  ],
   ['an event with an id keeps what is not its data', `id: 7\ndata: {"choices":[],"usage":${USAGE}}\n\ndata: x`, 'id: 7\n\ndata: x'],
 ];
 

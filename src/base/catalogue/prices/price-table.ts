@@ -163,14 +163,26 @@ export class PriceTable {
     const links: PriceLink[] = [];
     if (name.length > LONGEST_NAME) links.push(...this.#rowLinks(lane, { name, lists: [], free: false, exact: true, steps: [] }));
     else {
-      const fallbacks = (list: string): readonly string[] => this.#sources.list.fallbacksOf(list);
-      for (const candidate of candidatesOf(lane, name, fallbacks)) {
-        links.push(...this.#linksOf(lane, candidate));
+      for (const level of this.#levels(lane, name)) {
+        links.push(...dearestFirst(level.map((candidate) => this.#linksOf(lane, candidate))).flat());
         if (links.some(({ always }) => always)) break;
       }
     }
     const [first] = links;
     return { fixed: first === undefined ? DEFAULT_PRICE : first.fixed, links };
+  }
+
+  /** Candidates with equally many decorations taken off, the fewest first. */
+  *#levels(lane: PriceLane, name: string): Generator<readonly Candidate[]> {
+    let level: Candidate[] = [];
+    for (const candidate of candidatesOf(lane, name, (list) => this.#sources.list.fallbacksOf(list))) {
+      if (level[0] !== undefined && candidate.steps.length > level[0].steps.length) {
+        yield level;
+        level = [];
+      }
+      level.push(candidate);
+    }
+    yield level;
   }
 
   /** Rows alone: a name that is too long for rules may still be spelt out. */
@@ -285,6 +297,15 @@ function isSure({ origin, candidate }: PriceLink): boolean {
 function costsNothingAtLast(link: PriceLink): boolean {
   const price = link.priceAt(Number.POSITIVE_INFINITY);
   return price !== undefined && costsNothing(price);
+}
+
+/** Of names that are equally far from the one that was asked for, nobody can say which one is meant: the dearest is not too little. */
+function dearestFirst(candidates: readonly (readonly PriceLink[])[]): readonly (readonly PriceLink[])[] {
+  if (candidates.length < 2) return candidates;
+  return [...candidates].sort(([one], [other]) => {
+    const [a, b] = [worth(one), worth(other)];
+    return a === b ? 0 : a > b ? -1 : 1;
+  });
 }
 
 function dearestOf(links: readonly PriceLink[]): PriceLink | undefined {
