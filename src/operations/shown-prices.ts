@@ -13,12 +13,10 @@ import type { Shown } from './operation.ts';
 import { count } from './shapes.ts';
 
 const usd = z.string().meta({ description: 'US dollars, decimal text', examples: ['2.5'] });
-const rates = z
-  .record(z.string(), usd)
-  .meta({
-    description: 'US dollars per million tokens: `in`, `out`, `cached_in`, `cache_write`, `audio_in`, …',
-    examples: [{ in: '2.5', out: '10' }],
-  });
+const rates = z.record(z.string(), usd).meta({
+  description: 'US dollars per million tokens: `in`, `out`, `cached_in`, `cache_write`, `audio_in`, …',
+  examples: [{ in: '2.5', out: '10' }],
+});
 const day = z.string().meta({ description: 'A day in UTC', examples: ['2026-09-23'] });
 
 export const LIST = z.object({

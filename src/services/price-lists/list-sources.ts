@@ -49,7 +49,11 @@ export class ListSources {
       return source.kind === 'file' ? await this.#readFile(source) : await this.#ask(source, signal, etag);
     } catch (error) {
       const why = messageOf(error).replace(/\.$/, '');
-      throw new GatewayError('price_list_unavailable', `The price list of ${source.name} could not be had; the one before stays in force: ${why}.`, { cause: error });
+      throw new GatewayError(
+        'price_list_unavailable',
+        `The price list of ${source.name} could not be had; the one before stays in force: ${why}.`,
+        { cause: error },
+      );
     }
   }
 
