@@ -218,6 +218,21 @@ async function untilLeft(governed: Governed, body: object, until: number): Promi
   });
 }
 
+t.test('an error with status 200 costs nothing under a cap, labelled as JSON or as a stream', async (t) => {
+  const refused = JSON.stringify({ error: { message: 'Provider returned error', code: 429 } });
+  for (const type of ['application/json', 'text/event-stream']) {
+    const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler: answers(type, refused) });
+    await limit(governed, ['cap']);
+    for (const body of [undefined, STREAM])
+      t.match(await metering(governed, await governed.send(chat([], undefined, body))), NOTHING, type);
+  }
+  // Members that are there and say nothing are no error.
+  const answered = JSON.stringify({ error: null, choices: [{ message: { content: 'x' } }] });
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler: answers('application/json', answered) });
+  await limit(governed, ['cap']);
+  t.notMatch(await metering(governed, await governed.send(chat([]))), { cost_usd: exactly('0') });
+});
+
 t.test('a client that leaves before the last bytes, where the usage stands, pays all the same', async (t) => {
   const large = 'x'.repeat(100_000);
   const start = `{"choices":[{"message":{"content":"${large}`;

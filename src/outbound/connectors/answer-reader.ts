@@ -2,6 +2,7 @@ import type { Dialect } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker } from '../../base/json/json-picker.ts';
 import { compileValuePath, EACH, type Path, type ValuePath } from './answer-paths.ts';
 import type { ResponseState } from './response-state.ts';
+import { says } from './stream-finish.ts';
 import { type AnswerFacts, modelName, type UsageReader, usageReader } from './usage-reader.ts';
 import { UsageTally } from './usage-tally.ts';
 
@@ -10,9 +11,12 @@ export interface AnswerReader {
   push(chunk: Uint8Array): void;
   /** After the last byte. */
   end(): AnswerFacts;
+  /** The answer says an error, whatever its status: some relays answer 200 with one. */
+  readonly failed: boolean;
 }
 
-const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
+const NOTHING: AnswerReader = { push() {}, end: () => ({}), failed: false };
+const ERROR: Path = ['error'];
 
 interface Plan {
   readonly reader: UsageReader | undefined;
@@ -42,7 +46,7 @@ function planOf(dialect: Dialect): Plan {
     const models = modelEcho.map((path) => pickPath(compileValuePath(path)));
     plan = {
       reader,
-      paths: [...picks.map(({ path }) => path), ...models],
+      paths: [...picks.map(({ path }) => path), ...models, ERROR],
       uses: [...picks.map(({ use }) => use), ...models.map(() => undefined)],
     };
     plans.set(dialect, plan);
@@ -83,9 +87,12 @@ export function createAnswerReader(dialect: Dialect | undefined, state?: Respons
   const { reader, paths, uses } = planOf(dialect);
   const tally = reader && new UsageTally(reader);
   let model: string | undefined;
+  let failed = false;
   const stateAt = paths.length;
+  const errorAt = stateAt - 1;
   const picker = new JsonPicker(state ? [...paths, ...state.paths] : paths, (path, value) => {
     if (path >= stateAt) state?.take(path === stateAt ? 0 : 1, value);
+    else if (path === errorAt) failed = says(value);
     else {
       const use = uses[path];
       if (use === undefined) model = modelName(value) ?? model;
@@ -93,6 +100,9 @@ export function createAnswerReader(dialect: Dialect | undefined, state?: Respons
     }
   });
   return {
+    get failed() {
+      return failed;
+    },
     push: (chunk) => picker.push(latin1(chunk)),
     end() {
       picker.end();

@@ -10,6 +10,8 @@ import { readUsage } from './usage-reader.ts';
 export const MAX_LOOKED_AT = 64 * 1024;
 /** The same where no line of it has said anything yet. */
 const MAX_SILENT = 4096;
+/** Blanks between two lines of JSON. */
+const MAX_BLANKS = 64;
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 /** With which the lines of server-sent events begin. */
 const SIGNS = ['data:', 'event:', 'id:', 'retry:', ':'] as const;
@@ -74,9 +76,9 @@ function objectKind(text: string, { dialect, label, isAsked }: BodyClues, isEnd:
 
 /** What stands behind a line that may be all of the answer. */
 function nextKind(text: string, isEnd: boolean): BodyKind | undefined {
-  const next = text.slice(0, MAX_SILENT).trimStart();
+  const next = text.slice(0, MAX_BLANKS).trimStart();
   if (next !== '') return next.startsWith('{') ? 'ndjson' : 'whole';
-  return isEnd || text.length >= MAX_SILENT ? 'whole' : undefined;
+  return isEnd || text.length >= MAX_BLANKS ? 'whole' : undefined;
 }
 
 function isAnswer(value: unknown, dialect: Dialect): boolean {

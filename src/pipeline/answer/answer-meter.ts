@@ -72,7 +72,7 @@ class WholeAnswer implements StreamTap {
     const { usage, model } = this.#reader.end();
     this.usage = usage ?? this.usage;
     this.model = model;
-    this.outcome = 'complete';
+    this.outcome = this.#reader.failed ? 'error' : 'complete';
   }
 }
 

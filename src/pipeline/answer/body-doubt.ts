@@ -19,6 +19,8 @@ export class BodyDoubt {
   /** The same decoded, as far as it is looked at. */
   #text = '';
   readonly #decoder: Decoder | undefined;
+  /** Something came that may tell more than what was there before. */
+  #mayTell = false;
 
   /** @param encoding one that can be decoded, in lower case */
   constructor(clues: BodyClues, encoding: string | undefined) {
@@ -40,14 +42,21 @@ export class BodyDoubt {
       if (kind !== undefined) return kind;
     }
     this.#bytes.push(chunk);
-    return this.#add(chunk) ? bodyKind(this.#text, this.#clues, false) : undefined;
+    this.#add(chunk);
+    return this.#told(false);
   }
 
   /** The same for encoded bytes. */
   async pushEncoded(chunk: Uint8Array): Promise<BodyKind | undefined> {
     this.#bytes.push(chunk);
     await this.#decoder?.push(chunk);
-    return bodyKind(this.#text, this.#clues, this.#text.length >= MAX_LOOKED_AT);
+    return this.#told(this.#text.length >= MAX_LOOKED_AT);
+  }
+
+  #told(isEnd: boolean): BodyKind | undefined {
+    if (!this.#mayTell) return undefined;
+    this.#mayTell = false;
+    return bodyKind(this.#text, this.#clues, isEnd);
   }
 
   /** What it is when nothing comes any more. */
@@ -61,12 +70,12 @@ export class BodyDoubt {
     return this.#only ?? this.#bytes.take();
   }
 
-  /** @returns whether what is new can tell more: past the first bytes only the end of a line does */
-  #add(chunk: Uint8Array): boolean {
+  /** Past the first bytes only the end of a line tells more: nothing is looked at again for each byte of a long one. */
+  #add(chunk: Uint8Array): void {
     const piece = latin1(chunk.subarray(0, MAX_LOOKED_AT + 1 - this.#text.length));
     const isFirst = this.#text.length < FIRST_LOOK;
     this.#text += piece;
-    return isFirst || this.#text.length > MAX_LOOKED_AT || /[\r\n]/.test(piece);
+    if (isFirst || this.#text.length >= MAX_LOOKED_AT || /[\r\n]/.test(piece)) this.#mayTell = true;
   }
 }
 

@@ -42,8 +42,8 @@ export function approximated(usage: Usage, { model }: Used): Used {
 }
 
 /** The provider took the call and began to answer it; on a socket there is no status that would say more than its events do. */
-function isAnswered({ status, failure, streamOutcome }: Delivered): boolean {
-  if (status === undefined || failure || streamOutcome === 'error') return false;
+function isAnswered({ status, failure, streamOutcome, meter }: Delivered): boolean {
+  if (status === undefined || failure || streamOutcome === 'error' || meter?.outcome === 'error') return false;
   return status === SWITCHED || (status >= 200 && status < 300);
 }
 

@@ -28,6 +28,8 @@ export interface Delivered {
     | {
         readonly usage: Usage | undefined;
         readonly model: string | undefined;
+        /** `error`: the answer says one, whatever its status. */
+        readonly outcome: 'open' | 'complete' | 'error';
         readonly seen: SeenUsage | undefined;
         readonly state: ResponseState | undefined;
       }
