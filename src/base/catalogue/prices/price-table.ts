@@ -49,7 +49,7 @@ interface OpenLane {
 }
 
 /**
- * Prices by provider, model and moment (decisions 6.3, 6.12): the operator's, then corrections, the price list, rows beside it, and the default. A name that has none is looked for
+ * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, rows beside it, and the default. A name that has none is looked for
  * without its decorations. What was found for a name is kept, so that finding it again costs one look-up.
  */
 export class PriceTable {
