@@ -8,7 +8,7 @@ import { MAKERS_LANE, type PriceLane } from './price-lane.ts';
 import { type Complement, Completion, costsNothing, freeLink, listLink, type PriceLink, rowsLink } from './price-links.ts';
 import { type Candidate, candidatesOf, LONGEST_NAME } from './price-names.ts';
 import type { PriceTerms } from './price-terms.ts';
-import { ANY_PROVIDER, RateList, type RatesRow } from './rate-list.ts';
+import { ANY_PROVIDER, type RateList, type RatesRow } from './rate-list.ts';
 import type { MaxOutputs } from './shipped-rows.ts';
 
 /** Any unlisted model (specification, "Cost estimation"). */
