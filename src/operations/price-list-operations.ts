@@ -159,7 +159,7 @@ function shownStatus({ prices: { lists, refresh, unpriced } }: Services): PriceL
   };
 }
 
-/** The price list, and how it is renewed without a release (decision 6.12). Only the operator changes prices: the management API shows them. */
+/** The price list, and how it is renewed without a release (decision 6.16). Only the operator changes prices: the management API shows them. */
 export const PRICE_LIST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'prices.status',

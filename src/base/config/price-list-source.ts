@@ -3,7 +3,7 @@ import { bracketHost } from '../lib/host.ts';
 import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
 import type { SettingType } from './setting-types.ts';
 
-/** Where the price list comes from (decision 6.12). `name` is how people are told of it: of an address without its query, which may hold a key. */
+/** Where the price list comes from (decision 6.16). `name` is how people are told of it: of an address without its query, which may hold a key. */
 export type PriceListSource =
   | { readonly kind: 'shipped'; readonly name: 'shipped' }
   | { readonly kind: 'file'; readonly name: string; readonly path: string }

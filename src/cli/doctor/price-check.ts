@@ -8,7 +8,7 @@ const OLD_DAYS = 60;
 /** Models that are named; the others are counted. */
 const NAMED = 5;
 
-/** Whether what calls cost is still what providers bill (decision 6.12). */
+/** Whether what calls cost is still what providers bill (decision 6.16). */
 export const PRICE_CHECK: DoctorCheck = {
   id: 'prices',
   looksAt:

@@ -72,7 +72,7 @@ interface Loaded {
 const NO_CHANGE = { diff: { added: [], removed: [], changed: [] }, held: [], warnings: [] } as const;
 
 /**
- * The price list in force, as it is renewed without a release (decision 6.12): a list that was read without a mistake is compared with the one before, kept in the store, and put in its
+ * The price list in force, as it is renewed without a release (decision 6.16): a list that was read without a mistake is compared with the one before, kept in the store, and put in its
  * place in one step. A call goes on with the list that it began with. What other nodes of the store take is taken here, too.
  */
 export class PriceLists {

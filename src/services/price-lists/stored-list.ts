@@ -7,7 +7,7 @@ import type { GivenList } from './list-sources.ts';
 export const PRICE_LIST_SPACE = 'price_list';
 export const PRICE_LIST_KEY = 'taken';
 
-/** A list that came into force and is kept (decision 6.12). */
+/** A list that came into force and is kept (decision 6.16). */
 export interface TakenList {
   /** As it was published: gzip, in base64. */
   readonly text: string;

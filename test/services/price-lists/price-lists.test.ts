@@ -73,6 +73,18 @@ t.test('a list that cannot be used is refused in one line that says why, and the
   t.match(await lists.take(given(whole), change), { outcome: 'taken' }, 'and a sound one is taken after them');
 });
 
+t.test('every published form is taken: a list, one beside the units, and the one that is shipped', async (t) => {
+  const { lists, change, cost } = await openLists(await openListStore(t));
+  for (const [form, rate] of [
+    [(text: string) => text, 3],
+    [(text: string) => `{"units":{"input_tokens":{"per":1000000}},"providers":${text}}`, 4],
+    [(text: string) => shippedList(text, '2026-11-20'), 5],
+  ] as const) {
+    t.match(await lists.take(given(form(listOf({ m: { input_mtok: rate, output_mtok: 8 } }))), change), { outcome: 'taken' });
+    t.equal(cost(), `${rate} / 8`);
+  }
+});
+
 t.test('a name that callers choose costs no more than its length, whatever a list says', async (t) => {
   const { lists, change, cost } = await openLists(await openListStore(t));
   await lists.take(given(oneModel({ id: 'm', match: { regex: '^(a+)+$' }, prices: {} }).replaceAll('"p"', '"openai"')), change);

@@ -36,7 +36,7 @@ export interface JudgedList extends ListHead {
 
 const NO_DIFF: ListDiff = { added: [], removed: [], changed: [] };
 
-/** Reads a list and says how much of it may hold (decision 6.12). Pure; takes as long as the list is large. */
+/** Reads a list and says how much of it may hold (decision 6.16). Pure; takes as long as the list is large. */
 export function judgeList({ text, file, kept, before, accepted = [] }: ListToJudge): JudgedList {
   const { providers, problems: found, warnings, version, date } = readPriceList(text, { file, regexes: true, kept: kept ?? false });
   // Sound and empty, such as `[]`: with it every model would be charged at the default.

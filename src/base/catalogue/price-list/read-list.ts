@@ -1,5 +1,5 @@
 /*
- * The published JSON of the price list, checked before anything is believed (decision 6.16): the full form of today, the older one without `type` in constraints, and the
+ * The published JSON of the price list, checked before anything is believed (decision 6.16): the full forms of today and tomorrow, the older one without `type` in constraints, and the
  * form in which it is shipped, which leaves out what prices do not need. What a list says beside that is dropped.
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
@@ -62,7 +62,7 @@ export function readPriceList(text: string, { file, regexes, kept = false }: Rea
   const reader = new ListReader(complain, { regexes, kept });
   const root = parsed(text, complain);
   const whole = isJsonMap(root) ? root : { providers: root };
-  if (isJsonMap(root) && root['schema'] !== LIST_SCHEMA) complain('schema', `must be ${LIST_SCHEMA}`);
+  if (isJsonMap(root) && !isWrapped(root)) complain('schema', `must be ${LIST_SCHEMA}`);
   const providers = root === undefined ? [] : reader.providers(whole['providers']);
   const { version, date } = whole;
   return {
@@ -72,6 +72,11 @@ export function readPriceList(text: string, { file, regexes, kept = false }: Rea
     problems,
     warnings: reader.warnings(),
   };
+}
+
+/** Ours, or the newest form of the package, in which the providers stand beside the units. */
+function isWrapped({ schema, units }: JsonMap): boolean {
+  return schema === LIST_SCHEMA || (schema === undefined && isJsonMap(units));
 }
 
 function parsed(text: string, complain: Complain): unknown {
