@@ -102,7 +102,7 @@ function namedSource({ source }: GivenBody): PriceListSource | undefined {
 }
 
 function givenList(list: string, { name, date }: GivenBody, { prices }: Services): GivenList {
-  return { text: list, kind: 'given', name: name ?? 'given', day: date ?? dayOf(prices.clock.now()) };
+  return { text: list, kind: 'given', name: name ?? 'a request', day: date ?? dayOf(prices.clock.now()) };
 }
 
 const EXPLAINED = EXPLANATION.extend({

@@ -324,7 +324,7 @@ t.test('gw prices: what a person types, and reads', async (t: Test) => {
   t.match((await prices('explain', 'openai', 'timed')).out, /\nin {4}1M tokens {4}1\n/);
   t.match(
     (await prices('explain', 'openai', 'timed', '--at', '2026-12-02T00:00:00Z')).out,
-    /holds: +from 2026-12-01\n[^]*\nin {4}1M tokens {4}2\n/,
+    /holds: +from 2026-12-01\n[\s\S]*\nin {4}1M tokens {4}2\n/,
   );
   t.match((await prices('explain', 'openai', 'unheard-of')).out, /priced by: +nowhere: no list and no row knows this model\n/);
   t.match(JSON.parse((await prices('explain', 'openai', 'm', '--json')).out), {
@@ -356,7 +356,7 @@ t.test('gw prices: what a person types, and reads', async (t: Test) => {
   t.match(await prices('update', file), { code: 0, out: /^Nothing has changed: / });
   t.match(await prices('update', file, '--json'), { out: /^\{"outcome":"unchanged"/ });
   t.match(await prices('status'), {
-    out: /\nfrom: {5}new\.json\ntaken: {4}2026-11-21 12:00:00Z by admin\n[^]*\nHeld back until somebody says yes /,
+    out: /\nfrom: {5}new\.json\ntaken: {4}2026-11-21 12:00:00Z by admin\n[\s\S]*\nHeld back until somebody says yes /,
   });
   t.match(await prices('accept', 'openai', 'other'), { code: 1, err: /No price of openai other waits for a yes/ });
   t.match(await prices('accept'), { code: 2, err: /name models by PROVIDER MODEL, or give --all/ });

@@ -49,6 +49,7 @@ export class ListSources {
       return source.kind === 'file' ? await this.#readFile(source) : await this.#ask(source, signal, etag);
     } catch (error) {
       const why = messageOf(error).replace(/\.$/, '');
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError(
         'price_list_unavailable',
         `The price list of ${source.name} could not be had; the one before stays in force: ${why}.`,

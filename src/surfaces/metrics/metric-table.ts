@@ -3,6 +3,8 @@
  * so that no caller can grow the number of series (decision 4.7).
  */
 
+import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
+
 export interface MetricRow {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -83,24 +85,7 @@ export const METRICS = {
     labels: ['provider'],
     help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
   },
-  priceListAge: {
-    name: 'gw_price_list_age_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'From the day that the price list in force is of, seconds.',
-  },
-  priceListUpdates: {
-    name: 'gw_price_list_updates_total',
-    type: 'counter',
-    labels: ['outcome'],
-    help: 'Price lists that were given or asked for: `taken`; `unchanged`, the one in force or an older one; `refused` for what is wrong with them; `failed`, not to be had or not to be stored.',
-  },
-  priceListHeld: {
-    name: 'gw_price_list_held_rates',
-    type: 'gauge',
-    labels: [],
-    help: 'Rates of the newest price list that wait for a yes, because they would fall to zero or change more than tenfold (`gw prices accept`).',
-  },
+  ...PRICE_LIST_METRICS,
   deferredOpen: {
     name: 'gw_deferred_responses_open',
     type: 'gauge',
