@@ -35,6 +35,7 @@ const PACKAGE_MUST_HOLD = [
   'policies/presets/catalogue.yaml',
   'policies/rules/registered-providers.yaml',
   'preload/node20-proxy.cjs',
+  'src/base/catalogue/data/price-list.json',
   'src/control-plane/proto/control-plane.proto',
   'src/surfaces/pages/approval/page.html',
   'deploy/docker/healthcheck.mjs',

@@ -43,7 +43,7 @@ export class CatalogueInForce implements CurrentCatalogue {
     return this.#shipped.explainPrice(provider?.id ?? providerId, model, at);
   }
 
-  /** Puts another price list in the place of the one before; everything else stays as it is (decision 6.12). */
+  /** Puts another price list in the place of the one before; everything else stays as it is (decision 6.16). */
   replacePriceList(list: PriceList): void {
     this.replace(this.#shipped.withPriceList(list));
   }

@@ -34,7 +34,7 @@ export interface ShippedCatalogue extends Catalogue {
   template(dialect: string): ConnectorTemplate | undefined;
   /** The price list in force. */
   readonly priceList: PriceList;
-  /** The same with another price list: everything else is shared, nothing is read again (decision 6.12). */
+  /** The same with another price list: everything else is shared, nothing is read again (decision 6.16). */
   withPriceList(list: PriceList): ShippedCatalogue;
   /** As `price`, of a provider that has no row, by the address of its API. */
   priceAtAddress(address: string, model: string | undefined, at?: number): Price;

@@ -307,7 +307,7 @@ export interface Provider {
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;
-  /** Lists of the price list that know its models, in this order (decision 6.12); empty: those of its models' makers do. */
+  /** Lists of the price list that know its models, in this order (decision 6.16); empty: those of its models' makers do. */
   readonly priceLists: readonly string[];
   /** A model runs at one of several suppliers, `model:supplier`: what their lists' ids begin with. */
   readonly priceSuppliers: string | undefined;

@@ -92,7 +92,7 @@ export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, 
 const UNIT_PARTS = 1_000_000;
 
 /**
- * Cost of so many of what is billed beside tokens (decision 6.12), rounded half up to a pico-dollar.
+ * Cost of so many of what is billed beside tokens (decision 6.16), rounded half up to a pico-dollar.
  * @param count a finite number of at least 0; below `least` it counts as that
  */
 export function unitsPico(

@@ -97,7 +97,7 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
 }
 
 /**
- * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.12); zero when the provider reported none. Each token is charged once: at the rate of
+ * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.16); zero when the provider reported none. Each token is charged once: at the rate of
  * the narrowest kind that it is of and that has one, of those that hold for so long a prompt and on the terms that the answer states. Passes of other models are charged at
  * the rates of these.
  * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some, and

@@ -305,7 +305,13 @@ t.test('every mistake of a table is named with its place, all at once', async (t
       sources: {
         providers: broken,
         prices:
-          'provider,model,in,out,cached_in,cache_write,max_output,source,source_date,valid_from\nopenai,m,x,1,,,,a,b,\nnobody,m,1,1,,,,a,b,\n',
+          'provider,model,in,out,cached_in,cache_write,source,source_date,valid_from\nopenai,m,x,1,,,a,b,\nnobody,m,1,1,,,a,b,\nopenai,M,1,1,,,a,b,\n',
+        priceCorrections:
+          'provider,model,in,out,cached_in,cache_write,audio_in,source,source_date,valid_from,reason\nopenai,m,1,1,,,,a,b,,\n',
+        priceTerms:
+          'list,model,term,factor,in,out,cached_in,source,source_date\nopenai,m,tier,2,,,,a,b\nopenai,m,a=b,x,,,,a,b\nopenai,m,a=b,,1,y,,a,b\n',
+        maxOutputs: 'provider,model,max_output\nopenai,m,many\n',
+        priceList: '[{"id":"p","name":"P","api_pattern":"p","models":[{"id":"m","match":{"equals":"m"},"prices":{"input_mtok":-1}}]}]',
       },
     }),
   );
@@ -320,6 +326,13 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     /query must be name=value/,
     /prices.csv:2: .*rate/,
     /prices.csv:3: .*nobody/,
+    /prices.csv:4: .*in lower case/,
+    /price-corrections.csv:2: .*says why/,
+    /price-terms.csv:2: .*"tier" is no term/,
+    /price-terms.csv:3: .*"x" is no factor/,
+    /price-terms.csv:4: .*"y" is no rate/,
+    /max-outputs.csv:2: .*"many"/,
+    /price-list.json.*p m prices input_mtok must be an amount/,
   ]) {
     t.ok(
       problems.some((problem) => want.test(problem)),

@@ -33,7 +33,7 @@ t.test('cached input has its own rate only when that is switched on and known', 
   t.equal(usdFromPico(meter(usage, price).costPico), '3');
   const cached = meter(usage, price, true);
   t.equal(usdFromPico(cached.costPico), '0.57');
-  t.strictSame(cached.apart, { cachedIn: '0.3', cacheWrite: '3.75' });
+  t.strictSame(cached.apart, { cachedIn: '0.3', cacheWrite: '3.75', cacheWrite1h: '6' });
   t.equal(usdFromPico(meter(usage, gpt4o, true).costPico), '5', 'no cached rate in the catalogue');
   const writing = { ...usage, cache_write_tokens_in: 100_000 };
   t.equal(usdFromPico(meter(writing, price).costPico), '3');
@@ -113,9 +113,11 @@ t.test('what is set aside covers a prompt that is written to a cache, when that 
   );
   t.same(
     [plain?.reservePico, apart?.reservePico].map((pico) => usdFromPico(pico ?? 0n)),
-    ['3.0015', '3.7515'],
+    ['3.0015', '6.0015'],
+    'it may be kept for an hour',
   );
-  const most = meter({ tokens_in: 1_000_000, tokens_out: 100, cache_write_tokens_in: 1_000_000 }, sonnet, true);
+  const written = { cache_write_tokens_in: 1_000_000, cache_write_1h_tokens_in: 1_000_000 };
+  const most = meter({ tokens_in: 1_000_000, tokens_out: 100, ...written }, sonnet, true);
   t.equal(most.costPico, apart?.reservePico, 'the dearest that it can become');
   t.equal(usdFromPico(estimate(params, dialect, stated, gpt4o, true).reservePico), '5.0015', 'without such a rate nothing is added');
 });

@@ -1,5 +1,5 @@
 /*
- * What a newer price list changes, and how much of that may hold before a person has looked at it (decision 6.12): a rate that would fall to zero, or change more than tenfold, keeps
+ * What a newer price list changes, and how much of that may hold before a person has looked at it (decision 6.16): a rate that would fall to zero, or change more than tenfold, keeps
  * its old value.
  */
 import { significant } from '../../lib/numbers.ts';

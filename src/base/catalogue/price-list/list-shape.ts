@@ -1,5 +1,5 @@
 /*
- * The price list of `@pydantic/genai-prices`, as far as prices need it (decision 6.12): providers, the rules by which names match, and rates. These are the names and the
+ * The price list of `@pydantic/genai-prices`, as far as prices need it (decision 6.16): providers, the rules by which names match, and rates. These are the names and the
  * shapes of that package's published JSON.
  */
 

@@ -1,5 +1,5 @@
 /*
- * The published JSON of the price list, checked before anything is believed (decision 6.12): the full form of today, the older one without `type` in constraints, and the
+ * The published JSON of the price list, checked before anything is believed (decision 6.16): the full form of today, the older one without `type` in constraints, and the
  * form in which it is shipped, which leaves out what prices do not need. What a list says beside that is dropped.
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';

@@ -188,29 +188,34 @@ export function* candidatesOf(
   fallsBack: (list: string) => readonly string[],
 ): Generator<Candidate> {
   const queue: Candidate[] = [{ name, lists, free: false, exact: lists !== undefined, steps: [] }];
-  const seen = new Set([name]);
+  const seen = new Set<string>();
   for (let at = 0; at < queue.length; at++) {
     const candidate = queue[at];
     if (candidate === undefined) return;
     yield candidate;
+    seen.add(keyOf(candidate));
     if (candidate.free) continue;
     const where = { lists: candidate.lists, suppliers, looksIn: (list: string) => looksIn(candidate.lists, list, fallsBack) };
-    for (const { id, exact = false, apply } of RULES) {
-      for (const left of apply(candidate.name, where)) {
-        const key = left.free === true || left.lists !== undefined ? `${left.name} ${left.lists?.join() ?? 'free'}` : left.name;
-        if (seen.has(key) || left.name === '' || queue.length === MOST_CANDIDATES) continue;
-        seen.add(key);
-        const steps = [...candidate.steps, { rule: id, name: left.name }];
-        queue.push({
-          name: left.name,
-          lists: left.lists ?? candidate.lists,
-          free: left.free ?? false,
-          exact: candidate.exact && exact,
-          steps,
-        });
-      }
+    for (const left of leftOf(candidate, where)) {
+      const key = keyOf(left);
+      if (seen.has(key) || queue.length === MOST_CANDIDATES) continue;
+      seen.add(key);
+      queue.push(left);
     }
   }
+}
+
+/** What one rule, whichever it is, leaves of a candidate. */
+function* leftOf(candidate: Candidate, where: Where): Generator<Candidate> {
+  for (const { id, exact = false, apply } of RULES) {
+    for (const { name, lists = candidate.lists, free = false } of apply(candidate.name, where)) {
+      if (name !== '') yield { name, lists, free, exact: candidate.exact && exact, steps: [...candidate.steps, { rule: id, name }] };
+    }
+  }
+}
+
+function keyOf({ name, lists, free }: Candidate): string {
+  return `${name}\n${free ? 'free' : (lists?.join() ?? '')}`;
 }
 
 function looksIn(lists: readonly string[] | undefined, list: string, fallsBack: (list: string) => readonly string[]): boolean {

@@ -8,7 +8,7 @@ import { MAKERS_LANE, type PriceLane } from './price-lane.ts';
 import { type Complement, Completion, costsNothing, freeLink, listLink, type PriceLink, rowsLink } from './price-links.ts';
 import { type Candidate, candidatesOf, LONGEST_NAME } from './price-names.ts';
 import type { PriceTerms } from './price-terms.ts';
-import { ANY_PROVIDER, RateList, type RatesRow } from './rate-list.ts';
+import { ANY_PROVIDER, type RateList, type RatesRow } from './rate-list.ts';
 import type { MaxOutputs } from './shipped-rows.ts';
 
 /** Any unlisted model (specification, "Cost estimation"). */
@@ -49,7 +49,7 @@ interface OpenLane {
 }
 
 /**
- * Prices by provider, model and moment (decisions 6.3, 6.12): the operator's, then corrections, the price list, rows beside it, and the default. A name that has none is looked for
+ * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, rows beside it, and the default. A name that has none is looked for
  * without its decorations. What was found for a name is kept, so that finding it again costs one look-up.
  */
 export class PriceTable {

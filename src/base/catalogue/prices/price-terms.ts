@@ -20,16 +20,10 @@ export class PriceTerms {
   static parse(text: string, problems: RowProblems): PriceTerms {
     const terms = new PriceTerms();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
-      const [list = '', model = '', term = '', factor = '', input = '', output = '', cached = ''] = cells;
-      const problem = (message: string): void => problems.add(`${list} ${model} ${term}`, message, { line, column: 1 });
-      const texts = { in: input, out: output, cached_in: cached };
-      const read = factor === '' ? undefined : factor;
-      const faults = read === undefined ? faultsOf(texts).map(([, message]) => message) : [];
-      if (read !== undefined && !isFactor(read)) faults.push(`"${read}" is no factor`);
-      if (!isTerm(term)) faults.push(`"${term}" is no term: write it as service_tier=flex`);
-      for (const fault of faults) problem(fault);
-      if (faults.length === 0)
-        terms.#add(`${list}\n${model}`, Object.freeze(read === undefined ? { term, rates: ratesOf(texts) } : { term, factor: read }));
+      const [list = '', model = '', ...texts] = cells;
+      const { term, faults } = readTerm(texts);
+      for (const fault of faults) problems.add(`${list} ${model}`, fault, { line, column: 1 });
+      if (faults.length === 0) terms.#add(`${list}\n${model}`, term());
     }
     return terms;
   }
@@ -44,6 +38,17 @@ export class PriceTerms {
     this.#byModel.set(key, terms);
     terms.push(term);
   }
+}
+
+/** @returns `term` to be called where there is no fault */
+function readTerm([term = '', factor = '', input = '', output = '', cached = '']: readonly string[]): {
+  readonly term: () => PriceTerm;
+  readonly faults: readonly string[];
+} {
+  const texts = { in: input, out: output, cached_in: cached };
+  const faults = factor === '' ? faultsOf(texts).map(([, message]) => message) : isFactor(factor) ? [] : [`"${factor}" is no factor`];
+  if (!isTerm(term)) faults.push(`"${term}" is no term: write it as service_tier=flex`);
+  return { term: () => Object.freeze(factor === '' ? { term, rates: ratesOf(texts) } : { term, factor }), faults };
 }
 
 export function isTerm(text: string): boolean {

@@ -1,11 +1,11 @@
 /*
- * The tables of rates beside the price list (decisions 6.3, 6.12): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
+ * The tables of rates beside the price list (decisions 6.3, 6.16): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
  * of which the list says nothing.
  */
 import { readCsv } from '../csv.ts';
 import type { RowProblems } from '../row-reader.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
-import { dayStart, faultsOf, priceOf } from './row-texts.ts';
+import { dayStart, faultsOf, priceOf, type RateTexts } from './row-texts.ts';
 
 const RATE_COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'source', 'source_date', 'valid_from'];
 const CORRECTION_COLUMNS = [
@@ -34,26 +34,39 @@ export function readCorrections(text: string, knownProvider: (id: string) => boo
   return readRates(text, CORRECTION_COLUMNS, knownProvider, problems);
 }
 
+type Cells = Readonly<Record<string, string>>;
+
 function readRates(text: string, columns: readonly string[], knownProvider: (id: string) => boolean, problems: RowProblems): RateList {
   const list = new RateList();
   for (const { line, cells } of readCsv(text, columns, problems)) {
-    const cell = (column: string): string => cells[columns.indexOf(column)] ?? '';
-    const [provider, model, source, date] = [cell('provider'), cell('model'), cell('source'), cell('source_date')];
-    const reason = columns.includes('reason') ? cell('reason') : undefined;
-    const texts = { ...Object.fromEntries(columns.map((column) => [column, cell(column)])), in: cell('in'), out: cell('out') };
-    const problem = (message: string): void => problems.add(`${provider} ${model}`, message, { line, column: 1 });
-    const faults = faultsOf(texts);
-    for (const [, message] of faults) problem(message);
-    if (provider !== ANY_PROVIDER && !knownProvider(provider)) problem(`"${provider}" is no provider`);
-    if (reason === '') problem('a correction says why');
-    if (model === '' || model.includes('*') || model !== model.toLowerCase()) problem('a shipped row names one model, in lower case');
-    else if (faults.length === 0) {
-      const origin = date === '' ? source : `${source} ${date}`;
-      const row = { provider, model, price: priceOf(texts, 'catalogue'), origin, ...(reason === undefined ? {} : { reason }) };
-      if (!list.add(row, dayStart(texts))) problem('stands twice');
-    }
+    const row: Cells = Object.fromEntries(columns.map((column, i) => [column, cells[i] ?? '']));
+    const faults = faultsOfRow(row, knownProvider);
+    if (faults.length === 0 && !addRow(list, row)) faults.push('stands twice');
+    for (const message of faults) problems.add(`${row['provider']} ${row['model']}`, message, { line, column: 1 });
   }
   return list;
+}
+
+function faultsOfRow(row: Cells, knownProvider: (id: string) => boolean): string[] {
+  const { provider = '', model = '', reason } = row;
+  const faults = faultsOf(textsOf(row)).map(([, message]) => message);
+  if (provider !== ANY_PROVIDER && !knownProvider(provider)) faults.push(`"${provider}" is no provider`);
+  if (reason === '') faults.push('a correction says why');
+  if (model === '' || model.includes('*') || model !== model.toLowerCase()) faults.push('a shipped row names one model, in lower case');
+  return faults;
+}
+
+/** @returns false when the list has such a row */
+function addRow(list: RateList, row: Cells): boolean {
+  const { provider = '', model = '', source = '', source_date: date = '', reason } = row;
+  const texts = textsOf(row);
+  const origin = date === '' ? source : `${source} ${date}`;
+  const priced = { provider, model, price: priceOf(texts, 'catalogue'), origin };
+  return list.add(reason === undefined ? priced : { ...priced, reason }, dayStart(texts));
+}
+
+function textsOf(row: Cells): RateTexts {
+  return { ...row, in: row['in'] ?? '', out: row['out'] ?? '' };
 }
 
 /** Maximum output tokens by provider and model; the provider `*` is any. */
