@@ -1,6 +1,7 @@
 import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
+import type { CallPlaces, PictureRule } from './call-places.ts';
 
 /**
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
@@ -142,8 +143,10 @@ export interface Dialect {
   readonly names: NameRule;
   /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */
   readonly modelStored: boolean;
-  /** Body members that lead to further models, one of which may answer in place of the one that is named: lists of models to fall back on, stored presets. */
-  readonly modelsBeside: readonly string[];
+  /** Set where the model makes pictures: the tokens of one, for a body that sets no maximum. */
+  readonly picture: PictureRule | undefined;
+  /** Where a body names further models, asks for what is billed beside tokens, or for terms of billing. */
+  readonly places: CallPlaces;
   /** Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may honour that (decision 6.5). */
   readonly maxTokens: readonly string[];
   /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */

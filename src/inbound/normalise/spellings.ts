@@ -1,6 +1,7 @@
+import { EACH, memberOf, visitAt } from '../../base/catalogue/holders.ts';
 import { type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, NameRule } from '../../base/catalogue/types.ts';
-import { jsonMembers, skipSpace } from '../../base/json/json-members.ts';
+import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { ambiguous } from './form.ts';
@@ -8,11 +9,20 @@ import { fold, governedPaths, loosen } from './places.ts';
 
 /** An object of a body that holds names which policy or price depends on. */
 interface GovernedObject {
-  /** The way to it; empty: the body itself. */
+  /** The way to it; empty: the body itself. A star stands for each element of a list, or each member of a map. */
   readonly path: SpelledPath;
+  /** The way has a star. */
+  readonly inLists: boolean;
   readonly exact: ReadonlySet<string>;
   /** A name as a lenient reader compares it, and what it then means. */
   readonly meant: ReadonlyMap<string, string>;
+}
+
+interface GovernedObjects {
+  /** Of a format with more than one spelling: of others it is looked at before. */
+  readonly outermost: GovernedObject | undefined;
+  /** Those below it, by the first name of their path: most bodies have few of these. */
+  readonly byRoot: ReadonlyMap<string, readonly GovernedObject[]>;
 }
 
 /** Members whose names are data: a value of any form, or a map with keys of its caller's own. */
@@ -32,7 +42,12 @@ const FREE: ReadonlySet<string> = new Set([
   'metadata',
 ]);
 
-const governedObjects = new WeakMap<Dialect, readonly GovernedObject[]>();
+const NONE: readonly GovernedObject[] = [];
+/** Folding changes nothing of such a name. */
+const PLAIN = /^[a-z0-9_]*$/;
+const governedObjects = new WeakMap<Dialect, GovernedObjects>();
+/** Types of tools that run where the caller is: whatever stands with one, no provider runs anything by it. */
+const CALLERS_OWN: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom']);
 
 /**
  * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost object, where names are looked at as they
@@ -42,38 +57,64 @@ const governedObjects = new WeakMap<Dialect, readonly GovernedObject[]>();
  */
 export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: string, dialect: Dialect | undefined): void {
   if (dialect === undefined) return;
-  for (const object of objectsOf(dialect)) {
-    const found = object.path.length === 0 ? body : spelledValue(body, object.path);
-    if (!isJsonObject(found)) continue;
-    refuseMisspelt(Object.keys(found), object, dialect.names);
-    if (object.path.length > 0) refuseTwice(text, object.path);
-  }
+  const { outermost, byRoot } = objectsOf(dialect);
+  const names = Object.keys(body);
+  if (outermost !== undefined) refuseMisspelt(names, outermost, dialect.names);
+  for (const name of names) for (const object of byRoot.get(name) ?? NONE) refuseBelow(body, text, object, dialect.names);
   if (dialect.names === 'proto') refuseBothSpellings(body);
 }
 
-/** The objects on the way to a governed name, but for the outermost of a format with one spelling, which is looked at before. */
-function objectsOf(dialect: Dialect): readonly GovernedObject[] {
+function refuseBelow(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
+  if (object.inLists) {
+    refuseItems(body, text, object, rule);
+    return;
+  }
+  const found = spelledValue(body, object.path);
+  if (!isJsonObject(found)) return;
+  refuseMisspelt(Object.keys(found), object, rule);
+  refuseTwice(text, object.path);
+}
+
+/** The objects on the way to a governed name. */
+function objectsOf(dialect: Dialect): GovernedObjects {
   const known = governedObjects.get(dialect);
   if (known !== undefined) return known;
   const members = new Map<string, Set<string>>();
+  const add = (parent: string, name: string) => members.set(parent, (members.get(parent) ?? new Set()).add(name));
   for (const path of governedPaths(dialect)) {
     const names = path.split('.');
     names.forEach((name, depth) => {
-      if (depth === 0 && dialect.names === 'exact') return;
-      const parent = names.slice(0, depth).join('.');
-      members.set(parent, (members.get(parent) ?? new Set()).add(name));
+      if (name === EACH || (depth === 0 && dialect.names === 'exact')) return;
+      add(names.slice(0, depth).join('.'), name);
     });
+    // What holds in place of the body's own members is read as these are.
+    for (const parent of dialect.places.bodies) add(parent, names[0] ?? '');
   }
   const objects = [...members].map(([parent, names]): GovernedObject => {
     const exact = [...names].flatMap((name) => spellingsOf(name, dialect.names));
     return {
       path: parent === '' ? [] : spelledPath(parent, dialect.names),
+      inLists: parent.split('.').includes(EACH),
       exact: new Set(exact),
       meant: new Map(exact.map((name) => [compared(name, dialect.names) ?? name, name])),
     };
   });
-  governedObjects.set(dialect, objects);
-  return objects;
+  const byRoot = new Map<string, GovernedObject[]>();
+  for (const object of objects) for (const root of object.path[0] ?? []) byRoot.set(root, [...(byRoot.get(root) ?? []), object]);
+  const made = { outermost: objects.find(({ path }) => path.length === 0), byRoot };
+  governedObjects.set(dialect, made);
+  return made;
+}
+
+/** Of items that are tools only those are looked at which a provider may run. */
+function refuseItems(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
+  let runs = false;
+  visitAt(body, object.path, (item) => {
+    if (!isJsonObject(item)) return;
+    refuseMisspelt(Object.keys(item), object, rule);
+    runs ||= !CALLERS_OWN.has(memberOf(item, 'type')) || Object.hasOwn(item, 'model');
+  });
+  if (runs) refuseTwiceBelow(text, skipSpace(text, 0), object.path, 0);
 }
 
 function compared(name: string, rule: NameRule): string | undefined {
@@ -82,7 +123,8 @@ function compared(name: string, rule: NameRule): string | undefined {
 
 function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObject, rule: NameRule): void {
   for (const name of names) {
-    const alike = exact.has(name) ? undefined : compared(name, rule);
+    if (exact.has(name)) continue;
+    const alike = rule === 'exact' && PLAIN.test(name) ? name : compared(name, rule);
     const other = alike === undefined ? undefined : meant.get(alike);
     if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
   }
@@ -92,11 +134,35 @@ function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObje
 function refuseTwice(text: string, path: SpelledPath): void {
   let open = skipSpace(text, 0);
   for (const spellings of path) {
-    let next: number | undefined;
-    for (const { name, valueStart } of jsonMembers(text, open)) if (name !== undefined && spellings.includes(name)) next = valueStart;
+    const next = lastMember(text, open, spellings);
     if (next === undefined) return;
     open = next;
   }
+  refuseTwiceIn(text, open);
+}
+
+/** The same of every object that a path with stars leads to. */
+function refuseTwiceBelow(text: string, open: number, path: SpelledPath, depth: number): void {
+  const spellings = path[depth];
+  if (spellings === undefined) {
+    if (text[open] === '{') refuseTwiceIn(text, open);
+  } else if (spellings[0] === EACH) {
+    const parts = text[open] === '[' ? jsonElements(text, open) : text[open] === '{' ? jsonMembers(text, open) : [];
+    for (const { valueStart } of parts) refuseTwiceBelow(text, valueStart, path, depth + 1);
+  } else {
+    const next = text[open] === '{' ? lastMember(text, open, spellings) : undefined;
+    if (next !== undefined) refuseTwiceBelow(text, next, path, depth + 1);
+  }
+}
+
+/** Where the value of a member begins that is there under one of its names: of several the last, which is the one that was read. */
+function lastMember(text: string, open: number, spellings: readonly string[]): number | undefined {
+  let found: number | undefined;
+  for (const { name, valueStart } of jsonMembers(text, open)) if (name !== undefined && spellings.includes(name)) found = valueStart;
+  return found;
+}
+
+function refuseTwiceIn(text: string, open: number): void {
   const seen = new Set<string | undefined>();
   for (const { name } of jsonMembers(text, open)) {
     if (seen.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);

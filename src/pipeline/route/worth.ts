@@ -1,5 +1,5 @@
-import { namesModelsBeside } from '../../base/catalogue/reading.ts';
-import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
+import { namedModels } from '../../base/catalogue/named-models.ts';
+import { estimateCall } from '../../decide/pricing/whole-estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
 
@@ -13,21 +13,29 @@ export interface Priced {
   readonly opensSocket: boolean;
 }
 
-/** What a call may take and what that would cost (specification, "Cost estimation"), at the price in force when it came. Of an AI call; nothing else has one, whatever its type is called. */
+/**
+ * Which models a call names, what it may take and what that would cost (specification, "Cost estimation"), at the prices in force when it came. Of an AI call; nothing
+ * else has one, whatever its type is called.
+ */
 export function worthOf(
   { arrival, claims, action, call, content, opensSocket }: Priced,
   settings: PipelineSettings,
-): Pick<CallRoute, 'price' | 'estimate'> {
+): Pick<CallRoute, 'price' | 'estimate' | 'named'> {
   const { provider, operation, model } = call;
+  const { params, headers } = content;
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
-  const price = isAi ? claims.catalogue.price(provider.id, model, arrival.createdAt) : undefined;
-  if (!price || !operation || opensSocket) return { price, estimate: undefined };
-  const given = action.request.context?.estimates;
-  return { price, estimate: estimateTokens(content.params, operation.dialect, given, price, settings.pricingCached) };
+  if (!isAi) return { price: undefined, estimate: undefined, named: undefined };
+  const named = namedModels(operation, params, headers);
+  const priceOf = (name: string | undefined) => claims.catalogue.price(provider.id, name, arrival.createdAt);
+  const price = priceOf(model);
+  if (opensSocket) return { price, estimate: undefined, named };
+  const { pricingCached: cachedRates } = settings;
+  const overrides = action.request.context?.estimates;
+  return { price, estimate: estimateCall({ params, dialect: operation.dialect, overrides, price, named, priceOf, cachedRates }), named };
 }
 
-/** Whether nobody can say what the call may cost, because its operation is not understood or another model than the one that it names may answer. */
-export function hidesCost({ provider, operation }: WireCall, { params }: Content): boolean {
+/** Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. */
+export function hidesCost({ provider, operation, named }: Pick<CallRoute, 'provider' | 'operation' | 'named'>): boolean {
   if (provider === undefined || operation === undefined) return false;
-  return !operation.known || namesModelsBeside(operation, params);
+  return !operation.known || named?.hidden === true;
 }

@@ -1,0 +1,59 @@
+import { isJsonObject, type JsonObject } from '../json/json-object.ts';
+import type { CountPlace, HolderTest } from './call-places.ts';
+import { type SpelledPath, spelledValue } from './spelling.ts';
+
+export const EACH = '*';
+
+/**
+ * Calls `visit` with every value at a path; a star stands for each element of a list and each member of a map.
+ * @param way of the root; each value is then told with the way to it
+ */
+export function visitAt(root: unknown, path: SpelledPath, visit: (value: unknown, way: string) => void, way?: string, depth = 0): void {
+  const spellings = path[depth];
+  if (spellings === undefined) {
+    visit(root, way ?? '');
+    return;
+  }
+  if (typeof root !== 'object' || root === null) return;
+  const step = (value: unknown, name: string | number): void =>
+    visitAt(value, path, visit, way === undefined ? undefined : `${way}.${name}`, depth + 1);
+  if (spellings[0] !== EACH) {
+    const name = spellings.find((spelling) => Object.hasOwn(root, spelling));
+    if (name !== undefined) step(Reflect.get(root, name), name);
+  } else if (Array.isArray(root)) root.forEach(step);
+  else for (const [name, value] of Object.entries(root)) step(value, name);
+}
+
+/** Whether an object is one of those that are meant. */
+export function isMeant(holder: unknown, only: HolderTest | undefined): boolean {
+  if (only === undefined) return true;
+  if (!isJsonObject(holder)) return false;
+  const value = Object.hasOwn(holder, only.member) ? holder[only.member] : undefined;
+  if (typeof value !== 'string') return false;
+  return only.values.some((wanted) => (wanted.endsWith(EACH) ? value.startsWith(wanted.slice(0, -1)) : value === wanted));
+}
+
+/**
+ * How often a holder may be used; undefined where neither it nor the body says so.
+ * @param body for the maximum that several holders share
+ */
+export function statedCount(holder: unknown, { own, lengthOf, per }: Omit<CountPlace, 'shared'>): number | undefined {
+  for (const path of own) {
+    const count = wholeNumber(spelledValue(holder, path));
+    if (count !== undefined) return count;
+  }
+  if (lengthOf === undefined) return undefined;
+  const value = spelledValue(holder, lengthOf);
+  return typeof value === 'string' || Array.isArray(value) ? Math.ceil(value.length / per) : undefined;
+}
+
+/** A count as a provider reads it: a number, or its digits as a text, which is all that a form can hold. Undefined for anything else. */
+export function wholeNumber(value: unknown): number | undefined {
+  if (typeof value === 'string') return /^\d{1,15}$/.test(value) ? Number(value) : undefined;
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+/** Own member of an object, whatever that is. */
+export function memberOf(holder: JsonObject, name: string): unknown {
+  return Object.hasOwn(holder, name) ? holder[name] : undefined;
+}
