@@ -10,6 +10,8 @@ import type { Effects, MatchedRule, Mutation, Verdict } from './verdict.ts';
 
 const PARAMS = 'action.params.';
 const MODEL = `${PARAMS}model`;
+/** A maximum of output by one of its names changes what is allowed by the others. */
+const MAXIMUM = /max_?\w*tokens/i;
 const NO_PLACE = 'mutation_not_applicable';
 const NO_CREDENTIAL = 'no_credential_candidate';
 
@@ -155,5 +157,6 @@ function isLost({ key, value }: Mutation, model: string, said: FurtherModel['sai
   if (key === MODEL) return value !== model && verdict.effects.mutations.some((own) => own.key === key);
   if (!key.startsWith(PARAMS) || said === undefined) return false;
   const [name = ''] = key.slice(PARAMS.length).split('.', 1);
-  return Object.hasOwn(said, name) && said[name] !== value;
+  if (Object.hasOwn(said, name)) return said[name] !== value;
+  return MAXIMUM.test(name) && Object.keys(said).some((own) => MAXIMUM.test(own));
 }

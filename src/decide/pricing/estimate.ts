@@ -1,3 +1,4 @@
+import { wholeNumber } from '../../base/catalogue/holders.ts';
 import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -155,8 +156,10 @@ function promptsOf(params: Params, dialect: Dialect | undefined): number {
 function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly string[]): number | undefined {
   let largest: number | undefined;
   for (const path of paths) {
-    const value = valueAt(params, path, dialect);
-    if (value === undefined || value === null) continue;
+    const written = valueAt(params, path, dialect);
+    if (written === undefined || written === null) continue;
+    // In a form every value is a text.
+    const value = isForm(dialect) ? (wholeNumber(written) ?? written) : written;
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
       if (largest === undefined || value > largest) largest = value;
     } else if (dialect !== undefined) {
@@ -167,6 +170,10 @@ function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly
     }
   }
   return largest;
+}
+
+function isForm(dialect: Dialect | undefined): boolean {
+  return dialect?.model[0]?.in === 'form';
 }
 
 function valueAt(params: Params, path: string, dialect: Dialect | undefined): unknown {

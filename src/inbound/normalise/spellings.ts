@@ -11,8 +11,8 @@ import { fold, governedPaths, loosen } from './places.ts';
 interface GovernedObject {
   /** The way to it; empty: the body itself. A star stands for each element of a list, or each member of a map. */
   readonly path: SpelledPath;
-  /** The way has a star. */
-  readonly inLists: boolean;
+  /** How much of the way leads to the items behind its first star; 0: it has none. */
+  readonly first: number;
   readonly exact: ReadonlySet<string>;
   /** A name as a lenient reader compares it, and what it then means. */
   readonly meant: ReadonlyMap<string, string>;
@@ -46,8 +46,9 @@ const NONE: readonly GovernedObject[] = [];
 /** Folding changes nothing of such a name. */
 const PLAIN = /^[a-z0-9_]*$/;
 const governedObjects = new WeakMap<Dialect, GovernedObjects>();
-/** Types of tools that run where the caller is: whatever stands with one, no provider runs anything by it. */
-const CALLERS_OWN: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom']);
+/** What tools have that run where the caller is: a type, or a member. */
+const CALLERS_OWN: ReadonlySet<unknown> = new Set(['function', 'custom']);
+const CALLERS_MEMBERS = ['input_schema', 'functionDeclarations', 'function_declarations'];
 
 /**
  * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost object, where names are looked at as they
@@ -58,14 +59,13 @@ const CALLERS_OWN: ReadonlySet<unknown> = new Set([undefined, 'function', 'custo
 export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: string, dialect: Dialect | undefined): void {
   if (dialect === undefined) return;
   const { outermost, byRoot } = objectsOf(dialect);
-  const names = Object.keys(body);
-  if (outermost !== undefined) refuseMisspelt(names, outermost, dialect.names);
-  for (const name of names) for (const object of byRoot.get(name) ?? NONE) refuseBelow(body, text, object, dialect.names);
+  if (outermost !== undefined) refuseMisspelt(Object.keys(body), outermost, dialect.names);
+  for (const name in body) for (const object of byRoot.get(name) ?? NONE) refuseBelow(body, text, object, dialect.names);
   if (dialect.names === 'proto') refuseBothSpellings(body);
 }
 
 function refuseBelow(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
-  if (object.inLists) {
+  if (object.first > 0) {
     refuseItems(body, text, object, rule);
     return;
   }
@@ -94,7 +94,7 @@ function objectsOf(dialect: Dialect): GovernedObjects {
     const exact = [...names].flatMap((name) => spellingsOf(name, dialect.names));
     return {
       path: parent === '' ? [] : spelledPath(parent, dialect.names),
-      inLists: parent.split('.').includes(EACH),
+      first: parent.split('.').indexOf(EACH) + 1,
       exact: new Set(exact),
       meant: new Map(exact.map((name) => [compared(name, dialect.names) ?? name, name])),
     };
@@ -106,15 +106,25 @@ function objectsOf(dialect: Dialect): GovernedObjects {
   return made;
 }
 
-/** Of items that are tools only those are looked at which a provider may run. */
+/** Of tools that run where the caller is only the names of the outermost members are looked at: no provider runs anything by the rest. */
 function refuseItems(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
-  let runs = false;
-  visitAt(body, object.path, (item) => {
-    if (!isJsonObject(item)) return;
-    refuseMisspelt(Object.keys(item), object, rule);
-    runs ||= !CALLERS_OWN.has(memberOf(item, 'type')) || Object.hasOwn(item, 'model');
+  const { path, exact, first } = object;
+  let isThere = false;
+  visitAt(body, path.slice(0, first), (item) => {
+    const isOwn = isCallersOwn(item);
+    if (isOwn && first < path.length) return;
+    visitAt(item, path.slice(first), (found) => {
+      if (!isJsonObject(found)) return;
+      const names = Object.keys(found);
+      refuseMisspelt(names, object, rule);
+      isThere ||= !isOwn && names.some((name) => exact.has(name));
+    });
   });
-  if (runs) refuseTwiceBelow(text, skipSpace(text, 0), object.path, 0);
+  if (isThere) refuseTwiceBelow(text, skipSpace(text, 0), path, 0);
+}
+
+function isCallersOwn(item: unknown): boolean {
+  return isJsonObject(item) && (CALLERS_OWN.has(memberOf(item, 'type')) || CALLERS_MEMBERS.some((name) => Object.hasOwn(item, name)));
 }
 
 function compared(name: string, rule: NameRule): string | undefined {

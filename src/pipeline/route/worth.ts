@@ -1,4 +1,5 @@
 import { namedModels } from '../../base/catalogue/named-models.ts';
+import { estimate } from '../../decide/pricing/estimate.ts';
 import { estimateCall } from '../../decide/pricing/whole-estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
@@ -26,12 +27,16 @@ export function worthOf(
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
   if (!isAi) return { price: undefined, estimate: undefined, named: undefined };
   const named = namedModels(operation, params, headers);
-  const priceOf = (name: string | undefined) => claims.catalogue.price(provider.id, name, arrival.createdAt);
-  const price = priceOf(model);
+  const price = claims.catalogue.price(provider.id, model, arrival.createdAt);
   if (opensSocket) return { price, estimate: undefined, named };
   const { pricingCached: cachedRates } = settings;
+  const { dialect } = operation;
   const overrides = action.request.context?.estimates;
-  return { price, estimate: estimateCall({ params, dialect: operation.dialect, overrides, price, named, priceOf, cachedRates }), named };
+  // Nearly every call: there is nothing but the tokens of its own model.
+  if (named === undefined && price.units === undefined)
+    return { price, estimate: estimate(params, dialect, overrides, price, cachedRates), named };
+  const priceOf = (name: string) => claims.catalogue.price(provider.id, name, arrival.createdAt);
+  return { price, estimate: estimateCall({ params, dialect, overrides, price, named, priceOf, cachedRates }), named };
 }
 
 /** Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. */
