@@ -331,7 +331,10 @@ const aiBody: FuzzTarget = {
     const { model } = mutated.value.body ?? {};
     if (!operation.known) must(mutated.value.unapplied.length === mutations.length, 'nothing is written into what nobody understands');
     else if (namedModels(operation, body.params)?.hidden === true) {
-      must(mutated.value.unapplied.includes('action.params.model'), 'a model beside others that nobody knows is not set: the call is refused');
+      must(
+        mutated.value.unapplied.includes('action.params.model'),
+        'a model beside others that nobody knows is not set: the call is refused',
+      );
     } else must(withoutCollection(model ?? '') === NEW_MODEL, 'a model that was set is the one that is sent');
     return `${dialect?.id} ${body.kind} ${body.stream} ${body.model === undefined} ${mutated.value.changed.length}`;
   },

@@ -31,12 +31,23 @@ interface Named {
 const input = { model: 'good', input: 'hello' };
 const chatBody = { model: 'good', messages: [] };
 const claude = { model: 'good', max_tokens: 5, messages: [] };
-const named = (host: string, path: string, body: object, ...headers: readonly string[]): Named => ({ host, path, body: { ...body }, headers });
+const named = (host: string, path: string, body: object, ...headers: readonly string[]): Named => ({
+  host,
+  path,
+  body: { ...body },
+  headers,
+});
 
 /** Where models stand, of each wire format that has such a place. */
 const NAMED: readonly Named[] = [
   named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'image_generation', model: 'evil' }] }),
-  named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'function', name: 'f' }, { type: 'image_generation', model: 'evil' }] }),
+  named(OPENAI, '/v1/responses', {
+    ...input,
+    tools: [
+      { type: 'function', name: 'f' },
+      { type: 'image_generation', model: 'evil' },
+    ],
+  }),
   named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'image_generation', model: 'good', svg: { model: 'evil' } }] }),
   named(OPENAI, '/v1/responses', { ...input, input: [{ type: 'additional_tools', tools: [{ type: 'image_generation', model: 'evil' }] }] }),
   named(OPENAI, '/v1/responses', { ...input, moderation: { model: 'evil' } }),
@@ -54,13 +65,19 @@ const NAMED: readonly Named[] = [
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, plugins: [{ id: 'fusion', model: 'evil', analysis_models: ['good'] }] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, plugins: [{ id: 'brand-new', model: 'evil' }] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:advisor', parameters: { model: 'evil' } }] }),
-  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:image_generation', parameters: { model: 'evil' } }] }),
+  named(OPENROUTER, '/api/v1/chat/completions', {
+    ...chatBody,
+    tools: [{ type: 'openrouter:image_generation', parameters: { model: 'evil' } }],
+  }),
   named(OPENROUTER, '/api/v1/responses', { ...input, models: ['evil'] }),
   named(OPENROUTER, '/api/v1/messages', { ...claude, models: ['evil'] }),
   named(OPENROUTER, '/api/v1/messages', { ...claude, tools: [{ type: 'openrouter:subagent', parameters: { model: 'evil' } }] }),
   named(OPENROUTER, '/api/v1/embeddings', { model: 'good', input: 'x', models: ['evil'] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, providerOptions: { gateway: { models: ['evil'] } } }),
-  named('api.groq.com', '/openai/v1/chat/completions', { ...chatBody, compound_custom: { models: { answering_model: 'good', reasoning_model: 'evil' } } }),
+  named('api.groq.com', '/openai/v1/chat/completions', {
+    ...chatBody,
+    compound_custom: { models: { answering_model: 'good', reasoning_model: 'evil' } },
+  }),
   named(AZURE, '/openai/deployments/good/chat/completions', {
     messages: [],
     data_sources: [{ type: 'azure_search', parameters: { embedding_dependency: { type: 'deployment_name', deployment_name: 'Evil' } } }],
@@ -69,7 +86,10 @@ const NAMED: readonly Named[] = [
   named('api.mistral.ai', '/v1/chat/completions', { ...chatBody, guardrails: [{ moderation_llm_v2: { model_name: 'evil' } }] }),
   named('api.mistral.ai', '/v1/conversations', { model: 'good', inputs: 'x', tools: [{ type: 'connector', model: 'evil' }] }),
   named(GEMINI, '/v1beta/models/good:generateContent', { contents: [], tools: [RANKER] }),
-  named(GEMINI, '/v1beta/models/good:generateContent', { contents: [], generationConfig: { routingConfig: { manualMode: { modelName: 'models/evil' } } } }),
+  named(GEMINI, '/v1beta/models/good:generateContent', {
+    contents: [],
+    generationConfig: { routingConfig: { manualMode: { modelName: 'models/evil' } } },
+  }),
   named(GEMINI, '/v1beta/models/good:batchEmbedContents', { requests: [{ model: 'models/good' }, { model: 'models/evil' }] }),
   named('bedrock-runtime.us-east-1.amazonaws.com', '/model/good/converse', {
     messages: [],
@@ -96,7 +116,10 @@ const HIDDEN: readonly Named[] = [
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, plugins: [{ id: 'auto-router', allowed_models: ['openai/*'] }] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, plugins: [{ id: 'fusion', model: 'good' }] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:advisor' }] }),
-  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:advisor', parameters: { model: { id: 'good' } } }] }),
+  named(OPENROUTER, '/api/v1/chat/completions', {
+    ...chatBody,
+    tools: [{ type: 'openrouter:advisor', parameters: { model: { id: 'good' } } }],
+  }),
   named(ANTHROPIC, '/v1/messages', { ...claude, fallbacks: 'default' }),
   named(ANTHROPIC, '/v1/messages', { ...claude, tools: [{ type: 'advisor_20260301', name: 'advisor' }] }),
   named(GEMINI, '/v1beta/models/good:generateContent', { contents: [], generationConfig: { routingConfig: { autoMode: {} } } }),
@@ -104,15 +127,32 @@ const HIDDEN: readonly Named[] = [
 
 /** What names no further model, though it looks a little like it. */
 const PLAIN: readonly Named[] = [
-  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, models: null, fallbacks: [], preset: null, plugins: [{ id: 'web', max_results: 3 }] }),
+  named(OPENROUTER, '/api/v1/chat/completions', {
+    ...chatBody,
+    models: null,
+    fallbacks: [],
+    preset: null,
+    plugins: [{ id: 'web', max_results: 3 }],
+  }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, models: ['good', 'fine'] }),
   named(OPENAI, '/v1/chat/completions', {
     ...chatBody,
-    tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { model: { type: 'string', enum: ['evil'] } } } } }],
+    tools: [
+      {
+        type: 'function',
+        function: { name: 'f', parameters: { type: 'object', properties: { model: { type: 'string', enum: ['evil'] } } } },
+      },
+    ],
   }),
-  named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'web_search' }, { type: 'function', name: 'f', parameters: { properties: { model: {} } } }] }),
+  named(OPENAI, '/v1/responses', {
+    ...input,
+    tools: [{ type: 'web_search' }, { type: 'function', name: 'f', parameters: { properties: { model: {} } } }],
+  }),
   named(OPENAI, '/v1/responses', { ...input, input: [{ role: 'user', content: 'a "model": "evil" in a text' }] }),
-  named(ANTHROPIC, '/v1/messages', { ...claude, tools: [{ name: 'f', input_schema: { type: 'object', properties: { model: {}, Model: {} } } }] }),
+  named(ANTHROPIC, '/v1/messages', {
+    ...claude,
+    tools: [{ name: 'f', input_schema: { type: 'object', properties: { model: {}, Model: {} } } }],
+  }),
   named(GEMINI, '/v1beta/models/good:generateContent', {
     contents: [],
     tools: [{ functionDeclarations: [{ name: 'f', parameters: { properties: { model: { type: 'STRING' } } } }] }],
@@ -167,7 +207,10 @@ t.test('a rule holds for each model that a call names, wherever it stands', asyn
 
 t.test('what leads to models that nobody knows hides them, and what the call may cost', async (t) => {
   const denies = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(NO_EVIL) });
-  const capped = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "50"}}}\n`) });
+  const capped = await startGoverned(t, {
+    hosts: HOSTS,
+    bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "50"}}}\n`),
+  });
   const free = await startGoverned(t, { hosts: HOSTS });
   for (const one of HIDDEN) {
     t.same(await proxied(denies, one), NOT_UNDERSTOOD, titleOf(one));
@@ -179,11 +222,19 @@ t.test('what leads to models that nobody knows hides them, and what the call may
 
 t.test('a model that is run where none is named is the one that the provider takes', async (t) => {
   const rule = (model: string) =>
-    bundleOf(`${ALLOW}  targets:\n    - {id: a, when: {field: action.params.model, equals: ${model}}, effect: {decision: deny, reason_codes: [evil]}}\n`);
+    bundleOf(
+      `${ALLOW}  targets:\n    - {id: a, when: {field: action.params.model, equals: ${model}}, effect: {decision: deny, reason_codes: [evil]}}\n`,
+    );
   for (const [model, one] of [
     ['gpt-image-2', named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'image_generation' }] })],
-    ['openai/gpt-5-image', named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:image_generation' }] })],
-    ['flux-1.1-pro-ultra', named('api.mistral.ai', '/v1/conversations', { model: 'good', inputs: 'x', tools: [{ type: 'image_generation' }] })],
+    [
+      'openai/gpt-5-image',
+      named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, tools: [{ type: 'openrouter:image_generation' }] }),
+    ],
+    [
+      'flux-1.1-pro-ultra',
+      named('api.mistral.ai', '/v1/conversations', { model: 'good', inputs: 'x', tools: [{ type: 'image_generation' }] }),
+    ],
   ] as const) {
     t.same(await proxied(await startGoverned(t, { hosts: HOSTS, bundle: rule(model) }), one), ['evil'], model);
   }
@@ -198,16 +249,36 @@ t.test('names that some reader takes for those of a place are refused', async (t
     raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"models":["evil"],"models":["good"]}'),
     raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"fallbacks":[{"model":"good","Model":"evil"}]}'),
     raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"fallbacks":[{"model":"evil","model":"good"}]}'),
-    raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"fallbacks":[{"model":"good","max_tokens":1,"Max_Tokens":9}]}'),
-    raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"tools":[{"type":"openrouter:advisor","parameters":{"model":"evil","model":"good"}}]}'),
-    raw(OPENROUTER, '/api/v1/chat/completions', '{"model":"good","messages":[],"providerOptions":{"gateway":{"models":["evil"],"models":[]}}}'),
+    raw(
+      OPENROUTER,
+      '/api/v1/chat/completions',
+      '{"model":"good","messages":[],"fallbacks":[{"model":"good","max_tokens":1,"Max_Tokens":9}]}',
+    ),
+    raw(
+      OPENROUTER,
+      '/api/v1/chat/completions',
+      '{"model":"good","messages":[],"tools":[{"type":"openrouter:advisor","parameters":{"model":"evil","model":"good"}}]}',
+    ),
+    raw(
+      OPENROUTER,
+      '/api/v1/chat/completions',
+      '{"model":"good","messages":[],"providerOptions":{"gateway":{"models":["evil"],"models":[]}}}',
+    ),
     raw(OPENAI, '/v1/responses', '{"model":"good","input":"x","Tools":[{"type":"image_generation","model":"evil"}]}'),
     raw(OPENAI, '/v1/responses', '{"model":"good","input":"x","tools":[{"type":"image_generation","Model":"evil"}]}'),
     raw(OPENAI, '/v1/responses', '{"model":"good","input":"x","tools":[{"type":"image_generation","model":"evil","model":"good"}]}'),
     raw(OPENAI, '/v1/responses', '{"model":"good","input":"x","tools":[{"type":"image_generation","\\u006dodel":"evil","model":"good"}]}'),
     raw(OPENAI, '/v1/responses', '{"model":"good","input":"x","tools":[{"type":"web_search","Type":"image_generation"}]}'),
-    raw(ANTHROPIC, '/v1/messages', '{"model":"good","max_tokens":5,"messages":[],"tools":[{"type":"advisor_1","model":"good","max_uses":1,"max_uses":9}]}'),
-    raw(GEMINI, '/v1beta/models/good:generateContent', '{"contents":[],"generationConfig":{"routingConfig":{},"routing_config":{"autoMode":{}}}}'),
+    raw(
+      ANTHROPIC,
+      '/v1/messages',
+      '{"model":"good","max_tokens":5,"messages":[],"tools":[{"type":"advisor_1","model":"good","max_uses":1,"max_uses":9}]}',
+    ),
+    raw(
+      GEMINI,
+      '/v1beta/models/good:generateContent',
+      '{"contents":[],"generationConfig":{"routingConfig":{},"routing_config":{"autoMode":{}}}}',
+    ),
   ]) {
     t.same(await proxied(governed, one), ['ambiguous_body'], String(one.body));
   }
@@ -229,7 +300,10 @@ t.test('the model that decided is told to the caller and kept in the record', as
       attributes: { 'context.action.params.model': 'good', 'context.action.models': ['good', 'evil'], decided_model: 'evil' },
     },
   });
-  const allowed = await governed.through(`${OPENROUTER}:443`, chat([], '/api/v1/chat/completions', { ...chatBody, models: ['good', 'fine'] }));
+  const allowed = await governed.through(
+    `${OPENROUTER}:443`,
+    chat([], '/api/v1/chat/completions', { ...chatBody, models: ['good', 'fine'] }),
+  );
   const { policy_trace: trace } = (await governed.recordOf(allowed)) as { policy_trace: { attributes: object } };
   t.same(trace.attributes, { 'context.action.params.model': 'good', 'context.action.models': ['good', 'fine'] });
   const plain = await governed.through(`${OPENROUTER}:443`, chat([], '/api/v1/chat/completions', chatBody));
@@ -253,7 +327,8 @@ t.test('context.action.models has them all', async (t) => {
 });
 
 t.test('effects of rules that match a further model hold for the call', async (t) => {
-  const rules = (effect: string) => `${ALLOW}  budgets:\n    - {id: dear, when: {field: action.params.model, equals: evil}, effect: {${effect}}}\n`;
+  const rules = (effect: string) =>
+    `${ALLOW}  budgets:\n    - {id: dear, when: {field: action.params.model, equals: evil}, effect: {${effect}}}\n`;
   const start = (effect: string) => startGoverned(t, { hosts: HOSTS, bundle: bundleOf(rules(effect)) });
   const two = named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, max_tokens: 1000, models: ['evil'] });
   const one = named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, max_tokens: 1000 });
@@ -281,10 +356,20 @@ t.test('a mutation lets no further model through that it was made for', async (t
     '    - {id: a, when: {field: action.params.model, equals: evil}, effect: {decision: downgrade, mutations: [{key: action.params.model, value: good}]}}\n',
   );
   t.same(await proxied(dear, named(OPENROUTER, path, { ...chatBody, models: ['evil'] })), ['mutation_not_applicable']);
-  t.same(await proxied(dear, named(OPENROUTER, path, { ...chatBody, model: 'evil', models: ['evil', 'good'] })), ['mutation_not_applicable'], 'its own once more');
-  t.same(await proxied(dear, named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'image_generation', model: 'evil' }] })), ['mutation_not_applicable']);
+  t.same(
+    await proxied(dear, named(OPENROUTER, path, { ...chatBody, model: 'evil', models: ['evil', 'good'] })),
+    ['mutation_not_applicable'],
+    'its own once more',
+  );
+  t.same(await proxied(dear, named(OPENAI, '/v1/responses', { ...input, tools: [{ type: 'image_generation', model: 'evil' }] })), [
+    'mutation_not_applicable',
+  ]);
   t.equal(await proxied(dear, named(OPENROUTER, path, { ...chatBody, model: 'evil', models: ['good', 'fine'] })), 'sent');
-  t.match(JSON.parse(dear.upstream.requests.at(-1)?.body.toString() ?? ''), { model: 'good', models: ['good', 'fine'] }, 'what is allowed is not touched');
+  t.match(
+    JSON.parse(dear.upstream.requests.at(-1)?.body.toString() ?? ''),
+    { model: 'good', models: ['good', 'fine'] },
+    'what is allowed is not touched',
+  );
   const everywhere = await start('    - {id: a, effect: {mutations: [{key: action.params.model, value: small}]}}\n');
   t.same(await proxied(everywhere, named(OPENROUTER, path, { ...chatBody, models: ['evil'] })), ['mutation_not_applicable']);
   t.equal(await proxied(everywhere, named(OPENROUTER, path, { ...chatBody, models: ['small'] })), 'sent', 'the model that it is to be');
@@ -295,10 +380,18 @@ t.test('a mutation lets no further model through that it was made for', async (t
     'a maximum of its own',
   );
   t.equal(await proxied(shorter, named(OPENROUTER, path, { ...chatBody, max_tokens: 9, fallbacks: [{ model: 'fine' }] })), 'sent');
-  const onlyIf = await start('    - {id: a, when: {field: action.params.model, equals: fine}, effect: {mutations: [{key: action.params.max_tokens, value: 7}]}}\n');
+  const onlyIf = await start(
+    '    - {id: a, when: {field: action.params.model, equals: fine}, effect: {mutations: [{key: action.params.max_tokens, value: 7}]}}\n',
+  );
   t.equal(await proxied(onlyIf, named(OPENROUTER, path, { ...chatBody, max_tokens: 9, models: ['fine'] })), 'sent');
-  t.match(JSON.parse(onlyIf.upstream.requests.at(-1)?.body.toString() ?? ''), { max_tokens: 7 }, 'what a rule changes for one of them is changed');
-  const moved = await start('    - {id: a, effect: {mutations: [{key: action.target_host, value: openrouter.ai}, {key: action.target_path, value: /api/v1/chat/completions}]}}\n');
+  t.match(
+    JSON.parse(onlyIf.upstream.requests.at(-1)?.body.toString() ?? ''),
+    { max_tokens: 7 },
+    'what a rule changes for one of them is changed',
+  );
+  const moved = await start(
+    '    - {id: a, effect: {mutations: [{key: action.target_host, value: openrouter.ai}, {key: action.target_path, value: /api/v1/chat/completions}]}}\n',
+  );
   const unseen = named('api.cohere.com', '/v2/chat', { model: 'good', messages: [], models: ['evil'] });
   t.same(await direct(moved, unseen), ['mutation_not_applicable'], 'a name that means nothing until the call goes elsewhere');
 });
@@ -333,55 +426,78 @@ t.test('calls on an open WebSocket name them too', async (t) => {
   t.match((await records()).at(-1), { decision: 'deny', reason_codes: ['evil'] });
 });
 
-t.test('what a call may cost is that of the dearest model that may answer, of those inside of it, and of what else it asks for', async (t) => {
-  const opus = 'anthropic/claude-3-opus';
-  const small = 'openai/gpt-4o-mini';
-  const path = '/api/v1/chat/completions';
-  const call = (more: object) => named(OPENROUTER, path, { model: small, messages: [], max_tokens: 1000, ...more });
-  // 1,000 tokens of output of claude-3-opus cost 0.075 USD, of gpt-4o-mini 0.0006 USD; no message has no tokens.
-  const capped = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.0749"}}}\n`) });
-  const roomy = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.075"}}}\n`) });
-  for (const more of [{ models: [opus] }, { models: [small, opus] }, { fallbacks: [{ model: opus }] }]) {
-    t.same(await proxied(capped, call(more)), ['budget_usd_max_exceeded'], JSON.stringify(more));
-    t.same(await direct(capped, call(more)), ['budget_usd_max_exceeded'], `structured, ${JSON.stringify(more)}`);
-    t.equal(await proxied(roomy, call(more)), 'sent', JSON.stringify(more));
-  }
-  t.equal(await proxied(capped, call({ models: [small, 'openai/gpt-4o'] })), 'sent');
-  t.same(await proxied(roomy, call({ fallbacks: [{ model: opus, max_tokens: 1001 }] })), ['budget_usd_max_exceeded'], 'a maximum of its own');
-  t.same(await proxied(roomy, call({ plugins: [{ id: 'x', model: opus }] })), ['budget_usd_max_exceeded'], 'inside of it: in addition');
-  const limited = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(ALLOW) });
-  const limit = { scope: 'project', scope_id: 'p', period: 'daily', limit_usd: '0.0749', actions: ['cap'] };
-  t.equal((await limited.gw.admin('POST', '/v1/admin/budgets/limits', limit)).status, 201);
-  const forProject = { attribution: { project_id: 'p' } };
-  t.same(await direct(limited, call({ models: [opus] }), forProject), ['budget_limit_exceeded'], 'the limit of a project');
-  t.equal(await direct(limited, call({ models: ['openai/gpt-4o'] }), forProject), 'sent');
-  const advisor = (more: object) =>
-    named(ANTHROPIC, '/v1/messages', {
-      model: 'claude-3-5-haiku-20241022',
-      max_tokens: 1000,
-      messages: [],
-      tools: [{ type: 'advisor_20260301', name: 'advisor', model: 'claude-3-opus-20240229', max_tokens: 500, ...more }],
+t.test(
+  'what a call may cost is that of the dearest model that may answer, of those inside of it, and of what else it asks for',
+  async (t) => {
+    const opus = 'anthropic/claude-3-opus';
+    const small = 'openai/gpt-4o-mini';
+    const path = '/api/v1/chat/completions';
+    const call = (more: object) => named(OPENROUTER, path, { model: small, messages: [], max_tokens: 1000, ...more });
+    // 1,000 tokens of output of claude-3-opus cost 0.075 USD, of gpt-4o-mini 0.0006 USD; no message has no tokens.
+    const capped = await startGoverned(t, {
+      hosts: HOSTS,
+      bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.0749"}}}\n`),
     });
-  // Twice 500 tokens of the advisor and 1,000 of the call's own model, and the tool as prompt of each.
-  t.equal(await proxied(roomy, advisor({})), 'sent');
-  t.same(await proxied(roomy, advisor({ max_uses: 2 })), ['budget_usd_max_exceeded']);
-  const image = named(OPENAI, '/v1/responses', { model: 'gpt-4o', max_output_tokens: 1, input: '', tools: [{ type: 'image_generation', model: 'gpt-image-1' }] });
-  t.same(await proxied(roomy, image), ['budget_usd_max_exceeded'], 'a picture of 6,240 tokens');
-  const action = { target_path: image.path, params: image.body };
-  // 6,240 tokens at 40 USD per million, one of the call's own model at 10, and the tool as prompt of both.
-  const { body } = await roomy.execute({}, action);
-  t.match(body, { decision_trace: { attributes: { cost_estimate_usd: /^0\.2497/, budget_usd_max: exactly('0.075') } } });
-});
+    const roomy = await startGoverned(t, {
+      hosts: HOSTS,
+      bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.075"}}}\n`),
+    });
+    for (const more of [{ models: [opus] }, { models: [small, opus] }, { fallbacks: [{ model: opus }] }]) {
+      t.same(await proxied(capped, call(more)), ['budget_usd_max_exceeded'], JSON.stringify(more));
+      t.same(await direct(capped, call(more)), ['budget_usd_max_exceeded'], `structured, ${JSON.stringify(more)}`);
+      t.equal(await proxied(roomy, call(more)), 'sent', JSON.stringify(more));
+    }
+    t.equal(await proxied(capped, call({ models: [small, 'openai/gpt-4o'] })), 'sent');
+    t.same(
+      await proxied(roomy, call({ fallbacks: [{ model: opus, max_tokens: 1001 }] })),
+      ['budget_usd_max_exceeded'],
+      'a maximum of its own',
+    );
+    t.same(await proxied(roomy, call({ plugins: [{ id: 'x', model: opus }] })), ['budget_usd_max_exceeded'], 'inside of it: in addition');
+    const limited = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(ALLOW) });
+    const limit = { scope: 'project', scope_id: 'p', period: 'daily', limit_usd: '0.0749', actions: ['cap'] };
+    t.equal((await limited.gw.admin('POST', '/v1/admin/budgets/limits', limit)).status, 201);
+    const forProject = { attribution: { project_id: 'p' } };
+    t.same(await direct(limited, call({ models: [opus] }), forProject), ['budget_limit_exceeded'], 'the limit of a project');
+    t.equal(await direct(limited, call({ models: ['openai/gpt-4o'] }), forProject), 'sent');
+    const advisor = (more: object) =>
+      named(ANTHROPIC, '/v1/messages', {
+        model: 'claude-3-5-haiku-20241022',
+        max_tokens: 1000,
+        messages: [],
+        tools: [{ type: 'advisor_20260301', name: 'advisor', model: 'claude-3-opus-20240229', max_tokens: 500, ...more }],
+      });
+    // Twice 500 tokens of the advisor and 1,000 of the call's own model, and the tool as prompt of each.
+    t.equal(await proxied(roomy, advisor({})), 'sent');
+    t.same(await proxied(roomy, advisor({ max_uses: 2 })), ['budget_usd_max_exceeded']);
+    const image = named(OPENAI, '/v1/responses', {
+      model: 'gpt-4o',
+      max_output_tokens: 1,
+      input: '',
+      tools: [{ type: 'image_generation', model: 'gpt-image-1' }],
+    });
+    t.same(await proxied(roomy, image), ['budget_usd_max_exceeded'], 'a picture of 6,240 tokens');
+    const action = { target_path: image.path, params: image.body };
+    // 6,240 tokens at 40 USD per million, one of the call's own model at 10, and the tool as prompt of both.
+    const { body } = await roomy.execute({}, action);
+    t.match(body, { decision_trace: { attributes: { cost_estimate_usd: /^0\.2497/, budget_usd_max: exactly('0.075') } } });
+  },
+);
 
 t.test('the shipped list of approved models holds for tools and for models to fall back on', async (t) => {
   const text = readFileSync('policies/presets/approved-models.yaml', 'utf8');
   const rules = `${ALLOW}  targets:\n${text.slice(text.indexOf('rules:\n') + 'rules:\n'.length).replaceAll(/^/gm, '  ')}`;
   const governed = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(rules) });
   const own = { model: 'gpt-4o', input: 'x' };
-  t.same(await proxied(governed, named(OPENAI, '/v1/responses', { ...own, tools: [{ type: 'image_generation', model: 'gpt-image-1' }] })), ['model_not_approved']);
-  t.same(await proxied(governed, named(OPENROUTER, '/api/v1/chat/completions', { model: 'gpt-4o', messages: [], models: ['gpt-4o', 'opus'] })), [
+  t.same(await proxied(governed, named(OPENAI, '/v1/responses', { ...own, tools: [{ type: 'image_generation', model: 'gpt-image-1' }] })), [
     'model_not_approved',
   ]);
-  t.equal(await proxied(governed, named(OPENAI, '/v1/responses', { ...own, tools: [{ type: 'image_generation', model: 'gpt-4o-mini' }] })), 'sent');
+  t.same(
+    await proxied(governed, named(OPENROUTER, '/api/v1/chat/completions', { model: 'gpt-4o', messages: [], models: ['gpt-4o', 'opus'] })),
+    ['model_not_approved'],
+  );
+  t.equal(
+    await proxied(governed, named(OPENAI, '/v1/responses', { ...own, tools: [{ type: 'image_generation', model: 'gpt-4o-mini' }] })),
+    'sent',
+  );
 });
-

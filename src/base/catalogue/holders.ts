@@ -1,8 +1,15 @@
-import { isJsonObject, type JsonObject } from '../json/json-object.ts';
 import type { CountPlace, HolderTest } from './call-places.ts';
 import { type SpelledPath, spelledValue } from './spelling.ts';
 
 export const EACH = '*';
+
+/** An object of a body. */
+export type JsonMembers = Readonly<Record<string, unknown>>;
+
+/** Whether a value of a body has members with names. */
+export function isObject(value: unknown): value is JsonMembers {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /**
  * Calls `visit` with every value at a path; a star stands for each element of a list and each member of a map.
@@ -27,7 +34,7 @@ export function visitAt(root: unknown, path: SpelledPath, visit: (value: unknown
 /** Whether an object is one of those that are meant. */
 export function isMeant(holder: unknown, only: HolderTest | undefined): boolean {
   if (only === undefined) return true;
-  if (!isJsonObject(holder)) return false;
+  if (!isObject(holder)) return false;
   const value = Object.hasOwn(holder, only.member) ? holder[only.member] : undefined;
   if (typeof value !== 'string') return false;
   return only.values.some((wanted) => (wanted.endsWith(EACH) ? value.startsWith(wanted.slice(0, -1)) : value === wanted));
@@ -54,6 +61,6 @@ export function wholeNumber(value: unknown): number | undefined {
 }
 
 /** Own member of an object, whatever that is. */
-export function memberOf(holder: JsonObject, name: string): unknown {
+export function memberOf(holder: JsonMembers, name: string): unknown {
   return Object.hasOwn(holder, name) ? holder[name] : undefined;
 }

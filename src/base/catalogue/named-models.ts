@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject } from '../json/json-object.ts';
 import type { ModelPlace, PlaceGroup } from './call-places.ts';
-import { EACH, isMeant, memberOf, visitAt } from './holders.ts';
+import { EACH, isMeant, isObject, type JsonMembers, memberOf, visitAt } from './holders.ts';
 import { modelAsSeen } from './model-names.ts';
 import type { SpelledPath } from './spelling.ts';
 import type { Operation } from './types.ts';
@@ -11,7 +10,7 @@ export interface NamedModel {
   readonly model: string;
   readonly place: ModelPlace;
   /** The object that names it: of an alternative, what holds for it in place of the body's own members; of an inner model, its settings. Undefined: a bare name. */
-  readonly said: JsonObject | undefined;
+  readonly said: JsonMembers | undefined;
 }
 
 /** The models that a call names beside its own (decision 6.3). */
@@ -37,7 +36,11 @@ const MODEL = 'model';
  * call costs: one look-up for each of its members.
  * @param headers of the request, flat name and value list: some hosts name a model in one
  */
-export function namedModels({ known, dialect, modelNames }: Operation, params: Params, headers?: readonly string[]): NamedModels | undefined {
+export function namedModels(
+  { known, dialect, modelNames }: Operation,
+  params: Params,
+  headers?: readonly string[],
+): NamedModels | undefined {
   const places = known ? dialect?.places.models : undefined;
   if (places === undefined) return undefined;
   let reader: Reader | undefined;
@@ -102,41 +105,41 @@ class Reader {
         if (value === null || value === undefined || ways.includes(way)) return;
         ways.push(way);
         stated = true;
-        this.#readNames(value, place, isJsonObject(holder) ? holder : undefined);
+        this.#readNames(value, place, isObject(holder) ? holder : undefined);
       });
     }
-    if (!stated && this.#found.length === before && isJsonObject(holder)) this.#readUnnamed(holder, place);
+    if (!stated && this.#found.length === before && isObject(holder)) this.#readUnnamed(holder, place);
   }
 
   #visitNames(holder: unknown, path: SpelledPath, visit: (value: unknown, way: string) => void): void {
     // Of a bare name there is nothing below, and the characters of a text are none of its members.
     if (path.length === 0) visit(holder, '');
-    else if (isJsonObject(holder)) visitAt(holder, path, visit, '');
+    else if (isObject(holder)) visitAt(holder, path, visit, '');
   }
 
-  #readUnnamed(holder: JsonObject, place: ModelPlace): void {
+  #readUnnamed(holder: JsonMembers, place: ModelPlace): void {
     const model = (place.header === undefined ? undefined : headerValue(this.#headers, place.header)) ?? place.absent;
     if (model !== undefined) this.#add(model, place, holder);
     else if (place.mustName) this.#hidden = true;
   }
 
-  #readNames(value: unknown, place: ModelPlace, holder: JsonObject | undefined): void {
+  #readNames(value: unknown, place: ModelPlace, holder: JsonMembers | undefined): void {
     if (Array.isArray(value)) for (const item of value) this.#readName(item, place, holder);
     else if (place.lists) this.#hidden = true;
     else this.#readName(value, place, holder);
   }
 
-  #readName(value: unknown, place: ModelPlace, holder: JsonObject | undefined): void {
+  #readName(value: unknown, place: ModelPlace, holder: JsonMembers | undefined): void {
     if (typeof value === 'string') {
       this.#add(value, place, place.as === 'inner' ? holder : undefined);
       return;
     }
-    const name = isJsonObject(value) ? memberOf(value, MODEL) : undefined;
-    if (typeof name !== 'string' || !isJsonObject(value)) this.#hidden = true;
+    const name = isObject(value) ? memberOf(value, MODEL) : undefined;
+    if (typeof name !== 'string' || !isObject(value)) this.#hidden = true;
     else this.#add(name, place, value);
   }
 
-  #add(model: string, place: ModelPlace, said: JsonObject | undefined): void {
+  #add(model: string, place: ModelPlace, said: JsonMembers | undefined): void {
     if (isName(model)) this.#found.push({ model, place, said });
     else this.#hidden = true;
   }

@@ -14,8 +14,7 @@ import type {
 } from './call-places.ts';
 import { EACH } from './holders.ts';
 import { Row, type RowProblems } from './row-reader.ts';
-import { type SpelledPath, spelledPath } from './spelling.ts';
-import type { NameRule } from './types.ts';
+import { type NameRule, type SpelledPath, spelledPath } from './spelling.ts';
 
 /** Lists of places that several wire formats use, by name. */
 export interface PlaceSets {
@@ -83,9 +82,7 @@ export function readCallPlaces(row: Row, sets: PlaceSets, names: NameRule, paren
   const units = row.has('asked_units')
     ? used('asked_units', sets.units).flatMap((one) => readUnitPlace(one, names))
     : (parent?.units ?? []);
-  const terms = row.has('asked_terms')
-    ? used('asked_terms', sets.terms).map((one) => readTermPlace(one, names))
-    : (parent?.terms ?? []);
+  const terms = row.has('asked_terms') ? used('asked_terms', sets.terms).map((one) => readTermPlace(one, names)) : (parent?.terms ?? []);
   return { models, units, terms, paths: pathsOf(models, units, terms), bodies: bodiesOf(models) };
 }
 
@@ -243,4 +240,3 @@ function numberOf(row: Row | undefined, name: string): number {
   row?.problem(name, 'must be a whole number');
   return 0;
 }
-

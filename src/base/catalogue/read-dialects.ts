@@ -3,6 +3,7 @@ import type { YamlNode } from '../lib/yaml.ts';
 import { RATE_KINDS } from '../model/rate-kinds.ts';
 import { CALL_PLACE_MEMBERS, type PlaceSets, readCallPlaces, readPicture } from './read-call-places.ts';
 import { Row, type RowProblems } from './row-reader.ts';
+import type { NameRule } from './spelling.ts';
 import type {
   CountRule,
   DeferredRule,
@@ -10,7 +11,6 @@ import type {
   Dialect,
   ErrorShape,
   FieldPlace,
-  NameRule,
   SocketRule,
   StreamErrorRule,
   StreamRule,

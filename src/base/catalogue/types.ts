@@ -2,6 +2,7 @@ import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
 import type { CallPlaces, PictureRule } from './call-places.ts';
+import type { NameRule } from './spelling.ts';
 
 /**
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
@@ -118,12 +119,6 @@ export interface SocketRule {
   readonly sideEvents: readonly string[];
   readonly sideModels: readonly string[];
 }
-
-/**
- * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
- * `max_output_tokens` alike, at every level.
- */
-export type NameRule = 'exact' | 'proto';
 
 /** Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their provider. */
 export interface UsageAskRule {

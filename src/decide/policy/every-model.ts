@@ -107,9 +107,7 @@ function least(first: string | undefined, second: string | undefined): string | 
 }
 
 function withoutTwins(limits: Effects['rate_limits']): Effects['rate_limits'] {
-  return limits.filter(
-    ({ layer, rule_id }, at) => limits.findIndex((other) => other.layer === layer && other.rule_id === rule_id) === at,
-  );
+  return limits.filter(({ layer, rule_id }, at) => limits.findIndex((other) => other.layer === layer && other.rule_id === rule_id) === at);
 }
 
 type Selected = Effects['select_credential'];

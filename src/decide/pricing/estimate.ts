@@ -156,10 +156,8 @@ function promptsOf(params: Params, dialect: Dialect | undefined): number {
 function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly string[]): number | undefined {
   let largest: number | undefined;
   for (const path of paths) {
-    const written = valueAt(params, path, dialect);
-    if (written === undefined || written === null) continue;
-    // In a form every value is a text.
-    const value = isForm(dialect) ? (wholeNumber(written) ?? written) : written;
+    const value = countAt(params, path, dialect);
+    if (value === undefined || value === null) continue;
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
       if (largest === undefined || value > largest) largest = value;
     } else if (dialect !== undefined) {
@@ -172,8 +170,10 @@ function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly
   return largest;
 }
 
-function isForm(dialect: Dialect | undefined): boolean {
-  return dialect?.model[0]?.in === 'form';
+/** In a form every value is a text. */
+function countAt(params: Params, path: string, dialect: Dialect | undefined): unknown {
+  const value = valueAt(params, path, dialect);
+  return dialect?.model[0]?.in === 'form' ? (wholeNumber(value) ?? value) : value;
 }
 
 function valueAt(params: Params, path: string, dialect: Dialect | undefined): unknown {

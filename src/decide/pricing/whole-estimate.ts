@@ -56,7 +56,10 @@ export function estimateCall(call: EstimatedCall): Estimate {
   const own = estimate(params, dialect, overrides, price, cachedRates);
   const units = cachedRates ? askedUnits(params, dialect, price) : undefined;
   if (named === undefined && units === undefined) return own;
-  const answering = [{ estimated: own.costPico, reserved: own.reservePico, units }, ...(named?.alternatives ?? []).map(alternativeOf(call))];
+  const answering = [
+    { estimated: own.costPico, reserved: own.reservePico, units },
+    ...(named?.alternatives ?? []).map(alternativeOf(call)),
+  ];
   const inner = innerCosts(call, own.reservedIn);
   const most = mostShared(call);
   const total = (kind: keyof Costs): bigint => {

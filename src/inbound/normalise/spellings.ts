@@ -1,6 +1,6 @@
 import { EACH, memberOf, visitAt } from '../../base/catalogue/holders.ts';
-import { type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
-import type { Dialect, NameRule } from '../../base/catalogue/types.ts';
+import { type NameRule, type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
+import type { Dialect } from '../../base/catalogue/types.ts';
 import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
@@ -154,15 +154,19 @@ function refuseTwice(text: string, path: SpelledPath): void {
 /** The same of every object that a path with stars leads to. */
 function refuseTwiceBelow(text: string, open: number, path: SpelledPath, depth: number): void {
   const spellings = path[depth];
-  if (spellings === undefined) {
-    if (text[open] === '{') refuseTwiceIn(text, open);
-  } else if (spellings[0] === EACH) {
-    const parts = text[open] === '[' ? jsonElements(text, open) : text[open] === '{' ? jsonMembers(text, open) : [];
-    for (const { valueStart } of parts) refuseTwiceBelow(text, valueStart, path, depth + 1);
-  } else {
-    const next = text[open] === '{' ? lastMember(text, open, spellings) : undefined;
+  const isObject = text[open] === '{';
+  if (spellings?.[0] === EACH) {
+    for (const { valueStart } of partsOf(text, open)) refuseTwiceBelow(text, valueStart, path, depth + 1);
+  } else if (isObject && spellings === undefined) refuseTwiceIn(text, open);
+  else if (isObject) {
+    const next = lastMember(text, open, spellings ?? []);
     if (next !== undefined) refuseTwiceBelow(text, next, path, depth + 1);
   }
+}
+
+function partsOf(text: string, open: number): Iterable<{ readonly valueStart: number }> {
+  if (text[open] === '[') return jsonElements(text, open);
+  return text[open] === '{' ? jsonMembers(text, open) : [];
 }
 
 /** Where the value of a member begins that is there under one of its names: of several the last, which is the one that was read. */

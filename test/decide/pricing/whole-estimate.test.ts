@@ -8,7 +8,13 @@ import { estimateCall } from '../../../src/decide/pricing/whole-estimate.ts';
 
 const catalogue = loadCatalogue();
 /** USD per million tokens, so that a million tokens of output cost so much. */
-const price = (out: string, more: Partial<Price> = {}): Price => ({ in: '0', out, source: 'override', maxOutputTokens: undefined, ...more });
+const price = (out: string, more: Partial<Price> = {}): Price => ({
+  in: '0',
+  out,
+  source: 'override',
+  maxOutputTokens: undefined,
+  ...more,
+});
 const PRICES: Readonly<Record<string, Price>> = {
   own: price('1'),
   dear: price('10'),
@@ -47,7 +53,11 @@ interface Asked {
   readonly cachedRates?: boolean;
 }
 
-function estimated(operation: Operation, params: Readonly<Record<string, unknown>>, { overrides, cachedRates = true }: Asked = {}): Estimate {
+function estimated(
+  operation: Operation,
+  params: Readonly<Record<string, unknown>>,
+  { overrides, cachedRates = true }: Asked = {},
+): Estimate {
   const own = priceOf(String(params['model'] ?? params['model_id'] ?? 'own'));
   const named = namedModels(operation, params);
   return estimateCall({ params, dialect: operation.dialect, overrides, price: own, named, priceOf, cachedRates });
@@ -97,7 +107,11 @@ t.test('a model inside of the call reads its prompt and says what the call lets 
   t.same(costs(messages, advisor({ model: 'own', max_tokens: null })), both('1.001024'), 'what is assumed of any model');
   t.same(costs(messages, advisor({ model: 'small', max_tokens: null })), both('1.00005'), 'or of that one');
   const text = 'word '.repeat(50_000);
-  const reads = { ...MILLION, messages: [{ role: 'user', content: text }], tools: [{ type: 'advisor_20260301', model: 'reads', max_tokens: 1, max_uses: 2 }] };
+  const reads = {
+    ...MILLION,
+    messages: [{ role: 'user', content: text }],
+    tools: [{ type: 'advisor_20260301', model: 'reads', max_tokens: 1, max_uses: 2 }],
+  };
   const { reservedIn, costPico } = estimated(messages, reads);
   t.equal(costPico, 1_000_000_000_000n + 2n * (4_000_000n * BigInt(reservedIn) + 1_000_000n));
   t.same(costs(messages, { ...advisor({}), fallbacks: [{ model: 'dear' }] }), both('11'), 'beside those that may answer');
@@ -110,7 +124,12 @@ t.test('a model inside of the call reads its prompt and says what the call lets 
 });
 
 t.test('a picture has the tokens of its quality, its size and its steps', async (t) => {
-  const draws = (more: object, call: object = {}) => ({ model: 'own', max_output_tokens: 1_000_000, tools: [{ type: 'image_generation', model: 'image', ...more }], ...call });
+  const draws = (more: object, call: object = {}) => ({
+    model: 'own',
+    max_output_tokens: 1_000_000,
+    tools: [{ type: 'image_generation', model: 'image', ...more }],
+    ...call,
+  });
   // 6,240 tokens at 40 USD per million.
   t.same(costs(responses, draws({})), both('1.2496'));
   t.same(costs(responses, draws({ quality: 'low' })), both('1.01632'));
@@ -128,7 +147,11 @@ t.test('a picture has the tokens of its quality, its size and its steps', async 
   const images = operationOf('openai', '/v1/images/generations');
   t.same(costs(images, { model: 'image', prompt: '', n: 2 }), both('0.4992'), 'of the images endpoint too');
   t.same(costs(images, { model: 'image', prompt: '', quality: 'low', n: 1 }), both('0.01632'));
-  t.same(costs(operationOf('openai', '/v1/images/edits'), { model: 'image', n: '2', quality: 'low' }), both('0.03264'), 'and of its form, where all is text');
+  t.same(
+    costs(operationOf('openai', '/v1/images/edits'), { model: 'image', n: '2', quality: 'low' }),
+    both('0.03264'),
+    'and of its form, where all is text',
+  );
 });
 
 t.test('what is billed beside tokens counts as often as the call says, else once', async (t) => {
@@ -143,7 +166,10 @@ t.test('what is billed beside tokens counts as often as the call says, else once
   const tools = [{ type: 'web_search' }, { type: 'file_search', vector_store_ids: [] }];
   t.same(costs(responses, { ...openai, tools }), both('1.0125'), 'each once');
   t.same(costs(responses, { ...openai, tools, max_tool_calls: 10 }), both('1.1'), 'all together no more than that, each time the dearest');
-  t.same(costs(responses, { ...openai, tools: [...tools, { type: 'image_generation', model: 'image' }], max_tool_calls: 2 }), both('1.4992'));
+  t.same(
+    costs(responses, { ...openai, tools: [...tools, { type: 'image_generation', model: 'image' }], max_tool_calls: 2 }),
+    both('1.4992'),
+  );
   t.same(costs(chat, { ...own, web_search_options: {} }), both('1.01'));
   t.same(costs(chat, { ...own, plugins: [{ id: 'web', max_results: 8 }] }), both('1.08'));
   t.same(costs(chat, { ...own, plugins: [{ id: 'web' }] }), both('1.01'));
@@ -153,13 +179,23 @@ t.test('what is billed beside tokens counts as often as the call says, else once
   t.same(costs(gemini, { ...google, tools: [{ google_search: {} }] }), both('1.01'));
   const sonar = operationOf('perplexity', '/chat/completions');
   t.same(costs(sonar, { model: 'asked', messages: [], max_tokens: 1_000_000 }), both('1.005'), 'a price for each request');
-  t.same(costs(sonar, { model: 'own', messages: [], max_tokens: 1_000_000, models: ['asked'] }), both('1.005'), 'at the price of the one that answers');
+  t.same(
+    costs(sonar, { model: 'own', messages: [], max_tokens: 1_000_000, models: ['asked'] }),
+    both('1.005'),
+    'at the price of the one that answers',
+  );
   t.same(costs(operationOf('openai', '/v1/audio/speech'), { model: 'spoken', input: 'x'.repeat(2000) })[0], '0.03');
   t.same(costs(operationOf('elevenlabs', '/v1/text-to-speech/v'), { model_id: 'spoken', text: 'x'.repeat(1000) })[0], '0.015');
   const ocr = operationOf('mistral', '/v1/ocr');
   t.same(costs(ocr, { model: 'paged', pages: [0, 1, 2], document_annotation_format: {} }), both('0.006'));
-  t.same(costs(operationOf('cohere', '/v2/rerank'), { model: 'ranked', query: 'q', documents: Array.from({ length: 101 }, () => 'd') }), both('0.004'));
-  t.same(costs(operationOf('mistral', '/v1/conversations'), { model: 'drawn', inputs: '', tools: [{ type: 'image_generation' }] }), both('0.04'));
+  t.same(
+    costs(operationOf('cohere', '/v2/rerank'), { model: 'ranked', query: 'q', documents: Array.from({ length: 101 }, () => 'd') }),
+    both('0.004'),
+  );
+  t.same(
+    costs(operationOf('mistral', '/v1/conversations'), { model: 'drawn', inputs: '', tools: [{ type: 'image_generation' }] }),
+    both('0.04'),
+  );
 });
 
 t.test('terms that a call asks for have their rates; what is set aside covers that they are not granted', async (t) => {
