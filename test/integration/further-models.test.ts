@@ -1,7 +1,15 @@
 // A call may name models beside its own: ones that may answer in its place, ones that run inside of it. Policy, caps and delegations hold for each of them, by every door.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
+import { PolicyComparison } from '../../src/policy-tools/diff.ts';
+import { explain, explainRecorded } from '../../src/policy-tools/explain.ts';
+import { factsOfRequest, readCall } from '../../src/policy-tools/given-request.ts';
+import { paintFor } from '../../src/policy-tools/paint.ts';
+import { recordedRequest } from '../../src/policy-tools/recorded-request.ts';
+import { renderExplanation } from '../../src/policy-tools/render-explanation.ts';
 import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';
+import { policyOf } from '../decide/policy/policy-facts.ts';
 import { exactly } from '../support/exactly.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { RESPONSES, scene } from '../support/metered-sockets.ts';
@@ -217,6 +225,23 @@ t.test('what leads to models that nobody knows hides them, and what the call may
     t.same(await direct(denies, one), NOT_UNDERSTOOD, `structured: ${titleOf(one)}`);
     t.same(await proxied(capped, one), NOT_UNDERSTOOD, `under a cap: ${titleOf(one)}`);
     t.equal(await proxied(free, one), 'sent', `where nothing needs to know: ${titleOf(one)}`);
+  }
+});
+
+t.test('a form says nothing of further models that could be read in one way', async (t) => {
+  const denies = await startGoverned(t, { bundle: bundleOf(NO_EVIL) });
+  const field = (name: string, value: string) => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const form = (fields: readonly (readonly [string, string])[]) => `${fields.map(([name, value]) => field(name, value)).join('')}--b--\r\n`;
+  const headers = ['Authorization', 'Bearer sk', 'Content-Type', 'multipart/form-data; boundary=b'];
+  const send = async (path: string, more: readonly (readonly [string, string])[]) => {
+    const answer = await denies.through(`${OPENAI}:443`, { method: 'POST', path, headers, body: form([['model', 'good'], ...more]) });
+    return answer.status === 200 ? 'sent' : (await denies.recordOf(answer))['reason_codes'];
+  };
+  for (const path of ['/v1/audio/transcriptions', '/v1/images/edits']) {
+    t.same(await send(path, [['fallbacks', '["evil"]']]), NOT_UNDERSTOOD, path);
+    t.same(await send(path, [['models', 'evil']]), NOT_UNDERSTOOD, path);
+    t.same(await send(path, [['models[]', 'evil']]), ['ambiguous_body'], path);
+    t.equal(await send(path, [['n', '2']]), 'sent', `${path}, with a number as forms write it`);
   }
 });
 
@@ -483,6 +508,38 @@ t.test(
     t.match(body, { decision_trace: { attributes: { cost_estimate_usd: /^0\.2497/, budget_usd_max: exactly('0.075') } } });
   },
 );
+
+t.test('the tools around the policy say of a call what the gateway says', async (t) => {
+  const surroundings = { catalogue: loadCatalogue(), actionTypes: new Map<string, string>(), pricingCached: false };
+  const policy = policyOf(bundleOf(NO_EVIL));
+  const governed = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(NO_EVIL) });
+  const comparison = new PolicyComparison(policy, policyOf(bundleOf(LISTED)), (facts) => readCall(facts, true, surroundings.catalogue));
+  const records: Record<string, unknown>[] = [];
+  for (const one of NAMED.filter(({ headers }) => headers?.length === 0)) {
+    const type = /embed/i.test(one.path) ? 'ai.embed' : 'ai.infer';
+    const action = { type, method: 'POST', target_host: one.host, target_path: one.path, params: one.body };
+    const { facts, mistakes, costAfter } = factsOfRequest({ workload_id: 'default', action }, surroundings);
+    t.same(mistakes, [], titleOf(one));
+    const explained = explain(policy, facts, { costAfter });
+    t.match(explained.verdict, { decision: 'deny', reason_codes: ['evil'], model: 'evil' }, titleOf(one));
+    const rule = explained.layers.flatMap(({ rules }) => rules).find(({ rule: name }) => name === 'targets/evil');
+    t.match(rule, { outcome: 'matched', condition: { observed: 'evil', holds: true } }, 'its tests are shown with the model that decided');
+    t.match(renderExplanation(explained, paintFor(false)), /about the model evil, which the call also names/);
+    records.push(await governed.recordOf(await governed.through(`${one.host}:443`, chat([], one.path, one.body))));
+  }
+  for (const record of records) {
+    comparison.add(record);
+    const request = recordedRequest(record, [policy], (facts) => readCall(facts, true, surroundings.catalogue));
+    if (request === undefined) throw new Error('no request');
+    t.notOk(explainRecorded(policy, request).recorded, 'a record is explained by the names that it holds');
+  }
+  t.match(comparison.result(), { records: records.length, not_reproduced: 0, cannot_say: { records: 0 } });
+  const costly = { ...chatBody, model: 'openai/gpt-4o-mini', max_tokens: 1000, models: ['anthropic/claude-3-opus'] };
+  const action = { type: 'ai.infer', method: 'POST', target_host: OPENROUTER, target_path: '/api/v1/chat/completions', params: costly };
+  const { costAfter } = factsOfRequest({ workload_id: 'default', action }, surroundings);
+  t.equal(costAfter([]).estimatePico, 75_000_000_000n, 'and estimates it so');
+  t.notOk(costAfter([]).hidden);
+});
 
 t.test('the shipped list of approved models holds for tools and for models to fall back on', async (t) => {
   const text = readFileSync('policies/presets/approved-models.yaml', 'utf8');

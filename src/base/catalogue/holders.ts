@@ -22,13 +22,32 @@ export function visitAt(root: unknown, path: SpelledPath, visit: (value: unknown
     return;
   }
   if (typeof root !== 'object' || root === null) return;
-  const step = (value: unknown, name: string | number): void =>
-    visitAt(value, path, visit, way === undefined ? undefined : `${way}.${name}`, depth + 1);
+  // No closure for each step: a conversation has many items, and most have nothing at the path.
   if (spellings[0] !== EACH) {
-    const name = spellings.find((spelling) => Object.hasOwn(root, spelling));
-    if (name !== undefined) step(Reflect.get(root, name), name);
-  } else if (Array.isArray(root)) root.forEach(step);
-  else for (const [name, value] of Object.entries(root)) step(value, name);
+    for (const name of spellings) {
+      if (!Object.hasOwn(root, name)) continue;
+      visitAt(Reflect.get(root, name), path, visit, below(way, name), depth + 1);
+      return;
+    }
+  } else if (Array.isArray(root)) {
+    for (let at = 0; at < root.length; at++) visitAt(root[at], path, visit, below(way, at), depth + 1);
+  } else {
+    for (const name of Object.keys(root)) visitAt(Reflect.get(root, name), path, visit, below(way, name), depth + 1);
+  }
+}
+
+function below(way: string | undefined, name: string | number): string | undefined {
+  return way === undefined ? undefined : `${way}.${name}`;
+}
+
+/** What tools have that run where the caller is: a type, or a member. */
+const CALLERS_MEMBERS = ['input_schema', 'functionDeclarations', 'function_declarations'];
+
+/** Whether an item of a list is a tool that runs where the caller is: whatever stands with it, no provider runs anything by it. */
+export function isCallersOwn(item: unknown): boolean {
+  if (!isObject(item)) return false;
+  const type = memberOf(item, 'type');
+  return type === 'function' || type === 'custom' || (type === undefined && CALLERS_MEMBERS.some((name) => Object.hasOwn(item, name)));
 }
 
 /** Whether an object is one of those that are meant. */

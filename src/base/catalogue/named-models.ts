@@ -1,5 +1,5 @@
 import type { ModelPlace, PlaceGroup } from './call-places.ts';
-import { EACH, isMeant, isObject, type JsonMembers, memberOf, visitAt } from './holders.ts';
+import { EACH, isCallersOwn, isMeant, isObject, type JsonMembers, memberOf, visitAt } from './holders.ts';
 import { modelAsSeen } from './model-names.ts';
 import type { SpelledPath } from './spelling.ts';
 import type { Operation } from './types.ts';
@@ -83,6 +83,7 @@ class Reader {
 
   read({ at, places }: PlaceGroup): void {
     visitAt(this.#body, at, (holder) => {
+      if (isCallersOwn(holder)) return;
       // A name that an earlier place has read is not read once more.
       const ways: string[] = [];
       for (const place of places) if (this.#isRead(place) && isMeant(holder, place.only)) this.#readHolder(holder, place, ways);

@@ -1,28 +1,24 @@
-import { EACH, memberOf, visitAt } from '../../base/catalogue/holders.ts';
-import { type NameRule, type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
+import { EACH, isCallersOwn } from '../../base/catalogue/holders.ts';
+import { type NameRule, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
-import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { ambiguous } from './form.ts';
 import { fold, governedPaths, loosen } from './places.ts';
 
-/** An object of a body that holds names which policy or price depends on. */
-interface GovernedObject {
-  /** The way to it; empty: the body itself. A star stands for each element of a list, or each member of a map. */
-  readonly path: SpelledPath;
-  /** How much of the way leads to the items behind its first star; 0: it has none. */
-  readonly first: number;
-  readonly exact: ReadonlySet<string>;
+/** What is governed of the objects at one place of a body, and below them. */
+interface GovernedPlace {
+  /** Names that policy or price depends on, in every spelling that the format takes. */
+  readonly exact: Set<string>;
   /** A name as a lenient reader compares it, and what it then means. */
-  readonly meant: ReadonlyMap<string, string>;
-}
-
-interface GovernedObjects {
-  /** Of a format with more than one spelling: of others it is looked at before. */
-  readonly outermost: GovernedObject | undefined;
-  /** Those below it, by the first name of their path: most bodies have few of these. */
-  readonly byRoot: ReadonlyMap<string, readonly GovernedObject[]>;
+  readonly meant: Map<string, string>;
+  /** Names that were found to mean none of these: messages have the same few. */
+  readonly harmless: Set<string>;
+  readonly below: Map<string, GovernedPlace>;
+  /** Of each element of a list, or each member of a map. */
+  each: GovernedPlace | undefined;
+  /** Some list or map stands on the way to it. */
+  readonly inLists: boolean;
 }
 
 /** Members whose names are data: a value of any form, or a map with keys of its caller's own. */
@@ -42,13 +38,10 @@ const FREE: ReadonlySet<string> = new Set([
   'metadata',
 ]);
 
-const NONE: readonly GovernedObject[] = [];
 /** Folding changes nothing of such a name. */
 const PLAIN = /^[a-z0-9_]*$/;
-const governedObjects = new WeakMap<Dialect, GovernedObjects>();
-/** What tools have that run where the caller is: a type, or a member. */
-const CALLERS_OWN: ReadonlySet<unknown> = new Set(['function', 'custom']);
-const CALLERS_MEMBERS = ['input_schema', 'functionDeclarations', 'function_declarations'];
+const MOST_HARMLESS = 256;
+const governedPlaces = new WeakMap<Dialect, GovernedPlace>();
 
 /**
  * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost object, where names are looked at as they
@@ -58,129 +51,112 @@ const CALLERS_MEMBERS = ['input_schema', 'functionDeclarations', 'function_decla
  */
 export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: string, dialect: Dialect | undefined): void {
   if (dialect === undefined) return;
-  const { outermost, byRoot } = objectsOf(dialect);
-  if (outermost !== undefined) refuseMisspelt(Object.keys(body), outermost, dialect.names);
-  for (const name in body) for (const object of byRoot.get(name) ?? NONE) refuseBelow(body, text, object, dialect.names);
-  if (dialect.names === 'proto') refuseBothSpellings(body);
+  const outermost = governedBy(dialect);
+  const isProto = dialect.names === 'proto';
+  let isThere = false;
+  for (const name in body) {
+    if (isProto) refuseMisspelt(name, outermost, 'proto');
+    const place = outermost.below.get(name);
+    if (place !== undefined && holdsGoverned(body[name], place, dialect.names)) isThere = true;
+  }
+  if (isThere) refuseTwice(text, skipSpace(text, 0), outermost, false);
+  if (isProto) refuseBothSpellings(body);
 }
 
-function refuseBelow(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
-  if (object.first > 0) {
-    refuseItems(body, text, object, rule);
+/** All that is governed of a body, as a tree. */
+function governedBy(dialect: Dialect): GovernedPlace {
+  const known = governedPlaces.get(dialect);
+  if (known !== undefined) return known;
+  const outermost = emptyPlace(false);
+  const paths = governedPaths(dialect);
+  for (const path of paths) govern(outermost, path.split('.'), dialect.names);
+  // What holds in place of the body's own members is read as these are.
+  for (const items of dialect.places.bodies) {
+    for (const path of paths) govern(outermost, [...items.split('.'), path.split('.')[0] ?? ''], dialect.names);
+  }
+  governedPlaces.set(dialect, outermost);
+  return outermost;
+}
+
+function emptyPlace(inLists: boolean): GovernedPlace {
+  return { exact: new Set(), meant: new Map(), harmless: new Set(), below: new Map(), each: undefined, inLists };
+}
+
+function govern(place: GovernedPlace, [name, ...rest]: readonly string[], rule: NameRule): void {
+  if (name === undefined) return;
+  if (name === EACH) {
+    place.each ??= emptyPlace(true);
+    govern(place.each, rest, rule);
     return;
   }
-  const found = spelledValue(body, object.path);
-  if (!isJsonObject(found)) return;
-  refuseMisspelt(Object.keys(found), object, rule);
-  refuseTwice(text, object.path);
-}
-
-/** The objects on the way to a governed name. */
-function objectsOf(dialect: Dialect): GovernedObjects {
-  const known = governedObjects.get(dialect);
-  if (known !== undefined) return known;
-  const members = new Map<string, Set<string>>();
-  const add = (parent: string, name: string) => members.set(parent, (members.get(parent) ?? new Set()).add(name));
-  for (const path of governedPaths(dialect)) {
-    const names = path.split('.');
-    names.forEach((name, depth) => {
-      if (name === EACH || (depth === 0 && dialect.names === 'exact')) return;
-      add(names.slice(0, depth).join('.'), name);
-    });
-    // What holds in place of the body's own members is read as these are.
-    for (const parent of dialect.places.bodies) add(parent, names[0] ?? '');
+  const spellings = spellingsOf(name, rule);
+  const below = rest.length === 0 ? undefined : (place.below.get(name) ?? emptyPlace(place.inLists));
+  for (const spelling of spellings) {
+    place.exact.add(spelling);
+    place.meant.set(compared(spelling, rule) ?? spelling, spelling);
+    if (below !== undefined) place.below.set(spelling, below);
   }
-  const objects = [...members].map(([parent, names]): GovernedObject => {
-    const exact = [...names].flatMap((name) => spellingsOf(name, dialect.names));
-    return {
-      path: parent === '' ? [] : spelledPath(parent, dialect.names),
-      first: parent.split('.').indexOf(EACH) + 1,
-      exact: new Set(exact),
-      meant: new Map(exact.map((name) => [compared(name, dialect.names) ?? name, name])),
-    };
-  });
-  const byRoot = new Map<string, GovernedObject[]>();
-  for (const object of objects) for (const root of object.path[0] ?? []) byRoot.set(root, [...(byRoot.get(root) ?? []), object]);
-  const made = { outermost: objects.find(({ path }) => path.length === 0), byRoot };
-  governedObjects.set(dialect, made);
-  return made;
+  if (below !== undefined) govern(below, rest, rule);
 }
 
-/** Of tools that run where the caller is only the names of the outermost members are looked at: no provider runs anything by the rest. */
-function refuseItems(body: Readonly<Record<string, unknown>>, text: string, object: GovernedObject, rule: NameRule): void {
-  const { path, exact, first } = object;
+/** Whether a value holds something that is governed, so that its text is to be looked at. @throws GatewayError for a name that could be read as a governed one */
+function holdsGoverned(value: unknown, place: GovernedPlace, rule: NameRule): boolean {
+  if (typeof value !== 'object' || value === null) return false;
   let isThere = false;
-  visitAt(body, path.slice(0, first), (item) => {
-    const isOwn = isCallersOwn(item);
-    if (isOwn && first < path.length) return;
-    visitAt(item, path.slice(first), (found) => {
-      if (!isJsonObject(found)) return;
-      const names = Object.keys(found);
-      refuseMisspelt(names, object, rule);
-      isThere ||= !isOwn && names.some((name) => exact.has(name));
-    });
-  });
-  if (isThere) refuseTwiceBelow(text, skipSpace(text, 0), path, 0);
+  if (Array.isArray(value)) {
+    const { each } = place;
+    if (each === undefined) return false;
+    for (const item of value) if (holdsGoverned(item, each, rule)) isThere = true;
+    return isThere;
+  }
+  const members = value as Readonly<Record<string, unknown>>;
+  // Of a tool that runs where the caller is no provider runs anything, whatever stands below it.
+  const isOwn = place.inLists && isCallersOwn(members);
+  for (const name in members) {
+    if (!place.exact.has(name)) refuseMisspelt(name, place, rule);
+    else if (!isOwn) isThere = true;
+    if (!isOwn && hasBelow(members[name], name, place, rule)) isThere = true;
+  }
+  return isThere || !place.inLists;
 }
 
-function isCallersOwn(item: unknown): boolean {
-  return isJsonObject(item) && (CALLERS_OWN.has(memberOf(item, 'type')) || CALLERS_MEMBERS.some((name) => Object.hasOwn(item, name)));
+function hasBelow(value: unknown, name: string, { below, each }: GovernedPlace, rule: NameRule): boolean {
+  const named = below.get(name);
+  const isThere = named !== undefined && holdsGoverned(value, named, rule);
+  return (each !== undefined && holdsGoverned(value, each, rule)) || isThere;
 }
 
 function compared(name: string, rule: NameRule): string | undefined {
   return rule === 'exact' ? fold(name) : loosen(name);
 }
 
-function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObject, rule: NameRule): void {
-  for (const name of names) {
-    if (exact.has(name)) continue;
-    const alike = rule === 'exact' && PLAIN.test(name) ? name : compared(name, rule);
-    const other = alike === undefined ? undefined : meant.get(alike);
-    if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
+function refuseMisspelt(name: string, { exact, meant, harmless }: GovernedPlace, rule: NameRule): void {
+  if (exact.has(name) || harmless.has(name)) return;
+  const alike = rule === 'exact' && PLAIN.test(name) ? name : compared(name, rule);
+  const other = alike === undefined ? undefined : meant.get(alike);
+  if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
+  if (harmless.size < MOST_HARMLESS && name.length <= MOST_HARMLESS) harmless.add(name);
+}
+
+/**
+ * Parsers differ in which of two equal names they take; the text alone tells of both.
+ * @param open where the value begins
+ * @param checked whether names of this object are to be looked at: those of the outermost are already
+ */
+function refuseTwice(text: string, open: number, place: GovernedPlace, checked: boolean): void {
+  const { below, each } = place;
+  if (text[open] === '[') {
+    if (each !== undefined) for (const { valueStart } of jsonElements(text, open)) refuseTwice(text, valueStart, each, true);
+    return;
   }
-}
-
-/** Parsers differ in which of two equal names they take; the text alone tells of both. */
-function refuseTwice(text: string, path: SpelledPath): void {
-  let open = skipSpace(text, 0);
-  for (const spellings of path) {
-    const next = lastMember(text, open, spellings);
-    if (next === undefined) return;
-    open = next;
-  }
-  refuseTwiceIn(text, open);
-}
-
-/** The same of every object that a path with stars leads to. */
-function refuseTwiceBelow(text: string, open: number, path: SpelledPath, depth: number): void {
-  const spellings = path[depth];
-  const isObject = text[open] === '{';
-  if (spellings?.[0] === EACH) {
-    for (const { valueStart } of partsOf(text, open)) refuseTwiceBelow(text, valueStart, path, depth + 1);
-  } else if (isObject && spellings === undefined) refuseTwiceIn(text, open);
-  else if (isObject) {
-    const next = lastMember(text, open, spellings ?? []);
-    if (next !== undefined) refuseTwiceBelow(text, next, path, depth + 1);
-  }
-}
-
-function partsOf(text: string, open: number): Iterable<{ readonly valueStart: number }> {
-  if (text[open] === '[') return jsonElements(text, open);
-  return text[open] === '{' ? jsonMembers(text, open) : [];
-}
-
-/** Where the value of a member begins that is there under one of its names: of several the last, which is the one that was read. */
-function lastMember(text: string, open: number, spellings: readonly string[]): number | undefined {
-  let found: number | undefined;
-  for (const { name, valueStart } of jsonMembers(text, open)) if (name !== undefined && spellings.includes(name)) found = valueStart;
-  return found;
-}
-
-function refuseTwiceIn(text: string, open: number): void {
-  const seen = new Set<string | undefined>();
-  for (const { name } of jsonMembers(text, open)) {
-    if (seen.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
-    seen.add(name);
+  if (text[open] !== '{') return;
+  const seen = checked && place.exact.size > 0 ? new Set<string | undefined>() : undefined;
+  for (const { name, valueStart } of jsonMembers(text, open)) {
+    if (seen?.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
+    seen?.add(name);
+    const named = name === undefined ? undefined : below.get(name);
+    if (named !== undefined) refuseTwice(text, valueStart, named, true);
+    if (each !== undefined) refuseTwice(text, valueStart, each, true);
   }
 }
 

@@ -118,6 +118,13 @@ t.test('a model inside of the call reads its prompt and says what the call lets 
   const fusion = { ...MILLION, plugins: [{ id: 'fusion', model: 'small', analysis_models: ['small', 'small'], max_tool_calls: 2 }] };
   t.same(costs(chat, fusion), both('1.0003'), 'each of a panel, as often as it may run');
   t.same(costs(chat, { ...MILLION, moderation: { model: 'dear' } }), both('1'), 'moderation is free');
+  const realtime = { ...operationOf('openai', '/v1/responses'), dialect: catalogue.dialect('openai_realtime_call') };
+  const session = { model: 'own', max_output_tokens: 1_000_000, audio: { input: { transcription: { model: 'dear' } } } };
+  t.same(
+    namedModels(realtime, session)?.inner.map(({ model }) => model),
+    ['dear'],
+  );
+  t.same(costs(realtime, session), both('1'), 'a transcript is billed beside the call');
   const data = [{ type: 'azure_search', parameters: { embedding_dependency: { deployment_name: 'reads' } } }];
   const azure = operationOf('azure_openai', '/openai/deployments/own/chat/completions');
   t.same(costs(azure, { ...MILLION, data_sources: data }), both('1'), 'what embeds a question says nothing');
