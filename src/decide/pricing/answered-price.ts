@@ -28,7 +28,7 @@ const VARIANT = /^(?!ft:).*(:[a-z]+)$/;
 export function priceOfAnswer(asked: AskedModel, answered: string | undefined): Price {
   const { price, model, operation } = asked;
   if (answered === undefined || answered === model) return price;
-  const isAlternative = asked.named !== undefined && isOneOf(asked.named.alternatives, answered);
+  const isAlternative = asked.named !== undefined && isOneOf(asked.named.alternatives, answered, model);
   if (!isAlternative && (price.source === 'override' || (operation?.dialect?.echoIsFamily === true && price.source !== 'default')))
     return price;
   const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
@@ -75,10 +75,22 @@ function namedPasses({ named }: AskedModel, passes: readonly Pass[]): readonly P
   });
 }
 
-function isOneOf(alternatives: NamedModels['alternatives'], answered: string): boolean {
+/** Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`. Of several names that fit the longest is meant, and the call's own is no alternative. */
+function isOneOf(alternatives: NamedModels['alternatives'], answered: string, own: string | undefined): boolean {
   const name = answered.toLowerCase();
-  // Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`.
-  return alternatives.some(({ model }) => name.includes(model.toLowerCase().split('/').at(-1) ?? ''));
+  let longest = own !== undefined && name.includes(bareName(own)) ? bareName(own).length : 0;
+  let found = false;
+  for (const { model } of alternatives) {
+    const bare = bareName(model);
+    if (bare.length <= longest || !name.includes(bare)) continue;
+    longest = bare.length;
+    found = true;
+  }
+  return found;
+}
+
+function bareName(model: string): string {
+  return model.toLowerCase().split('/').at(-1) ?? '';
 }
 
 /** What was asked for in a variant is charged in it, also where the answer leaves the variant out. */
