@@ -37,7 +37,7 @@ export function killRunning() {
  * @param skipsFail skipped tests count as failures
  * @returns the exit code
  */
-export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
+export async function runFiles(files, { root, jobs, times, skipsFail, write, moved = () => ({ before: [], environment: {} }) }) {
   const name = (file) => nameOf(file, root);
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
   const queue = [...files].sort(
@@ -50,7 +50,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   const failed = [];
   const worker = async () => {
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const result = await runFile(file);
+      const result = await runFile(file, moved);
       times[name(file)] = result.ms;
       write(reported(name(file), result));
       if (result.failed > 0) failed.push({ file, result });
@@ -59,7 +59,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   };
   const runAgain = async (file) => {
     write(`again, alone: ${name(file)}\n`);
-    const result = await runFile(file);
+    const result = await runFile(file, moved);
     write(reported(name(file), result));
     return result;
   };
@@ -84,13 +84,15 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
 
-async function runFile(file) {
+async function runFile(file, moved) {
   const started = performance.now();
   const counter = new TapCounter();
   const output = [];
-  const child = spawn(process.execPath, ['--enable-source-maps', file], {
+  const { before, environment } = moved();
+  const [program, ...args] = [...before, process.execPath, '--enable-source-maps', file];
+  const child = spawn(program, args, {
     cwd: projectRoot,
-    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S) },
+    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
   });

@@ -1,7 +1,6 @@
 // Numbers for people: whatever the gateway's reports say equals a recount over all records, which is written here a second time.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
@@ -9,7 +8,7 @@ import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { eventually } from '../support/child.ts';
 import { exactly } from '../support/exactly.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -293,7 +292,7 @@ t.test('every number equals a recount over all records', async (t) => {
 
   t.test('a folder of a version that kept no totals by hour and month is counted once', async (t) => {
     const dataDir = tempDir(t);
-    const older = await openEmbeddedStore({ dir: join(dataDir, 'store'), fsync: 'off', clock: systemClock, log: silentLogger });
+    const older = await openEmbeddedStore({ dir: join(dataDir, 'store'), fsync: 'off', clock: runningClock, log: silentLogger });
     for (const record of all) {
       const { record_id, record_hash, completed_at } = record;
       const commit = { record_id, record_hash, text: JSON.stringify(record), committed_at: Date.parse(completed_at) };
@@ -350,7 +349,7 @@ t.test('after a SIGKILL in the middle of calls', async (t) => {
   const store = await openEmbeddedStore({
     dir: join(String(gw.env['GW_DATA_DIR']), 'store'),
     fsync: 'off',
-    clock: systemClock,
+    clock: runningClock,
     log: silentLogger,
   });
   t.teardown(() => store.close());
