@@ -31,7 +31,7 @@ async function ask(env: Record<string, string>, ...args: readonly string[]): Pro
 }
 
 async function place(t: HasTeardown, clock = fakeClock(NOW)) {
-  const gateway = await startTestGateway(t, { clock });
+  const gateway = await startTestGateway(t, { clock, certificateClock: clock });
   const home = tempDir(t);
   const caDir = join(gateway.caFile, '..');
   const env: Record<string, string> = {

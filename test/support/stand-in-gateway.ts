@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemClock } from '../../src/base/lib/clock.ts';
 import { STAND_IN_HOSTS, startStandIn } from '../../src/cli/demo/stand-in-provider.ts';
-import { certificateClock } from './certificate-clock.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
@@ -10,13 +10,14 @@ export interface StandInGateway extends TestGateway {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a record. */
+/** A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a record. It has the clock of its programs. */
 export async function startStandInGateway(t: HasTeardown, options: TestGatewayOptions = {}): Promise<StandInGateway> {
-  const provider = await startStandIn(certificateClock);
+  const provider = await startStandIn(systemClock);
   t.teardown(() => provider.close());
   const rootFile = join(tempDir(t), 'stand-in-root.pem');
   writeFileSync(rootFile, provider.rootPem);
   const gateway = await startTestGateway(t, {
+    clock: systemClock,
     ...options,
     env: {
       GW_PROXY_NON_AI: 'govern',
