@@ -15,6 +15,7 @@ const CHECKS = [
   },
   { name: 'types in use (eslint)', run: () => node(bin('eslint', 'bin', 'eslint.js'), '--max-warnings=0', '.') },
   { name: 'rule of imports (dependency-cruiser)', run: floors },
+  { name: 'tests that read the real clock', run: () => node(join(projectRoot, 'scripts', 'real-clock.mjs'), '--check') },
   { name: 'reference pages', run: () => node(join(projectRoot, 'scripts', 'reference.mjs'), '--check'), needs: 'scripts/reference.mjs' },
   { name: 'protocol', run: () => node(join(projectRoot, 'scripts', 'protocol.mjs'), '--check') },
   { name: 'policy schemas', run: () => node(join(projectRoot, 'scripts', 'policy-schema.mjs'), '--check') },

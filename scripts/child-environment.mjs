@@ -1,9 +1,10 @@
 /*
  * The environment given to processes that these scripts start.
  */
-import { accessSync, constants, mkdirSync, rmSync, symlinkSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { onPath } from './on-path.mjs';
 
 /** Set in a developer's shell so that tools find the gateway; a gateway that obeyed them would call itself. */
 const PROXY_VARIABLES =
@@ -40,20 +41,8 @@ function pathWithoutPeers(path) {
   if (path === folder) return folder;
   link('node', process.execPath);
   for (const name of EVERYWHERE) {
-    const file = path
-      .split(delimiter)
-      .map((place) => join(place, name))
-      .find(executable);
+    const file = onPath(name, path);
     if (file !== undefined) link(name, file);
   }
   return folder;
-}
-
-function executable(file) {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -6,8 +6,6 @@
  */
 import { spawnSync } from 'node:child_process';
 import {
-  accessSync,
-  constants,
   copyFileSync,
   cpSync,
   existsSync,
@@ -20,7 +18,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { onPath } from './on-path.mjs';
 
 const peers = JSON.parse(readFileSync(new URL('peers.json', import.meta.url), 'utf8'));
 const cacheFolder = process.env.AI_REQUEST_GATEWAY_PEERS ?? join(homedir(), '.cache', 'ai-request-gateway', 'peers');
@@ -175,20 +174,8 @@ function cached(name) {
 
 function present(name, peer) {
   if (peer.extract && existsSync(cached(name))) return peer.probe === undefined || run(cached(name), peer.probe).status === 0;
-  const found = (peer.commands ?? []).map(onPath).find((file) => file !== undefined);
+  const found = (peer.commands ?? []).map((command) => onPath(command)).find((file) => file !== undefined);
   return found !== undefined && (peer.probe === undefined || run(found, peer.probe).status === 0);
-}
-
-function onPath(name) {
-  const candidates = name.includes('/') ? [name] : (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, name));
-  return candidates.find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }
 
 function run(program, args, environment = {}, cwd = undefined, timeout = undefined) {

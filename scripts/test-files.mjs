@@ -32,44 +32,46 @@ export function killRunning() {
 /**
  * Runs the files and writes their outcome, last the line `N passed, N failed`. A file that failed is run once more, alone, when all others are done: one that
  * passes then counts as passed and is named in a line `flaky: FILE`, since nothing but the company it ran in has changed.
+ * @param files paths; or, for one that runs by another clock, `{ file, at, moved }` with what its name is followed by and a function that returns
+ *   `{ before, environment }` when it is about to start: the command that starts it, and more of its environment
  * @param root the folder that the names shown are relative to
  * @param times milliseconds that each file took, by its name; read for the order, and updated
  * @param skipsFail skipped tests count as failures
  * @returns the exit code
  */
 export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
-  const name = (file) => nameOf(file, root);
+  const name = ({ file, at }) => (at === undefined ? nameOf(file, root) : `${nameOf(file, root)}, ${at}`);
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
-  const queue = [...files].sort(
-    (a, b) => (times[name(b)] ?? Number.MAX_VALUE) - (times[name(a)] ?? Number.MAX_VALUE) || a.localeCompare(b),
-  );
+  const queue = files
+    .map((file) => (typeof file === 'string' ? { file } : file))
+    .sort((a, b) => (times[name(b)] ?? Number.MAX_VALUE) - (times[name(a)] ?? Number.MAX_VALUE) || name(a).localeCompare(name(b)));
   const total = { passed: 0, failed: 0, skipped: 0, optional: 0 };
   const add = (result) => {
     for (const key of Object.keys(total)) total[key] += result[key];
   };
   const failed = [];
   const worker = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const result = await runFile(file);
-      times[name(file)] = result.ms;
-      write(reported(name(file), result));
-      if (result.failed > 0) failed.push({ file, result });
+    for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
+      const result = await runFile(one);
+      times[name(one)] = result.ms;
+      write(reported(name(one), result));
+      if (result.failed > 0) failed.push({ one, result });
       else add(result);
     }
   };
-  const runAgain = async (file) => {
-    write(`again, alone: ${name(file)}\n`);
-    const result = await runFile(file);
-    write(reported(name(file), result));
+  const runAgain = async (one) => {
+    write(`again, alone: ${name(one)}\n`);
+    const result = await runFile(one);
+    write(reported(name(one), result));
     return result;
   };
   await Promise.all(Array.from({ length: Math.min(files.length, jobs) }, worker));
   const failures = [];
   const flaky = [];
-  for (const { file, result } of failed) {
-    const last = failed.length > MOST_AGAIN ? result : await runAgain(file);
+  for (const { one, result } of failed) {
+    const last = failed.length > MOST_AGAIN ? result : await runAgain(one);
     add(last);
-    (last.failed > 0 ? failures : flaky).push(name(file));
+    (last.failed > 0 ? failures : flaky).push(name(one));
   }
 
   const skipped = skipsFail && total.skipped > 0;
@@ -84,13 +86,15 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
 
-async function runFile(file) {
+async function runFile({ file, moved = asItIs }) {
   const started = performance.now();
   const counter = new TapCounter();
   const output = [];
-  const child = spawn(process.execPath, ['--enable-source-maps', file], {
+  const { before, environment } = moved();
+  const [program, ...args] = [...before, process.execPath, '--enable-source-maps', file];
+  const child = spawn(program, args, {
     cwd: projectRoot,
-    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S) },
+    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
   });
@@ -123,6 +127,10 @@ async function runFile(file) {
   if (leftovers && counter.failed === 0) counter.failed = 1;
   const { passed, failed, skipped, optional } = counter;
   return { passed, failed, skipped, optional, reasons, output: output.join(''), ms: Math.round(performance.now() - started) };
+}
+
+function asItIs() {
+  return { before: [], environment: {} };
 }
 
 function reported(name, { passed, failed, skipped, optional, reasons, output, ms }) {

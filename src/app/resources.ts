@@ -29,6 +29,8 @@ import { waysOut } from './ways-out.ts';
 /** What tests put in the place of the real thing. */
 export interface Replacements {
   readonly clock?: Clock;
+  /** By which certificates are made; absent: `clock`. Their judge, a TLS library, asks the machine what time it is. */
+  readonly certificateClock?: Clock;
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
@@ -97,7 +99,9 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
-  const ca = config.proxyMitmEnabled ? await openCertificateAuthority({ dir: config.caDir, clock, log }) : undefined;
+  const ca = config.proxyMitmEnabled
+    ? await openCertificateAuthority({ dir: config.caDir, clock: replacements.certificateClock ?? clock, log })
+    : undefined;
   if (ca) closers.push(() => ca.close());
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');

@@ -1,6 +1,7 @@
 import { type Decision, permits } from '../base/model/decision.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
+import { factsOfEveryModel } from '../decide/policy/every-model.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { ReadCall } from '../decide/policy/given-facts.ts';
 import { openOf, openRulesOf } from '../decide/policy/hidden.ts';
@@ -121,7 +122,10 @@ function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
   const verdict = decide(policy, facts);
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
   const asked = end === -1 ? policy.layers : policy.layers.slice(0, end + 1);
-  const open = [...openOf(policy.defaultRules, facts, isKnown), ...asked.flatMap((layer) => openRulesOf(policy, layer, facts, isKnown))];
+  const open = factsOfEveryModel(facts).flatMap((one) => [
+    ...openOf(policy.defaultRules, one, isKnown),
+    ...asked.flatMap((layer) => openRulesOf(policy, layer, one, isKnown)),
+  ]);
   return { verdict, unknown: open.flatMap(({ fields }) => fields) };
 }
 

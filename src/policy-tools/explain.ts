@@ -3,6 +3,7 @@ import { type Decision, permits } from '../base/model/decision.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
 import type { Condition } from '../decide/policy/condition.ts';
 import { contextOf, decide } from '../decide/policy/evaluate.ts';
+import { factsWith } from '../decide/policy/every-model.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
 import { showsField } from '../decide/policy/hidden.ts';
@@ -96,12 +97,13 @@ export interface ExplainOptions {
 }
 
 /** Decides, and says of every rule why it took part or not. */
-export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOptions = {}): Explanation {
+export function explain(policy: CompiledPolicy, asked: Facts, options: ExplainOptions = {}): Explanation {
   const { rateLimited, costAfter, spentPico = 0n } = options;
-  const isKnown: IsKnown = (field) => showsField(facts, field) && options.isKnown?.(field) !== false;
-  const byRules = decide(policy, facts, rateLimited);
+  const isKnown: IsKnown = (field) => showsField(asked, field) && options.isKnown?.(field) !== false;
+  const byRules = decide(policy, asked, rateLimited);
   const { verdict, caps } =
     costAfter === undefined ? { verdict: byRules, caps: [] } : judgeCaps(byRules, costAfter(byRules.effects.mutations), spentPico);
+  const facts = factsThatDecided(asked, verdict);
   const context = contextOf(policy, facts, rateLimited);
   const matched = new Set(verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`));
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
@@ -120,6 +122,12 @@ export function explain(policy: CompiledPolicy, facts: Facts, options: ExplainOp
     };
   });
   return { bundle_id: policy.bundle_id, version: policy.version, verdict, caps, layers };
+}
+
+/** Those with the model in it that the verdict is about. */
+function factsThatDecided(facts: Facts, { model }: Verdict): Facts {
+  const further = model === undefined ? undefined : facts.further?.find((one) => one.model === model);
+  return further === undefined ? facts : factsWith(facts, further);
 }
 
 /** The explanation of a record, which by now may have been decided otherwise than its rules say: by a budget, a bucket, a change of the policy. */

@@ -1,4 +1,5 @@
 import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
+import { namedModels } from '../base/catalogue/named-models.ts';
 import { modelInPath, PLAIN_READING, readingOf } from '../base/catalogue/reading.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { usualPath } from '../base/catalogue/usual-path.ts';
@@ -18,7 +19,7 @@ import {
 } from '../decide/policy/given-facts.ts';
 import type { CallCost } from '../decide/policy/judge-caps.ts';
 import type { Mutation } from '../decide/policy/verdict.ts';
-import { estimate } from '../decide/pricing/estimate.ts';
+import { estimateCall } from '../decide/pricing/whole-estimate.ts';
 import { type ActionTypeMap, chooseConnector } from '../decide/routing/choose-connector.ts';
 
 export interface GivenRequest {
@@ -50,6 +51,8 @@ export function isActionRequest(given: Members): boolean {
 export interface Surroundings {
   readonly catalogue: Catalogue;
   readonly actionTypes: ActionTypeMap;
+  /** `GW_PRICING_CACHED`. */
+  readonly pricingCached: boolean;
 }
 
 /** The facts of a request that is described by field names, as in test cases, or given as an ActionRequest; connector and estimate as the gateway finds them. */
@@ -64,24 +67,25 @@ export function factsOfRequest(given: Members, surroundings: Surroundings): Give
 }
 
 /** Connector and estimate of a described call. */
-export function callMeaning({ catalogue }: Surroundings): CallMeaning {
+export function callMeaning({ catalogue, pricingCached }: Surroundings): CallMeaning {
   return {
     connectorFor: (targetHost) => chooseConnector(catalogue, { targetHost }).connectorId,
     readingOf: (facts, pathGiven) => readCall(facts, pathGiven, catalogue),
-    estimateFor: (facts, stated) => estimateOf(facts, stated, catalogue),
+    estimateFor: (facts, stated) => estimateOf(facts, stated, catalogue, pricingCached),
   };
 }
 
 /** How the gateway would read a described call; of one without a path only the form of its provider's usual calls. */
 export function readCall(facts: Facts, pathGiven: boolean, catalogue: Catalogue): ReadCall {
   const provider = catalogue.providerForHost(facts.target_host);
-  if (provider === undefined) return { reading: PLAIN_READING, modelInPath: undefined };
+  if (provider === undefined) return { reading: PLAIN_READING, modelInPath: undefined, named: undefined };
   const path = pathGiven ? facts.target_path : (provider.defaultPath ?? '').replace('{model}', 'm');
   const operation = catalogue.operation(provider, pathGiven ? facts.action_method : 'POST', path);
   const inPath = pathGiven ? modelInPath(operation, path) : undefined;
   const hasModel = inPath !== undefined || (operation.known && facts.params['model'] !== undefined);
-  const reading = readingOf(provider, operation, hasModel, facts.params);
-  return { reading: pathGiven ? reading : { ...reading, hidesModel: reading.hidesPrice, hidesBody: false }, modelInPath: inPath };
+  const named = namedModels(operation, facts.params);
+  const reading = readingOf(provider, operation, hasModel, named);
+  return { reading: pathGiven ? reading : { ...reading, hidesModel: reading.hidesPrice, hidesBody: false }, modelInPath: inPath, named };
 }
 
 /** As the structured API routes: by hint, by action type, by host (specification, "Connector routing precedence"). */
@@ -123,16 +127,24 @@ type Estimated = ReturnType<CallMeaning['estimateFor']>;
 const NOTHING: Estimated = { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n, reserve_pico: 0n };
 
 /** As the gateway estimates before it asks policy (specification, "Cost estimation"); overrides of the request count. */
-function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue): Estimated {
+function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue, cachedRates: boolean): Estimated {
   const provider = catalogue.providerForHost(facts.target_host);
   if (provider === undefined || facts.action_type === 'http.request') return NOTHING;
   const [path = ''] = facts.target_path.split('?', 1);
-  const { dialect } = catalogue.operation(provider, facts.action_method, path);
+  const operation = catalogue.operation(provider, facts.action_method, path);
   if (facts.reading.hidesBody) return NOTHING;
   const model = facts.params['model'];
   try {
-    const price = catalogue.price(provider.id, typeof model === 'string' ? model : undefined, facts.time);
-    const { tokensIn, tokensOutMax, costPico, reservePico } = estimate(facts.params, dialect, stated, price);
+    const priceOf = (name: string | undefined) => catalogue.price(provider.id, name, facts.time);
+    const { tokensIn, tokensOutMax, costPico, reservePico } = estimateCall({
+      params: facts.params,
+      dialect: operation.dialect,
+      overrides: stated,
+      price: priceOf(typeof model === 'string' ? model : undefined),
+      named: namedModels(operation, facts.params),
+      priceOf,
+      cachedRates,
+    });
     return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico, reserve_pico: reservePico };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;

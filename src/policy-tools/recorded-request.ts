@@ -4,7 +4,7 @@ import { EXECUTION_RECORD_SCHEMA } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
-import { giveFacts, plainCall, type ReadCall, takeMeaning } from '../decide/policy/given-facts.ts';
+import { giveFacts, plainCall, type ReadCall, takeMeaning, takeModels } from '../decide/policy/given-facts.ts';
 import { showsField } from '../decide/policy/hidden.ts';
 import type { IsKnown } from '../decide/policy/three-valued.ts';
 
@@ -47,6 +47,7 @@ const SAME: readonly (readonly [member: string, field: string])[] = [
 const LET_THROUGH: ReadonlySet<unknown> = new Set(['allow', 'downgrade', 'error']);
 const KNOWN: ReadonlySet<string> = new Set(SAME.map(([, field]) => field));
 const MODEL = 'action.params.model';
+const MODELS = 'action.models';
 const PATH = 'action.target_path';
 const BODY = 'action.params.';
 /** Fields that can have no value when policy is asked and one in the record. */
@@ -82,6 +83,7 @@ export function recordedRequest(
   giveFacts(facts, missingThen(read));
   giveFacts(facts, attributes);
   if (readingOf !== undefined) takeMeaning(facts, readingOf(facts));
+  takeModels(facts);
   const isKnown = (field: Field): boolean => {
     const { name } = field;
     // What the request itself hid is for the policy to say.
@@ -89,6 +91,8 @@ export function recordedRequest(
     if (`context.${name}` in attributes || KNOWN.has(name) || name.startsWith('attribution.labels.')) return true;
     if (name === PATH) return !facts.target_path.includes('?');
     if (name === MODEL && facts.params['model'] !== undefined) return true;
+    // Without it in the record there was no more than one.
+    if (name === MODELS) return facts.params['model'] !== undefined;
     // A body's texts are left out of records, so that nothing there does not mean that nothing was there.
     return read.has(name) && !name.startsWith(BODY);
   };

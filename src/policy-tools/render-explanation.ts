@@ -24,6 +24,7 @@ export function renderExplanation({ verdict, caps, layers, bundle_id: id, versio
   const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.join(', ')}]`;
   const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
   const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${verdict.reason}`}`];
+  if (verdict.model !== undefined) lines.push(`about the model ${shorten(verdict.model, MAX_TEXT)}, which the call also names`);
   if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded)));
   lines.push(paint.dim(`bundle ${id}, version ${version}`));
   if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.join(', ')}`);

@@ -13,6 +13,7 @@ import { priceFindings } from '../../src/cli/doctor/price-check.ts';
 import { RUNTIMES } from '../../src/cli/doctor/runtimes.ts';
 import { runProgram } from '../../src/cli/trust/run-program.ts';
 import type { PriceListStatus } from '../../src/operations/price-list-operations.ts';
+import { bareEnvironment } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { MAIN } from '../support/gateway-process.ts';
@@ -32,12 +33,12 @@ async function ask(env: Record<string, string>, ...args: readonly string[]): Pro
 }
 
 async function place(t: HasTeardown, clock = fakeClock(NOW)) {
-  const gateway = await startTestGateway(t, { clock });
+  const gateway = await startTestGateway(t, { clock, certificateClock: clock });
   const home = tempDir(t);
   const caDir = join(gateway.caFile, '..');
   const env: Record<string, string> = {
     HOME: home,
-    PATH: process.env['PATH'] ?? '',
+    ...bareEnvironment(),
     GW_CA_DIR: caDir,
     GW_DATA_DIR: gateway.dataDir,
     GW_ADMIN_TOKEN: ADMIN_TOKEN,

@@ -11,7 +11,7 @@ const CALL = requestOf('tools/call', { name: 'list_workloads' });
 
 async function start(t: Test, hosts?: readonly string[], more: Readonly<Record<string, string>> = {}) {
   const certificate = portCertificate(t, hosts);
-  const clock = fakeClock(Date.now());
+  const clock = fakeClock();
   const gw = await startTestGateway(t, { clock, env: { ...certificate.env, ...more } });
   return { gw, clock, certificate, url: `https://127.0.0.1:${gw.port}`, env: { ...certificate.env, GW_ADMIN_TOKEN: ADMIN_TOKEN } };
 }

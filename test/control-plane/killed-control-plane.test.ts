@@ -3,12 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { eventually, launch } from '../support/child.ts';
 import { faultOfCall, NOTHING_YET, newRequest, PROTOCOL, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { killedAtWrite } from '../support/killed-at-write.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -25,7 +24,7 @@ async function launchControlPlane(t: HasTeardown, dataDir: string, options: read
   const child = launch(t, process.execPath, [...options, PROGRAM, dataDir]);
   await eventually('where the control plane is', () => (child.stdout.includes('\n') ? child : undefined));
   const place = JSON.parse(child.stdout) as Place;
-  const client = new ProtocolClient({ address: `127.0.0.1:${place.port}`, ca: place.ca, identity: undefined, clock: systemClock });
+  const client = new ProtocolClient({ address: `127.0.0.1:${place.port}`, ca: place.ca, identity: undefined, clock: runningClock });
   t.teardown(() => client.close());
   return { child, place, client };
 }

@@ -1,15 +1,14 @@
 import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:tls';
 import t from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { CheckInRequest, Update } from '../../src/control-plane/proto/messages.ts';
 import { loadProtocol, MAX_MESSAGE_BYTES } from '../../src/control-plane/proto/protocol.ts';
 import { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { ProtocolError, type ProtocolFault } from '../../src/control-plane/proto/protocol-error.ts';
 import { ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
-import { type CertificateAndKey, testCa } from '../support/certificates.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { type CertificateAndKey, LONG_OVER, testCa } from '../support/certificates.ts';
+import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { orgSaid } from '../support/org-said.ts';
 
 const protocol = loadProtocol();
@@ -69,7 +68,7 @@ async function place(t: { teardown(what: () => unknown): void }) {
   });
   const port = await server.open();
   t.teardown(() => server.close(AbortSignal.abort()));
-  const client = (identity?: CertificateAndKey, ca = CA.certPem, clock = systemClock) => {
+  const client = (identity?: CertificateAndKey, ca = CA.certPem, clock = runningClock) => {
     const made = new ProtocolClient({
       address: `127.0.0.1:${port}`,
       ca,
@@ -105,12 +104,7 @@ t.test('who shows no certificate, or one of another CA, is known to have shown n
   const { told, client } = await place(t);
   await client().call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
   await client(testCa('Another').leaf({ hosts: ['node-1'], purpose: 'client' })).call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
-  await client(CA.leaf({ hosts: ['node-1'], purpose: 'client', notAfter: new Date(Date.now() - 1_000) })).call(
-    protocol.controlPlane,
-    'CheckIn',
-    CHECK_IN,
-    10_000,
-  );
+  await client(CA.leaf({ hosts: ['node-1'], purpose: 'client', ...LONG_OVER })).call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000);
   t.same(
     told.map(({ certificate }) => certificate),
     [undefined, undefined, undefined],
@@ -139,7 +133,7 @@ t.test('the certificate must be for the host that was dialled, name or address, 
   const says = async (dialled: string, hosts: readonly string[]) => {
     const shown = CA.leaf({ hosts });
     server.renew({ ca: CA.certPem, certificate: shown.certPem, key: shown.keyPem });
-    const one = new ProtocolClient({ address: `${dialled}:${port}`, ca: CA.certPem, identity: undefined, clock: systemClock });
+    const one = new ProtocolClient({ address: `${dialled}:${port}`, ca: CA.certPem, identity: undefined, clock: runningClock });
     t.teardown(() => one.close());
     return await fault(one.call(protocol.controlPlane, 'CheckIn', CHECK_IN, 10_000));
   };

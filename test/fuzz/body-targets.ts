@@ -1,5 +1,5 @@
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
-import { namesModelsBeside } from '../../src/base/catalogue/reading.ts';
+import { namedModels } from '../../src/base/catalogue/named-models.ts';
 import { spelledPath, spelledValue } from '../../src/base/catalogue/spelling.ts';
 import type { Dialect, Operation } from '../../src/base/catalogue/types.ts';
 import { withoutCollection } from '../../src/base/catalogue/usual-path.ts';
@@ -330,8 +330,11 @@ const aiBody: FuzzTarget = {
     if (mutated.value === undefined) return `${dialect?.id} ${body.kind} ${mutated.code}`;
     const { model } = mutated.value.body ?? {};
     if (!operation.known) must(mutated.value.unapplied.length === mutations.length, 'nothing is written into what nobody understands');
-    else if (namesModelsBeside(operation, body.params)) {
-      must(mutated.value.unapplied.includes('action.params.model'), 'a model beside others is not set: the call is refused');
+    else if (namedModels(operation, body.params)?.hidden === true) {
+      must(
+        mutated.value.unapplied.includes('action.params.model'),
+        'a model beside others that nobody knows is not set: the call is refused',
+      );
     } else must(withoutCollection(model ?? '') === NEW_MODEL, 'a model that was set is the one that is sent');
     return `${dialect?.id} ${body.kind} ${body.stream} ${body.model === undefined} ${mutated.value.changed.length}`;
   },

@@ -1,9 +1,9 @@
 // Who is charged for a call, on every door: caller, workload, rules, org defaults (decision 6.11), and what is answered when somebody must be and nobody is.
 import { join } from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { runningClock } from '../support/fake-clock.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { managedAs } from '../support/managed.ts';
 import { HOST, RESPONSES, scene } from '../support/metered-sockets.ts';
@@ -71,7 +71,7 @@ function basic(user: string): Record<string, string> {
 /** A data folder in which org `default` charges what nobody else claims to a project. */
 async function withOrgProject(t: HasTeardown, projectId: string): Promise<string> {
   const dataDir = join(tempDir(t), 'data');
-  const store = await openEmbeddedStore({ dir: join(dataDir, 'store'), fsync: 'off', clock: systemClock, log: silentLogger });
+  const store = await openEmbeddedStore({ dir: join(dataDir, 'store'), fsync: 'off', clock: runningClock, log: silentLogger });
   await store.commit(undefined, [
     { op: 'put', space: 'org_defaults', key: 'default', value: { org_id: 'default', project_id: projectId } },
   ]);

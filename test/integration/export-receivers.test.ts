@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { type Clock, systemClock } from '../../src/base/lib/clock.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';
 import { Inbox, type InboxAnswer, type Received } from '../support/inbox.ts';
@@ -20,11 +21,13 @@ const RULES = `  targets:
 `;
 type Json = Record<string, unknown>;
 
-async function scene(t: HasTeardown, answer: (message: Received) => InboxAnswer | undefined) {
+/** `clock`: the receiver's library asks the machine how old a message is. */
+async function scene(t: HasTeardown, answer: (message: Received) => InboxAnswer | undefined, clock?: Clock) {
   const inbox = new Inbox(answer);
   const governed = await startGoverned(t, {
     bundle: bundleOf(RULES),
     hosts: [SIEM],
+    ...(clock && { clock }),
     env: { GW_RISK_ALERT_THRESHOLD: '0.01', GW_RISK_NEW_TARGET_THRESHOLD: '0.001' },
     handler: inbox.handler(
       [SIEM],
@@ -48,7 +51,7 @@ async function scene(t: HasTeardown, answer: (message: Received) => InboxAnswer 
 }
 
 t.test('every event verifies by the library of Standard Webhooks, and OCSF is as its schema wants it', async (t) => {
-  const { inbox, manage, destination, call, governed } = await scene(t, () => ({ status: 204 }));
+  const { inbox, manage, destination, call, governed } = await scene(t, () => ({ status: 204 }), systemClock);
   const plain = await destination('json');
   const ocsf = await destination('ocsf');
   t.match((await manage('POST', `export/destinations/${ocsf}/test`)).body, { delivered: true, detail: 'HTTP 204' });

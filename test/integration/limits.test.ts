@@ -139,7 +139,7 @@ t.test('the largest body that is permitted fits, although it is more than a shar
 });
 
 t.test('a body that does not move loses its place to one that needs it, and is told so', async (t) => {
-  const clock = fakeClock(Date.now());
+  const clock = fakeClock();
   const { gw, send } = await startGoverned(t, { clock, env: { GW_MAX_BODY_BYTES: '2000', GW_MAX_BUFFERED_BYTES: '4000' } });
   const lazy = await hold(t, gw.port, '127.0.0.1');
   await holds(gw, BODY.length - 1);

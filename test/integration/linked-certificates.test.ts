@@ -71,7 +71,7 @@ for (const { name, files, lay } of LAYOUTS) {
   t.test(name, async (t) => {
     const ca = testCa();
     const folder = tempDir(t);
-    const clock = fakeClock(Date.now());
+    const clock = fakeClock();
     const pair = (): CertificateAndKey => ca.leaf({ hosts: ['127.0.0.1'] });
     lay(folder, pair(), 1);
     const env = { GW_TLS_CERT_FILE: join(folder, files.cert), GW_TLS_KEY_FILE: join(folder, files.key) };

@@ -1,14 +1,13 @@
 // Reports over very many rows: they are read and answered in slices, so that no other call waits for them. Judged by turns of the event loop, not by time.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { USAGE_MONTH } from '../../src/storage/contract/counter-spaces.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -64,7 +63,7 @@ function effectsOf(row: Row, decision: string, part: { readonly tokens: number; 
 }
 
 async function fill(dir: string): Promise<void> {
-  const store = await openEmbeddedStore({ dir, fsync: 'off', clock: systemClock, log: silentLogger });
+  const store = await openEmbeddedStore({ dir, fsync: 'off', clock: runningClock, log: silentLogger });
   await store.commit(undefined, [{ op: 'put', space: 'roll_up', key: 'hours_and_months', value: { records: 0 } }]);
   let effects: Effect[] = [];
   for (let n = 0; n < ROWS; n += 1) {

@@ -29,7 +29,7 @@ t.test(
     t.teardown(() => upstream.close());
     const warnings: string[] = [];
     const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void warnings.push(line) } });
-    const clock = fakeClock(Date.now());
+    const clock = fakeClock();
     const gw = await startTestGateway(t, {
       clock,
       log,

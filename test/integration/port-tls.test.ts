@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
-import { selfSigned, testCa } from '../support/certificates.ts';
+import { FAR_AWAY, LONG_OVER, selfSigned, testCa } from '../support/certificates.ts';
 import { eventually } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
@@ -170,7 +170,9 @@ t.test('what does not fit is refused in words', async (t) => {
 t.test('a renewed certificate is shown to who comes then, and one that does not load leaves the one before', async (t) => {
   const certificate = portCertificate(t);
   const { certPem } = certificate.ca;
-  const clock = fakeClock(Date.now());
+  // Three days before a certificate ends that its clients, who have the clock of the machine, find valid.
+  const ends = Date.UTC(2049, 0);
+  const clock = fakeClock(ends - 3 * 86_400_000);
   const gw = await startTestGateway(t, { clock, env: certificate.env });
   const shown = async () => (await connectSecure(t, gw.port, certPem)).getPeerX509Certificate()?.fingerprint256;
   const counts = async () => String((await askSecure(gw.port, certPem, '/metrics')).body['text']);
@@ -188,7 +190,7 @@ t.test('a renewed certificate is shown to who comes then, and one that does not 
   const { body } = await askSecure(gw.port, certPem, '/healthz');
   t.match(body['warnings'], [{ code: 'certificate_not_loaded', message: /is not the key of/ }]);
 
-  const next = certificate.ca.leaf({ hosts: ['127.0.0.1'], notAfter: new Date(clock.now() + 3 * 86_400_000) });
+  const next = certificate.ca.leaf({ hosts: ['127.0.0.1'], notAfter: new Date(ends) });
   certificate.replace(next);
   await eventually('the renewed one', async () => {
     clock.advance(30_000);
@@ -210,9 +212,8 @@ t.test('what keeps a certificate from being used is said at the start, with its 
   const good = ca.leaf({ hosts: ['127.0.0.1'] });
   const cert = file('good.pem', good.certPem);
   const key = file('good.key', good.keyPem);
-  const day = 86_400_000;
-  const old = ca.leaf({ hosts: ['a'], notBefore: new Date(Date.now() - 2 * day), notAfter: new Date(Date.now() - day) });
-  const early = ca.leaf({ hosts: ['a'], notBefore: new Date(Date.now() + day) });
+  const old = ca.leaf({ hosts: ['a'], ...LONG_OVER });
+  const early = ca.leaf({ hosts: ['a'], ...FAR_AWAY });
   const table: readonly (readonly [cert: string, key: string, message: RegExp])[] = [
     [join(folder, 'none.pem'), key, /^GW_TLS_CERT_FILE: .*none\.pem cannot be read \(ENOENT\)$/],
     [cert, folder, /^GW_TLS_KEY_FILE: .* cannot be read \(it is no regular file\)$/],
@@ -240,7 +241,7 @@ t.test('what keeps a certificate from being used is said at the start, with its 
 
 t.test('who begins a handshake and does not end it is let go of, and a stop does not wait for who said nothing', async (t) => {
   const certificate = portCertificate(t);
-  const clock = fakeClock(Date.now());
+  const clock = fakeClock();
   const gw = await startTestGateway(t, { clock, env: certificate.env });
   const slow = await connectPlain(gw.port);
   slow.on('error', () => undefined);

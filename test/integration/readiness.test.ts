@@ -10,7 +10,7 @@ async function ask(url: string, path = '/readyz') {
 }
 
 t.test('it is 503 while the start-up grace lasts, then 200, on every port', async (t) => {
-  const clock = fakeClock(Date.now());
+  const clock = fakeClock();
   const gw = await startTestGateway(t, { clock, env: { GW_HEALTHZ_STARTUP_GRACE: '10s', GW_MGMT_PORT: '0' } });
   const urls = [gw.port, gw.ambientPort, gw.gateway.managementPort].map((port) => `http://127.0.0.1:${port}`);
   for (const url of urls) t.match(await ask(url), { status: 503, body: { status: 'starting', reasons: ['starting'] } });

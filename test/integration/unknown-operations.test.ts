@@ -97,23 +97,21 @@ t.test('a model that the provider keeps is known to no rule', async (t) => {
   t.equal((await through(openai, { path: '/v1/responses/resp_1' })).status, 200, 'to ask for a response runs no model');
 });
 
-t.test('a body that names models beside its own hides which of them answers, and its price', async (t) => {
+t.test('a body that leads to models which nobody knows hides which of them answers, and its price', async (t) => {
   const hosts = ['openrouter.ai'];
   const governed = await startGoverned(t, { hosts, bundle: bundleOf(NO_EVIL) });
   const capped = await startGoverned(t, { hosts, bundle: bundleOf(CAPPED) });
-  for (const more of [{ models: ['evil'] }, { fallbacks: ['evil'] }, { preset: 'mine' }]) {
-    for (const path of ['/api/v1/chat/completions', '/api/v1/responses', '/api/v1/messages']) {
-      const name = `${path} ${JSON.stringify(more)}`;
-      t.same(await refusedAs(t, governed, 'openrouter.ai:443', path, { ...GOOD, ...more }), NOT_UNDERSTOOD, name);
-      t.same(await refusedAs(t, capped, 'openrouter.ai:443', path, { ...GOOD, max_tokens: 5, ...more }), NOT_UNDERSTOOD, `a cap, ${name}`);
-    }
+  for (const path of ['/api/v1/chat/completions', '/api/v1/responses', '/api/v1/messages']) {
+    const body = { ...GOOD, preset: 'mine' };
+    t.same(await refusedAs(t, governed, 'openrouter.ai:443', path, body), NOT_UNDERSTOOD, path);
+    t.same(await refusedAs(t, capped, 'openrouter.ai:443', path, { ...body, max_tokens: 5 }), NOT_UNDERSTOOD, `a cap, ${path}`);
   }
   const free = await startGoverned(t, { hosts });
-  const passes = await free.through('openrouter.ai:443', chat([], '/api/v1/chat/completions', { ...GOOD, models: ['evil'] }));
+  const body = { ...GOOD, preset: 'mine' };
+  const passes = await free.through('openrouter.ai:443', chat([], '/api/v1/chat/completions', body));
   t.equal(passes.status, 200, 'where nothing needs to know');
   const rules = `${ALLOW}  transforms:\n    - {id: small, effect: {mutations: [{key: action.params.model, value: small}]}}\n`;
   const mutated = await startGoverned(t, { hosts, bundle: bundleOf(rules) });
-  const body = { ...GOOD, models: ['evil'] };
   t.same(await refusedAs(t, mutated, 'openrouter.ai:443', '/api/v1/chat/completions', body), ['mutation_not_applicable']);
 });
 

@@ -20,7 +20,7 @@ import { RemoteKeys } from '../../src/link/remote-keys.ts';
 import { OrgService } from '../../src/services/orgs.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { makeRecord } from '../contract/store-under-test.ts';
-import { type CertificateAndKey, testCa } from '../support/certificates.ts';
+import { type CertificateAndKey, LONG_OVER, testCa } from '../support/certificates.ts';
 import { eventually } from '../support/child.ts';
 import { PLACE_ORG } from '../support/control-plane-place.ts';
 import { CuttableLink } from '../support/cuttable-link.ts';
@@ -160,7 +160,7 @@ const PEERS: readonly (readonly [what: string, says: RegExp, peer: Peer])[] = [
   [
     'one whose certificate has ended',
     /certificate has expired/,
-    (t, { ca }) => speaking(t, ca.leaf({ hosts: ['127.0.0.1'], notAfter: new Date(Date.now() - 1_000) }), answering(Buffer.alloc(0))),
+    (t, { ca }) => speaking(t, ca.leaf({ hosts: ['127.0.0.1'], ...LONG_OVER }), answering(Buffer.alloc(0))),
   ],
   [
     'one whose certificate is for another host',

@@ -10,8 +10,8 @@ import { identityAtStart } from '../../src/link/identity-at-start.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { readNodeFile, writeNodeFile } from '../../src/link/node-file.ts';
 import { type NodeIdentity, nodeIdentity } from '../../src/link/node-identity.ts';
-import { type TestCa, testCa } from '../support/certificates.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { type TestCa, testCa, type Validity } from '../support/certificates.ts';
+import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { heardLog } from '../support/heard-log.ts';
 import { bootstrapTokenOf } from '../support/lying-control-plane.ts';
 import { comes, orgSaid } from '../support/org-said.ts';
@@ -23,22 +23,27 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const NODE = { commonName: 'node-1', organization: 'acme' };
 
-async function identityOf(ca: TestCa, notAfter: Date): Promise<NodeIdentity> {
-  const { csr, keyPem } = await requestCertificate(NODE.organization, NODE.commonName);
-  return nodeIdentity(keyPem, ca.answer(csr, NODE, notAfter), ca.certPem);
+/** Since yesterday, for so long from now on. */
+function validFor(clock: FakeClock, ms: number): Validity {
+  return { notBefore: new Date(clock.now() - DAY_MS), notAfter: new Date(clock.now() + ms) };
 }
 
-function answerOf(ca: TestCa, csr: Uint8Array, notAfter: Date, node = NODE): EnrolledResponse {
+async function identityOf(ca: TestCa, validity: Validity): Promise<NodeIdentity> {
+  const { csr, keyPem } = await requestCertificate(NODE.organization, NODE.commonName);
+  return nodeIdentity(keyPem, ca.answer(csr, NODE, validity), ca.certPem);
+}
+
+function answerOf(ca: TestCa, csr: Uint8Array, validity: Validity, node = NODE): EnrolledResponse {
   const der = (pem: string) => Buffer.from(pem.replaceAll(/-----.*-----|\n/g, ''), 'base64');
-  return { certificate: der(ca.answer(csr, node, notAfter)), ca_certificate: der(ca.certPem), expires_at: '', org: orgSaid() };
+  return { certificate: der(ca.answer(csr, node, validity)), ca_certificate: der(ca.certPem), expires_at: '', org: orgSaid() };
 }
 
 /** A certificate of some days in its folder, whose renewals the test answers. */
 async function place(t: HasTeardown, days: number) {
-  const clock = fakeClock(Math.floor(Date.now() / SECOND_MS) * SECOND_MS);
+  const clock = fakeClock();
   const ca = testCa('Control plane');
   const dir = tempDir(t);
-  const identity = await identityOf(ca, new Date(clock.now() + days * DAY_MS));
+  const identity = await identityOf(ca, validFor(clock, days * DAY_MS));
   await writeNodeFile(dir, identity);
   const { log, lines } = heardLog();
   const tries: { readonly at: number; answer(make: (csr: Uint8Array) => EnrolledResponse): void; fail(error: Error): void }[] = [];
@@ -92,11 +97,11 @@ t.test('a renewal that fails is tried every hour until it succeeds, and what was
   }
   t.same(await readNodeFile(one.dir), one.identity);
   t.match(one.lines, Array(4).fill(/^warn: the certificate of this node could not be renewed; it is tried again in an hour/));
-  const ends = new Date(one.clock.now() + 90 * DAY_MS);
-  (await one.nth(5)).answer((csr) => answerOf(one.ca, csr, ends));
+  const given = validFor(one.clock, 90 * DAY_MS);
+  (await one.nth(5)).answer((csr) => answerOf(one.ca, csr, given));
   await comes('the new one', () => one.used.length > 0);
   t.equal(one.renewal.fault, undefined);
-  t.equal(one.renewal.identity.notAfter, ends.getTime());
+  t.equal(one.renewal.identity.notAfter, given.notAfter.getTime());
   t.not(one.renewal.identity.keyPem, one.identity.keyPem);
   t.same(await readNodeFile(one.dir), one.renewal.identity, 'it is in the folder before it is used');
   t.same(one.used, [one.renewal.identity]);
@@ -109,12 +114,12 @@ t.test('an answer with what was not asked for changes nothing', async (t) => {
   const one = await place(t, 28);
   one.clock.advance(15 * DAY_MS);
   const other = testCa('Control plane');
-  const later = () => new Date(one.clock.now() + 90 * DAY_MS);
+  const later = () => validFor(one.clock, 90 * DAY_MS);
   const wrong: Readonly<Record<string, (csr: Uint8Array) => EnrolledResponse>> = {
     ca_mismatch: (csr) => answerOf(other, csr, later()),
     'of node node-2 of org acme': (csr) => answerOf(one.ca, csr, later(), { ...NODE, commonName: 'node-2' }),
     'cannot be used': (csr) => ({ ...answerOf(one.ca, csr, later()), certificate: Buffer.from('no certificate') }),
-    'one of the clocks is wrong': (csr) => answerOf(one.ca, csr, new Date(one.clock.now() - SECOND_MS)),
+    'one of the clocks is wrong': (csr) => answerOf(one.ca, csr, validFor(one.clock, -SECOND_MS)),
   };
   for (const [at, [why, answer]] of Object.entries(wrong).entries()) {
     (await one.nth(at + 1)).answer(answer);
@@ -145,7 +150,8 @@ t.test(
   async (t) => {
     const ca = testCa('Control plane');
     const keyDir = tempDir(t);
-    const ended = await identityOf(ca, new Date(Date.now() - HOUR_MS));
+    const clock = fakeClock();
+    const ended = await identityOf(ca, validFor(clock, -HOUR_MS));
     await writeNodeFile(keyDir, ended);
     const silent = createServer((socket) => socket.destroy());
     const port = await listenOnFreePort(silent);
@@ -161,7 +167,7 @@ t.test(
         token,
         caFile: undefined,
         keyDir,
-        clock: fakeClock(Date.now()),
+        clock,
         log,
         revoked,
       });

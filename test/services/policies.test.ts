@@ -2,7 +2,6 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import t from 'tap';
 import type { EventBus } from '../../src/base/events/bus.ts';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createLogger, silentLogger } from '../../src/base/lib/log.ts';
 import { decide } from '../../src/decide/policy/evaluate.ts';
@@ -13,6 +12,7 @@ import { PolicyService } from '../../src/services/policies.ts';
 import { ShadowPolicy } from '../../src/services/shadow-policy.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import type { Route, RouteRequest } from '../../src/surfaces/http/route.ts';
+import { runningClock } from '../support/fake-clock.ts';
 import { policyRoutes } from '../support/operation-routes.ts';
 import { boundTo } from '../support/played-line.ts';
 import { refusal, somePlace } from '../support/policies-place.ts';
@@ -243,7 +243,7 @@ function follow(t: HasTeardown, service: PolicyService): void {
   const watch = new FolderWatch({
     folders: () => service.folders(),
     onChange: () => service.follow(),
-    clock: systemClock,
+    clock: runningClock,
     log: silentLogger,
   });
   // Neither watchers nor the clock's timers keep a process alive.

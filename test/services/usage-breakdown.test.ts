@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { countAgain } from '../../src/app/count-again.ts';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
@@ -16,7 +15,7 @@ import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-break
 import type { UsageSum } from '../../src/services/usage-sums.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
-import { fakeClock } from '../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 const MINUTE = 60_000;
@@ -54,7 +53,7 @@ async function openStore(t: Test, dir = tempDir(t)): Promise<Store> {
   const store = await openEmbeddedStore({
     dir: join(dir, 'store'),
     fsync: 'off',
-    clock: systemClock,
+    clock: runningClock,
     log: silentLogger,
     segmentBytes: 64 * 1024,
   });

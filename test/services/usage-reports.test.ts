@@ -1,7 +1,6 @@
 // Usage between two times, to the millisecond; what a range inside of hours costs to find out.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
@@ -11,6 +10,7 @@ import { sumUsage } from '../../src/services/usage-sums.ts';
 import type { RecordQuery as RecordPage } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { runningClock } from '../support/fake-clock.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 const MINUTE = 60_000;
@@ -57,7 +57,7 @@ async function filled(t: Test): Promise<{ store: Store; pages: RecordPage[]; rea
   const store = await openEmbeddedStore({
     dir: join(tempDir(t), 'store'),
     fsync: 'off',
-    clock: systemClock,
+    clock: runningClock,
     log: silentLogger,
     segmentBytes: 64 * 1024,
   });

@@ -10,6 +10,7 @@ export interface CertificateAndKey {
 export interface LeafOptions {
   /** DNS names (wildcards too) and IP addresses of the subject alternative name. */
   readonly hosts: readonly string[];
+  /** Default: {@link ALWAYS}. */
   readonly notBefore?: Date;
   readonly notAfter?: Date;
   /** The first host stands in the common name alone. */
@@ -24,7 +25,7 @@ export interface LeafOptions {
 export interface TestCa extends CertificateAndKey {
   leaf(options: LeafOptions): CertificateAndKey;
   /** A client certificate for the key of a request (PKCS #10, DER), whose signature is not looked at. PEM. */
-  answer(csr: Uint8Array, node: NodeSubject, notAfter?: Date): string;
+  answer(csr: Uint8Array, node: NodeSubject, validity: Validity): string;
 }
 
 /** Whom a client certificate names. */
@@ -33,7 +34,16 @@ export interface NodeSubject {
   readonly organization: string;
 }
 
-const DAY = 86_400_000;
+export interface Validity {
+  readonly notBefore: Date;
+  readonly notAfter: Date;
+}
+
+/** Who verifies a certificate asks the machine what day it is: one that nobody is to find early or late is valid on every day that there may be. */
+export const ALWAYS: Validity = { notBefore: new Date(Date.UTC(2020, 0)), notAfter: new Date(Date.UTC(2049, 11, 31)) };
+/** Over on every day that there may be, and to come on every one. */
+export const LONG_OVER: Validity = { notBefore: new Date(Date.UTC(2020, 0)), notAfter: new Date(Date.UTC(2021, 0)) };
+export const FAR_AWAY: Validity = { notBefore: new Date(Date.UTC(2048, 0)), notAfter: new Date(Date.UTC(2049, 11, 31)) };
 
 /** A root that lives for this test only. `name` is its common name. */
 export function testCa(name = 'Throw-away test root'): TestCa {
@@ -44,8 +54,7 @@ export function testCa(name = 'Throw-away test root'): TestCa {
     subject,
     issuer: subject,
     spki: keys.spki,
-    notBefore: new Date(Date.now() - DAY),
-    notAfter: new Date(Date.now() + 365 * DAY),
+    ...ALWAYS,
     extensions: [
       extension('2.5.29.19', true, seq(bool(true))),
       extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x01, 0x06])),
@@ -57,14 +66,13 @@ export function testCa(name = 'Throw-away test root'): TestCa {
     certPem: pem(certDer),
     keyPem: keys.keyPem,
     leaf: (options) => mintLeaf(options, subject, keys.key, keyId),
-    answer: (csr, node, notAfter = new Date(Date.now() + 90 * DAY)) =>
+    answer: (csr, node, validity) =>
       pem(
         certificate({
           subject: seq(attribute('2.5.4.10', node.organization), attribute('2.5.4.3', node.commonName)),
           issuer: subject,
           spki: keyOfRequest(Buffer.from(csr)),
-          notBefore: new Date(Date.now() - DAY),
-          notAfter,
+          ...validity,
           extensions: [
             extension('2.5.29.19', true, seq()),
             extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x07, 0x80])),
@@ -103,8 +111,8 @@ function mintLeaf(options: LeafOptions, issuer: Buffer, signer: KeyObject, issue
     subject: commonName(options.hosts[0] ?? 'nobody'),
     issuer,
     spki: keys.spki,
-    notBefore: options.notBefore ?? new Date(Date.now() - DAY),
-    notAfter: options.notAfter ?? new Date(Date.now() + 30 * DAY),
+    notBefore: options.notBefore ?? ALWAYS.notBefore,
+    notAfter: options.notAfter ?? ALWAYS.notAfter,
     extensions: [
       extension('2.5.29.19', true, seq()),
       extension('2.5.29.15', true, Buffer.from([0x03, 0x02, 0x07, 0x80])),
@@ -118,12 +126,10 @@ function mintLeaf(options: LeafOptions, issuer: Buffer, signer: KeyObject, issue
   return { certPem: pem(certDer), keyPem: keys.keyPem };
 }
 
-interface CertificateFields {
+interface CertificateFields extends Validity {
   readonly subject: Buffer;
   readonly issuer: Buffer;
   readonly spki: Buffer;
-  readonly notBefore: Date;
-  readonly notAfter: Date;
   readonly extensions: readonly Buffer[];
   readonly signer: KeyObject;
 }

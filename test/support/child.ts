@@ -27,10 +27,14 @@ export interface ChildOptions {
   readonly timeoutMs?: number;
 }
 
+/** Where a program finds others and keeps temporary files, and by which clock it lives: `npm run dates` moves that of every process. */
+const PASSED_ON = ['TMPDIR', 'TZ', 'LD_PRELOAD', 'FAKETIME', 'FAKETIME_SHARED', 'FAKETIME_DONT_FAKE_MONOTONIC'];
+
 /** What a program needs to start, and nothing that tells it about proxies, certificates or gateways. */
 export function bareEnvironment(): Record<string, string> {
-  const { PATH = '/usr/bin:/bin', TMPDIR } = process.env;
-  return { PATH, LANG: 'C.UTF-8', ...(TMPDIR === undefined ? {} : { TMPDIR }) };
+  const { PATH = '/usr/bin:/bin' } = process.env;
+  const passedOn = PASSED_ON.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
+  return { PATH, LANG: 'C.UTF-8', ...Object.fromEntries(passedOn) };
 }
 
 /** Starts a program that is killed with the test, if it still runs then. */

@@ -7,6 +7,7 @@ import { loadProtocol } from '../../src/control-plane/proto/protocol.ts';
 import { type ClientIdentity, ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
 import type { Commit } from '../../src/services/commit.ts';
+import { runningClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
 export const PROTOCOL = loadProtocol();
@@ -47,7 +48,7 @@ export async function runControlPlane(
       ...config,
       dataDir,
     },
-    start,
+    { ...start, clock: start.clock ?? systemClock },
   );
   t.teardown(() => plane.stop());
   const commit = plane.state.audit.commitFor({ principal: { kind: 'admin', id: 'admin' }, operation: 'test', from: '127.0.0.1' });
@@ -56,7 +57,7 @@ export async function runControlPlane(
       address: `127.0.0.1:${plane.grpcPort}`,
       ca: plane.state.caCertificate,
       identity,
-      clock: systemClock,
+      clock: runningClock,
     });
     t.teardown(() => made.close());
     return made;

@@ -1,3 +1,4 @@
+import { runningFrom, TEST_DAY } from './fake-clock.ts';
 import { bundleOf, CHAT, startGoverned } from './governed.ts';
 import { Inbox } from './inbox.ts';
 import { managedOf } from './managed.ts';
@@ -48,7 +49,9 @@ export async function exampleOrg(t: HasTeardown) {
       response.setHeader('content-type', 'application/json').end('{"usage":{"prompt_tokens":1100,"completion_tokens":700}}');
     });
   });
-  const { gw, execute } = await startGoverned(t, { bundle: BUNDLE, hosts: [CHAT_HOST], handler, env: { GW_NODE_ID: 'node-1' } });
+  // The day of the examples: answers have members that are named by days.
+  const clock = runningFrom(TEST_DAY);
+  const { gw, execute } = await startGoverned(t, { clock, bundle: BUNDLE, hosts: [CHAT_HOST], handler, env: { GW_NODE_ID: 'node-1' } });
   const { keyOf } = await managedOf(gw);
   const keys = {
     own: (await keyOf(ORG)).key,

@@ -6,6 +6,8 @@ import type { Replacements } from '../../src/app/resources.ts';
 import { loadConfig } from '../../src/base/config/config.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { certificateClock as machineClock } from './certificate-clock.ts';
+import { runningClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
 export const ADMIN_TOKEN = 'test-admin-token-0123456789';
@@ -31,7 +33,11 @@ export interface TestGatewayOptions extends Replacements {
   readonly bundle?: string;
 }
 
-/** A whole gateway on free ports and temporary folders, closed at the end of the test. */
+/**
+ * A whole gateway on free ports and temporary folders, closed at the end of the test. Its day is that of {@link runningClock}, unless `clock` says otherwise;
+ * but the certificates that it makes are of today, since the TLS libraries of its clients ask the machine. A test that moves them on with its own clock names
+ * that as `certificateClock` too.
+ */
 export async function startTestGateway(t: HasTeardown, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const dir = tempDir(t);
   const policiesDir = options.bundle === undefined ? join(packageRoot(), 'policies') : join(dir, 'policies');
@@ -54,7 +60,8 @@ export async function startTestGateway(t: HasTeardown, options: TestGatewayOptio
     },
     false,
   );
-  const gateway = await startGateway(config, { ...options, log: options.log ?? silentLogger });
+  const { clock = runningClock, certificateClock = machineClock, log = silentLogger } = options;
+  const gateway = await startGateway(config, { ...options, clock, certificateClock, log });
   t.teardown(() => gateway.stop());
   const url = `http://127.0.0.1:${gateway.port}`;
   const admin = async (method: string, path: string, body?: unknown) => {

@@ -22,6 +22,7 @@ import { PLACE_BUNDLE, PLACE_ORG, PLACE_SECRET, PLACE_WORKLOAD } from './control
 import { orgSaid, staleOf } from './org-said.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
+const DAY_MS = 86_400_000;
 const LEDGER_KID = 'ledger-1';
 const BUNDLE_KID = 'bundle-1';
 
@@ -130,7 +131,12 @@ export class LyingControlPlane {
   }
 
   certificateFor(csr: Uint8Array, nodeId: string): EnrolledResponse {
-    const pem = this.ca.answer(csr, { commonName: nodeId, organization: PLACE_ORG }, this.certificatesEnd);
+    const now = Date.now();
+    const pem = this.ca.answer(
+      csr,
+      { commonName: nodeId, organization: PLACE_ORG },
+      { notBefore: new Date(now - DAY_MS), notAfter: this.certificatesEnd ?? new Date(now + 90 * DAY_MS) },
+    );
     const made = new X509Certificate(pem);
     return {
       certificate: made.raw,

@@ -9,6 +9,8 @@ import { delimiter, join } from 'node:path';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 
 interface Row {
+  /** It asks the machine, and does not see a clock that `npm run dates` moves. */
+  readonly clock?: 'own';
   readonly commands?: readonly string[];
   readonly extract?: string;
   /** CI passes without it. */
@@ -71,6 +73,7 @@ export function peer(name: PeerName): string | undefined {
 export function skipWithout(names: readonly PeerName[]): false | string {
   const missing = names.filter((name) => peer(name) === undefined);
   if (missing.length === 0) return false;
+  if (missing.some((name) => hasOtherClock(rows.get(name)))) return `${missing.join(', ')}: does not follow a clock that is moved`;
   // The words by which scripts/tap-count.mjs knows what CI may skip.
   const where = missing.every((name) => rows.get(name)?.optional) ? ' if it can (optional)' : '';
   return `${missing.join(', ')} not found, npm run peers installs it${where}`;
@@ -87,7 +90,7 @@ function look(name: PeerName): string | undefined {
   const row = rows.get(name);
   if (row === undefined) throw new Error(`scripts/peers.json has no ${name}`);
   // As on a machine that has nothing but Node; scripts/child-environment.mjs takes the rest out of PATH.
-  if (process.env['TEST_NO_PEERS'] === '1') return undefined;
+  if (process.env['TEST_NO_PEERS'] === '1' || hasOtherClock(row)) return undefined;
   const cached =
     row.extract === undefined
       ? []
@@ -95,6 +98,10 @@ function look(name: PeerName): string | undefined {
   const path = [...cached, ...(row.commands ?? []).flatMap(candidates)].find(executable);
   if (path === undefined || row.probe === undefined) return path;
   return spawnSync(path, row.probe, { stdio: 'ignore' }).status === 0 ? path : undefined;
+}
+
+function hasOtherClock(row: Row | undefined): boolean {
+  return row?.clock === 'own' && process.env['FAKETIME'] !== undefined;
 }
 
 function peersFolder(): string {

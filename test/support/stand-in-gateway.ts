@@ -10,13 +10,14 @@ export interface StandInGateway extends TestGateway {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a record. */
+/** A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a record. It has the clock of its programs. */
 export async function startStandInGateway(t: HasTeardown, options: TestGatewayOptions = {}): Promise<StandInGateway> {
   const provider = await startStandIn(systemClock);
   t.teardown(() => provider.close());
   const rootFile = join(tempDir(t), 'stand-in-root.pem');
   writeFileSync(rootFile, provider.rootPem);
   const gateway = await startTestGateway(t, {
+    clock: systemClock,
     ...options,
     env: {
       GW_PROXY_NON_AI: 'govern',

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createSecureServer } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
-import { type CertificateAndKey, selfSigned, testCa } from './certificates.ts';
+import { type CertificateAndKey, FAR_AWAY, LONG_OVER, selfSigned, testCa } from './certificates.ts';
 
 /** One request as the upstream saw it. */
 export interface SeenRequest {
@@ -93,13 +93,10 @@ export async function startPlainUpstream(handler: UpstreamHandler = answerOk): P
 /** Certificate and key of one kind, with the root that a client is told to trust. */
 export function certificateOf(kind: CertificateKind, hosts: readonly string[]): CertificateAndKey & { readonly caPem: string } {
   const ca = testCa();
-  const day = 86_400_000;
-  const past = { notBefore: new Date(Date.now() - 30 * day), notAfter: new Date(Date.now() - day) };
-  const future = { notBefore: new Date(Date.now() + day), notAfter: new Date(Date.now() + 30 * day) };
   const leaves: Record<CertificateKind, () => CertificateAndKey> = {
     good: () => ca.leaf({ hosts }),
-    expired: () => ca.leaf({ hosts, ...past }),
-    'not-yet-valid': () => ca.leaf({ hosts, ...future }),
+    expired: () => ca.leaf({ hosts, ...LONG_OVER }),
+    'not-yet-valid': () => ca.leaf({ hosts, ...FAR_AWAY }),
     'wrong-host': () => ca.leaf({ hosts: ['somebody-else.example'] }),
     'self-signed': () => selfSigned(hosts),
     untrusted: () => testCa('Somebody else').leaf({ hosts }),

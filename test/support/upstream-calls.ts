@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { createUpstream, type UpstreamOptions } from '../../src/outbound/net/create-upstream.ts';
 import type { Upstream, UpstreamCall, UpstreamEvents } from '../../src/outbound/net/upstream.ts';
+import { runningClock } from './fake-clock.ts';
 import type { HasTeardown } from './temp-dir.ts';
 import { UndiciLane } from './undici-lane.ts';
 
@@ -37,7 +37,7 @@ export function eachClient(name: string, test: (t: Test, openUpstream: OpenUpstr
 
 /** An upstream client with long time-outs that is closed when the test ends. */
 export function openUpstream(t: HasTeardown, options: Partial<UpstreamOptions> = {}): Upstream {
-  const upstream = createUpstream({ clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000, ...options });
+  const upstream = createUpstream({ clock: runningClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000, ...options });
   t.teardown(() => upstream.close());
   return upstream;
 }

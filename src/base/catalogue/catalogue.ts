@@ -19,6 +19,7 @@ import { loadPrices, type PriceTexts } from './prices/load-prices.ts';
 import { readOperatorRates } from './prices/operator-rates.ts';
 import type { PriceExplanation } from './prices/price-explanation.ts';
 import type { PriceTable } from './prices/price-table.ts';
+import { readPlaceSets } from './read-call-places.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
 import { Row, RowProblems } from './row-reader.ts';
@@ -120,13 +121,25 @@ interface Registry {
   readonly templates: ConnectorTemplates;
 }
 
+const FILE_MEMBERS = [
+  'schema',
+  'version',
+  'named_models',
+  'asked_units',
+  'asked_terms',
+  'dialects',
+  'operation_sets',
+  'custom_connectors',
+  'providers',
+];
+
 function readRegistry(text: string, problems: RowProblems): Registry {
   const { root, errors } = builtTree(text) ?? parseYaml(text, problems.file);
   for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
-  const file = Row.from(root, 'catalogue', problems, ['schema', 'version', 'dialects', 'operation_sets', 'custom_connectors', 'providers']);
+  const file = Row.from(root, 'catalogue', problems, FILE_MEMBERS);
   if (errors.length > 0 || file === undefined) return { providers: [], operations: new Map(), dialects: new Map(), templates: new Map() };
   if (file.need('schema') !== SCHEMA) file.problem('schema', `must be ${SCHEMA}`);
-  const dialects = readDialects(file.value('dialects'), problems);
+  const dialects = readDialects(file.value('dialects'), readPlaceSets(file, problems), problems);
   const context = { version: file.need('version'), dialects, operationSets: file.value('operation_sets') };
   const rows = readProviders(file, context, problems);
   return {

@@ -1,14 +1,15 @@
 import { messageOf } from '../lib/thrown.ts';
 import type { YamlNode } from '../lib/yaml.ts';
+import { CALL_PLACE_MEMBERS, type PlaceSets, readCallPlaces, readPicture } from './read-call-places.ts';
 import { readUsageRule } from './read-usage-rule.ts';
 import { Row, type RowProblems } from './row-reader.ts';
+import type { NameRule } from './spelling.ts';
 import type {
   DeferredRule,
   DeltaRule,
   Dialect,
   ErrorShape,
   FieldPlace,
-  NameRule,
   SocketRule,
   StreamErrorRule,
   StreamRule,
@@ -21,7 +22,7 @@ const MEMBERS = [
   'names',
   'model',
   'model_stored',
-  'models_beside',
+  ...CALL_PLACE_MEMBERS,
   'stream',
   'max_tokens',
   'maxima_uncertain',
@@ -30,6 +31,7 @@ const MEMBERS = [
   'prompt_paths',
   'output_paths',
   'per_item',
+  'picture',
   'usage',
   'usage_on_request',
   'usage_asked_if',
@@ -49,7 +51,7 @@ const NAME_RULES: readonly NameRule[] = ['exact', 'proto'];
 export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral', 'aws', 'replicate'];
 
 /** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
-export function readDialects(node: YamlNode | undefined, problems: RowProblems): ReadonlyMap<string, Dialect> {
+export function readDialects(node: YamlNode | undefined, sets: PlaceSets, problems: RowProblems): ReadonlyMap<string, Dialect> {
   const dialects = new Map<string, Dialect>();
   const table = Row.from(node, 'dialects', problems);
   for (const { key, value } of table?.entries() ?? []) {
@@ -57,17 +59,25 @@ export function readDialects(node: YamlNode | undefined, problems: RowProblems):
     const parentId = row?.text('extends');
     const parent = parentId === undefined ? undefined : dialects.get(parentId);
     if (parentId !== undefined && parent === undefined) row?.problem('extends', `"${parentId}" is no dialect that stands before this one`);
-    if (row !== undefined) dialects.set(key.source, Object.freeze(readDialect(key.source, row, parent, dialects)));
+    if (row !== undefined) dialects.set(key.source, Object.freeze(readDialect(key.source, row, parent, { earlier: dialects, sets })));
   }
   return dialects;
 }
 
-function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier: ReadonlyMap<string, Dialect>): Dialect {
+interface DialectContext {
+  readonly earlier: ReadonlyMap<string, Dialect>;
+  readonly sets: PlaceSets;
+}
+
+function readDialect(id: string, row: Row, parent: Dialect | undefined, { earlier, sets }: DialectContext): Dialect {
   const versionHeader = readVersionHeader(row) ?? parent?.versionHeader;
+  const names = oneOf(row, 'names', NAME_RULES) ?? parent?.names ?? 'exact';
   return {
     id,
-    names: oneOf(row, 'names', NAME_RULES) ?? parent?.names ?? 'exact',
+    names,
     ...readModelPlaces(row, parent),
+    picture: readPicture(row) ?? parent?.picture,
+    places: readCallPlaces(row, sets, names, parent?.places),
     stream: readStreamPlace(row) ?? parent?.stream,
     ...readAmounts(row, parent),
     usage: readUsageRule(row, earlier) ?? parent?.usage,
@@ -84,11 +94,10 @@ function readDialect(id: string, row: Row, parent: Dialect | undefined, earlier:
 }
 
 /** Where a call names its model. */
-function readModelPlaces(row: Row, parent: Dialect | undefined): Pick<Dialect, 'model' | 'modelStored' | 'modelsBeside'> {
+function readModelPlaces(row: Row, parent: Dialect | undefined): Pick<Dialect, 'model' | 'modelStored'> {
   return {
     model: row.has('model') ? row.rows('model', PLACE_MEMBERS).flatMap((place) => readPlace(place) ?? []) : (parent?.model ?? []),
     modelStored: row.flag('model_stored', parent?.modelStored ?? false),
-    modelsBeside: row.has('models_beside') ? row.texts('models_beside') : (parent?.modelsBeside ?? []),
   };
 }
 

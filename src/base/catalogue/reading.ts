@@ -1,6 +1,8 @@
 import { percentDecoded } from '../lib/percent-text.ts';
 import { modelAsSeen } from './model-names.ts';
-import type { NameRule, Operation, Provider } from './types.ts';
+import type { NamedModels } from './named-models.ts';
+import type { NameRule } from './spelling.ts';
+import type { Operation, Provider } from './types.ts';
 
 /** How much of a request is understood, and in which form policy sees it. */
 export interface Reading {
@@ -38,20 +40,15 @@ export function modelInPath({ dialect, modelNames }: Operation, path: string): s
   return undefined;
 }
 
-/** Whether a body names models beside its own, of which the provider may take one. */
-export function namesModelsBeside({ known, dialect }: Operation, params: Readonly<Record<string, unknown>>): boolean {
-  return known && dialect?.modelsBeside.some((name) => Object.hasOwn(params, name) && params[name] !== null) === true;
-}
-
 /**
  * @param hasModel the model was found where the provider reads it
- * @param params the body's; of an operation that is not known they say nothing
+ * @param named the models that the body names beside it; of an operation that is not known it names none that anybody could know
  */
 export function readingOf(
   provider: Provider | undefined,
   operation: Operation | undefined,
   hasModel: boolean,
-  params: Readonly<Record<string, unknown>>,
+  named: NamedModels | undefined,
 ): Reading {
   if (provider === undefined || operation === undefined) return PLAIN_READING;
   const { known, dialect } = operation;
@@ -59,7 +56,7 @@ export function readingOf(
   const names = dialect?.names ?? 'exact';
   // A handshake, and a question about a call, run no model.
   const stored = dialect?.modelStored === true && operation.actionType !== 'http.request' && !operation.websocket;
-  const beside = namesModelsBeside(operation, params);
+  const beside = named?.hidden === true;
   if (known && !stored && !beside && !foldsModel && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
   return {
     names,

@@ -1,4 +1,8 @@
-import type { NameRule } from './types.ts';
+/**
+ * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
+ * `max_output_tokens` alike, at every level.
+ */
+export type NameRule = 'exact' | 'proto';
 
 /** No format has a field of a longer name. What is longer has one spelling: it is a stranger's, and to write it in others could cost more than to read it. */
 const LONGEST_FIELD = 256;

@@ -1,6 +1,8 @@
 import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
+import type { CallPlaces, PictureRule } from './call-places.ts';
+import type { NameRule } from './spelling.ts';
 
 /**
  * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
@@ -176,12 +178,6 @@ export interface SocketRule {
   readonly sideModels: readonly string[];
 }
 
-/**
- * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
- * `max_output_tokens` alike, at every level.
- */
-export type NameRule = 'exact' | 'proto';
-
 /** Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their provider. */
 export interface UsageAskRule {
   /** Query parameter that names the version of the interface, and the first version that knows the option, compared as text; undefined: all versions know it. */
@@ -200,8 +196,10 @@ export interface Dialect {
   readonly names: NameRule;
   /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */
   readonly modelStored: boolean;
-  /** Body members that lead to further models, one of which may answer in place of the one that is named: lists of models to fall back on, stored presets. */
-  readonly modelsBeside: readonly string[];
+  /** Set where the model makes pictures: the tokens of one, for a body that sets no maximum. */
+  readonly picture: PictureRule | undefined;
+  /** Where a body names further models, asks for what is billed beside tokens, or for terms of billing. */
+  readonly places: CallPlaces;
   /** Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may honour that (decision 6.5). */
   readonly maxTokens: readonly string[];
   /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */

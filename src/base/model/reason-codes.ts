@@ -143,7 +143,8 @@ export const REASON_CODES = {
   },
   mutation_not_applicable: {
     decision: 'deny',
-    meaning: 'A mutation has no place in a call where it is certain to hold: its body is not parsed, or it names models beside its own.',
+    meaning:
+      'A mutation has no place in a call where it is certain to hold: its body is not parsed, or it names further models that the rule would have to change.',
   },
   ambiguous_body: {
     decision: 'deny',

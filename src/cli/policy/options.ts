@@ -22,6 +22,8 @@ export interface PolicySettings {
   readonly tier: PlanTier;
   /** `GW_PRICING_FILE`. */
   readonly pricingFile: string | undefined;
+  /** `GW_PRICING_CACHED`. */
+  readonly pricingCached: boolean;
   /** `GW_ACTION_TYPE_CONNECTORS`. */
   readonly actionTypes: ReadonlyMap<string, string>;
 }
@@ -30,8 +32,8 @@ export interface PolicySettings {
 export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
   const given = PLAN_TIERS.find((known) => known === tier);
   if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
-  const { policiesDir, planTier, pricingFile, actionTypeConnectors } = settingsOf(io);
-  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, actionTypes: actionTypeConnectors };
+  const { policiesDir, planTier, pricingFile, pricingCached, actionTypeConnectors } = settingsOf(io);
+  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, pricingCached, actionTypes: actionTypeConnectors };
 }
 
 /** As a person in this folder would write it. */

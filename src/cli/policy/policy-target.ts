@@ -131,7 +131,7 @@ export function surroundingsOf(io: CliIo, pricing: string | undefined): Surround
   const pricingFile = pricing ?? settings.pricingFile;
   try {
     const catalogue = loadCatalogue(pricingFile === undefined ? {} : { pricingFile });
-    return { catalogue, actionTypes: actionTypesOf(catalogue, settings.actionTypes) };
+    return { catalogue, actionTypes: actionTypesOf(catalogue, settings.actionTypes), pricingCached: settings.pricingCached };
   } catch (error) {
     if (error instanceof CatalogueError) throw new UnreadablePath(error.message, { cause: error });
     throw error;

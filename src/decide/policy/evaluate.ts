@@ -2,6 +2,7 @@ import type { Attribution } from '../../base/model/attribution.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
 import { attributionFrom } from './attribution-keys.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
+import { verdictOfAll } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
@@ -23,11 +24,17 @@ const NO_CREDENTIAL = 'no_credential_candidate';
 const DENY = severityOf('deny');
 
 /**
- * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8). Pure: no clock, no I/O, no state.
+ * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8), of each model that it names (decision 6.3). Pure: no clock, no
+ * I/O, no state.
  * @param rateLimited tells of the buckets of rules that decide `rate_limit`; without it all have tokens. When `effects.rate_limits` of a first verdict names
  *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
+  const own = decideOne(policy, facts, rateLimited);
+  return facts.further === undefined ? own : verdictOfAll(facts, own, (one) => decideOne(policy, one, rateLimited));
+}
+
+function decideOne(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): Verdict {
   const context = contextOf(policy, facts, rateLimited);
   const verdict = decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
   return hidesSomething(facts) ? asFarAsKnown(policy, policy.layers, context, verdict) : verdict;

@@ -21,6 +21,10 @@ export interface Facts {
   target_path: string;
   /** Parsed body; own properties only. `model` and `stream` are filled in from wherever the dialect puts them (decision 3.19). */
   params: Readonly<Record<string, unknown>>;
+  /** All models that the call names, its own first; undefined: no more than its own. */
+  models: readonly string[] | undefined;
+  /** Those beside its own: policy is asked about each (decision 6.3). */
+  further: readonly FurtherModel[] | undefined;
   stream: boolean;
   /** How much of the request is understood. What is hidden is missing above; whoever decides must not take it for that. */
   reading: Reading;
@@ -38,6 +42,13 @@ export interface Facts {
   delegation: DelegationFacts | undefined;
   /** A person has approved this very request, and nobody has used that yet (decision 9.1): a rule that decides `require_approval` counts as `allow`. */
   approved: boolean;
+}
+
+/** A model that a call names beside its own. */
+export interface FurtherModel {
+  readonly model: string;
+  /** Members that hold for it in place of those of the body; undefined: none. */
+  readonly said: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface DelegationFacts {

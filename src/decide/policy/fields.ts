@@ -55,6 +55,12 @@ const FIELDS: readonly Field[] = [
   { name: 'stream', type: 'boolean', get: (f) => f.stream },
   { name: 'action.type', type: 'text', get: (f) => f.action_type },
   { name: 'action.method', type: 'method', get: (f) => f.action_method },
+  {
+    name: 'action.models',
+    type: 'list',
+    get: namedModels,
+    folds: (f) => f.reading.foldsModel,
+  },
   { name: 'action.target_host', type: 'host', get: (f) => f.target_host },
   { name: 'action.target_path', type: 'text', get: (f) => f.target_path, observed: queryNamesOnly, folds: (f) => f.reading.foldsPath },
   {
@@ -91,6 +97,13 @@ const FIELDS: readonly Field[] = [
   { name: 'delegation.actions_allow', type: 'list', get: delegated((d) => d.actions_allow) },
   { name: 'delegation.targets_allow', type: 'list', get: delegated((d) => d.targets_allow) },
 ];
+
+/** All of them, the call's own first. */
+function namedModels({ models, params }: Facts): readonly string[] | undefined {
+  if (models !== undefined) return models;
+  const own = Object.hasOwn(params, 'model') ? params['model'] : undefined;
+  return typeof own === 'string' ? [own] : undefined;
+}
 
 const ALIASES: Readonly<Record<string, string>> = { 'workload.workload_id': 'workload.id' };
 

@@ -1,3 +1,4 @@
+import { allNamed, type NamedModels } from '../../base/catalogue/named-models.ts';
 import { PLAIN_READING, type Reading } from '../../base/catalogue/reading.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { readAmount } from '../../base/lib/amounts.ts';
@@ -5,6 +6,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
+import { furtherOf } from './every-model.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
 import { type Field, type FieldType, namesNear, resolveField } from './fields.ts';
 import type { CallCost } from './judge-caps.ts';
@@ -31,6 +33,8 @@ export function plainCall(): Facts {
     target_host: 'api.openai.com',
     target_path: '/v1/chat/completions',
     params: { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 },
+    models: undefined,
+    further: undefined,
     stream: false,
     reading: PLAIN_READING,
     header_names: new Set(['content-type']),
@@ -69,6 +73,8 @@ export interface ReadCall {
   readonly reading: Reading;
   /** Of a call whose body hides the rest. */
   readonly modelInPath: string | undefined;
+  /** The models that its body names beside its own. */
+  readonly named: NamedModels | undefined;
 }
 
 /** What a description says of the estimate. */
@@ -98,6 +104,7 @@ export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): Sta
   const pathGiven = facts.target_path !== NOT_GIVEN;
   if (!pathGiven) facts.target_path = plainCall().target_path;
   if (meaning !== undefined) takeMeaning(facts, meaning.readingOf(facts, pathGiven));
+  takeModels(facts);
   const { tokens_in, tokens_out_max, cost_pico } = facts.estimates;
   const stated: StatedEstimate = {
     ...(Number.isInteger(tokens_in) ? { tokens_in } : {}),
@@ -129,7 +136,7 @@ export function costOfCall(
 }
 
 /** Puts the described call into the form in which the gateway would see it. */
-export function takeMeaning(facts: Facts, { reading, modelInPath }: ReadCall): void {
+export function takeMeaning(facts: Facts, { reading, modelInPath, named }: ReadCall): void {
   const { model } = facts.params;
   facts.reading = reading;
   if (reading.foldsPath) facts.target_path = facts.target_path.toLowerCase();
@@ -137,6 +144,18 @@ export function takeMeaning(facts: Facts, { reading, modelInPath }: ReadCall): v
     facts.params = modelInPath === undefined ? {} : { model: modelInPath };
     facts.stream = false;
   } else if (reading.foldsModel && typeof model === 'string') facts.params = { ...facts.params, model: model.toLowerCase() };
+  if (named !== undefined && !named.hidden) {
+    facts.models = allNamed(facts.params['model'], named);
+    facts.further = furtherOf(named);
+  }
+}
+
+/** Further models that a description names by `context.action.models` alone, as a record does. */
+export function takeModels(facts: Facts): void {
+  const { models, params, reading } = facts;
+  if (models === undefined || facts.further !== undefined || reading.hidesModel) return;
+  const further = models.filter((model) => model !== params['model']);
+  if (further.length > 0) facts.further = further.map((model) => ({ model, said: undefined }));
 }
 
 export interface FactMistake {
@@ -252,6 +271,7 @@ const PLACES: Readonly<Record<string, string>> = {
   'workload.id': 'workload_id',
   'action.type': 'action_type',
   'action.method': 'action_method',
+  'action.models': 'models',
   'action.target_host': 'target_host',
   'action.target_path': 'target_path',
   'action.headers_present': 'header_names',

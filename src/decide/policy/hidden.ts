@@ -11,6 +11,7 @@ import type { Verdict } from './verdict.ts';
  */
 
 const MODEL = 'action.params.model';
+const MODELS = 'action.models';
 const COST = 'estimates.cost_usd';
 const IN_BODY = /^(?:stream$|action\.params\.|estimates\.)/;
 
@@ -21,7 +22,7 @@ export function hidesSomething({ reading }: Facts): boolean {
 
 /** Whether this request shows a field; missing counts as shown. */
 export function showsField({ reading }: Facts, { name }: Field): boolean {
-  if (name === MODEL) return !reading.hidesModel;
+  if (name === MODEL || name === MODELS) return !reading.hidesModel;
   if (name === COST && reading.hidesPrice) return false;
   return !reading.hidesBody || !IN_BODY.test(name);
 }

@@ -315,6 +315,8 @@ const BAREST: Facts = {
   target_host: '-',
   target_path: '-',
   params: {},
+  models: undefined,
+  further: undefined,
   stream: false,
   reading: PLAIN_READING,
   header_names: new Set(),

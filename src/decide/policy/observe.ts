@@ -14,8 +14,12 @@ export function observe(policy: CompiledPolicy, facts: Facts): Record<string, un
     const kept = observed === undefined ? value : observed(value);
     if (kept !== undefined) seen[`context.${name}`] = short(kept);
   }
+  // Whatever the rules read, they were asked about each of them.
+  if (facts.models !== undefined) seen[MODELS] = short(facts.models);
   return seen;
 }
+
+const MODELS = 'context.action.models';
 
 /** Names of headers are as many as a request likes. */
 const MAX_ITEMS = 100;

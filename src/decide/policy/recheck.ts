@@ -1,6 +1,7 @@
-import { permits } from '../../base/model/decision.ts';
+import { permits, severityOf } from '../../base/model/decision.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import { asFarAsKnown, contextOf, decideLayers } from './evaluate.ts';
+import { factsOfEveryModel } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
 import type { Verdict } from './verdict.ts';
@@ -38,6 +39,15 @@ export function isAnotherChoice(
  * @returns the refusal that stands, or undefined
  */
 export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice): Verdict | undefined {
+  let worst: Verdict | undefined;
+  for (const one of facts.further === undefined ? [facts] : factsOfEveryModel(facts)) {
+    const refused = recheckOne(policy, one, choice);
+    if (refused !== undefined && (worst === undefined || severityOf(refused.decision) > severityOf(worst.decision))) worst = refused;
+  }
+  return worst;
+}
+
+function recheckOne(policy: CompiledPolicy, facts: Facts, choice: Choice | undefined): Verdict | undefined {
   const allowed = choice === undefined ? NONE : layersThatChose(policy, facts, choice);
   const layers = policy.layers
     .filter((layer) => RECHECKED.has(layer.name))

@@ -74,11 +74,11 @@ function compare({ expect = {} }: SuiteCase, verdict: Verdict): readonly Mismatc
 
 /** A verdict as cases write it: rules are `layer/id`, with `@level` when an overlay brought them and `?` when a missing field took the restrictive side. */
 export function shownVerdict(verdict: Verdict): Readonly<Record<string, unknown>> {
-  const { stopped_at = null, reason = null, matched } = verdict;
+  const { stopped_at = null, reason = null, model = null, matched } = verdict;
   const rules = matched.map(
     ({ layer, rule_id, level, missing_field }) => `${layer}/${rule_id}${level === 'base' ? '' : `@${level}`}${missing_field ? '?' : ''}`,
   );
-  return { ...verdict, stopped_at, reason, matched: rules };
+  return { ...verdict, stopped_at, reason, model, matched: rules };
 }
 
 /** Of each mistake the members that the expectation at its place names; of unexpected ones where and what they are. */

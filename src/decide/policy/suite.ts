@@ -61,7 +61,7 @@ export type SuiteResult =
   | { readonly suite?: undefined; readonly errors: readonly ErrorDetail[] };
 
 /** Members of the verdict that a case may expect. */
-export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden'] as const;
+export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden', 'model'] as const;
 
 export interface SuiteOptions {
   /** Gives connector and estimate to cases that do not state them. Default: those of the plain call, whatever the case describes. */

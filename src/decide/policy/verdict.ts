@@ -50,4 +50,6 @@ export interface Verdict {
    * (`layer/id@level#select_connector`, `…#select_credential`, `…#mutations.<key>`).
    */
   readonly overridden: readonly string[];
+  /** The further model of the call that decided (decision 6.3); absent where the call's own did. */
+  readonly model?: string;
 }

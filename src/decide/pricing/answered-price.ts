@@ -1,4 +1,5 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
+import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import type { Catalogue, Operation, Price } from '../../base/catalogue/types.ts';
 import type { Pass, Usage } from '../../base/model/usage.ts';
 
@@ -12,10 +13,8 @@ export interface AskedModel {
   readonly price: Price;
   /** Epoch milliseconds at which the call came. */
   readonly at: number;
-  /** Models that may answer in place of the one that is named. */
-  readonly alternatives?: readonly string[];
-  /** Models of tools that the call names, by the type of the tool. */
-  readonly toolModels?: ReadonlyMap<string, string>;
+  /** Models that it names beside its own. */
+  readonly named?: NamedModels | undefined;
 }
 
 /** A serving variant that a name ends with, such as `:free`. */
@@ -29,7 +28,7 @@ const VARIANT = /^(?!ft:).*(:[a-z]+)$/;
 export function priceOfAnswer(asked: AskedModel, answered: string | undefined): Price {
   const { price, model, operation } = asked;
   if (answered === undefined || answered === model) return price;
-  const isAlternative = asked.alternatives !== undefined && isOneOf(asked.alternatives, answered);
+  const isAlternative = asked.named !== undefined && isOneOf(asked.named.alternatives, answered, model);
   if (!isAlternative && (price.source === 'override' || (operation?.dialect?.echoIsFamily === true && price.source !== 'default')))
     return price;
   const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
@@ -67,17 +66,31 @@ function pricesOfPasses(asked: AskedModel, price: Price, answered: string | unde
 }
 
 /** Passes with the names of their models: a tool's stands in the request alone. */
-function namedPasses({ toolModels }: AskedModel, passes: readonly Pass[]): readonly Pass[] {
+function namedPasses({ named }: AskedModel, passes: readonly Pass[]): readonly Pass[] {
   return passes.map((pass) => {
-    const model = pass.model ?? (pass.tool === undefined ? undefined : toolModels?.get(pass.tool));
+    const tool =
+      pass.model === undefined && pass.tool !== undefined ? named?.inner.find(({ said }) => said?.['type'] === pass.tool) : undefined;
+    const model = pass.model ?? tool?.model;
     return model === pass.model ? pass : { ...pass, model };
   });
 }
 
-function isOneOf(alternatives: readonly string[], answered: string): boolean {
+/** Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`. Of several names that fit the longest is meant, and the call's own is no alternative. */
+function isOneOf(alternatives: NamedModels['alternatives'], answered: string, own: string | undefined): boolean {
   const name = answered.toLowerCase();
-  // Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`.
-  return alternatives.some((alternative) => name.includes(alternative.toLowerCase().split('/').at(-1) ?? ''));
+  let longest = own !== undefined && name.includes(bareName(own)) ? bareName(own).length : 0;
+  let found = false;
+  for (const { model } of alternatives) {
+    const bare = bareName(model);
+    if (bare.length <= longest || !name.includes(bare)) continue;
+    longest = bare.length;
+    found = true;
+  }
+  return found;
+}
+
+function bareName(model: string): string {
+  return model.toLowerCase().split('/').at(-1) ?? '';
 }
 
 /** What was asked for in a variant is charged in it, also where the answer leaves the variant out. */

@@ -1,8 +1,11 @@
+import { wholeNumber } from '../../base/catalogue/holders.ts';
 import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { dearestCost, plainCost } from './cost.ts';
+import { askedTerms } from './asked.ts';
+import { dearestCost, meter, plainCost } from './cost.ts';
 import { countTokens } from './count-tokens.ts';
+import { pictureTokens } from './picture-tokens.ts';
 
 /** `context.estimates` of the request (decision 5.3): non-negative integers, checked where the envelope is read. */
 export interface EstimateOverrides {
@@ -39,9 +42,9 @@ const COMMON_COUNTS: readonly string[] = ['n', 'best_of', 'generationConfig.cand
 type Params = Readonly<Record<string, unknown>>;
 
 /**
- * What a call may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
+ * What the answer of a call's own model may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
  * approximated (see `countTokens`); the output is the largest maximum that the call sets in any spelling that the dialect takes, else what decision 6.5 assumes,
- * times the answers asked for, times the prompts, and what the call predicts of it. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
+ * times the answers asked for, times the prompts, and what the call predicts of it; the rates are those of the terms that it asks for. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
  * @param cachedRates `GW_PRICING_CACHED`
  * @throws GatewayError `invalid_request` for a maximum, or a number of answers, that is no non-negative integer (decision 6.2)
  */
@@ -58,14 +61,45 @@ export function estimate(
   const answers = answersOf(params, dialect);
   const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
   const predicted = countTokens(valuesAt(params, dialect, dialect?.outputPaths ?? []));
-  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum, answers }) + predicted;
+  const picture = dialect?.picture === undefined ? undefined : pictureTokens(params, dialect.picture);
+  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum: maximum ?? picture, answers }) + predicted;
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
-  const costPico = plainCost(tokensIn, tokensOutMax, price);
+  const terms = askedTerms(params, dialect, price);
+  const costPico = costOfOutput(tokensIn, tokensOutMax, price, { terms, dialect });
   const reservedIn = Math.max(tokensIn, ownIn);
   const reservedOut = Math.max(tokensOutMax, ownOut);
-  const reservePico = dearestCost(reservedIn, reservedOut, price, cachedRates);
+  const reservePico = dearestOf(reservedIn, reservedOut, price, { terms, cachedRates });
   return { tokensIn, tokensOutMax, costPico, reservePico, reservedIn, reservedOut, statedOut };
+}
+
+interface OnTerms {
+  readonly terms: readonly string[] | undefined;
+}
+
+/** Output of a format that makes pictures is priced as pictures. */
+function costOfOutput(
+  tokensIn: number,
+  tokensOut: number,
+  price: Price,
+  { terms, dialect }: OnTerms & { readonly dialect: Dialect | undefined },
+): bigint {
+  if (dialect?.picture === undefined) return plainCost(tokensIn, tokensOut, price, terms);
+  const usage = { tokens_in: tokensIn, tokens_out: tokensOut, image_tokens_out: tokensOut };
+  return meter(terms === undefined ? usage : { ...usage, terms }, price).costPico;
+}
+
+/** A term that is asked for is not always granted: what is set aside covers both. */
+function dearestOf(
+  tokensIn: number,
+  tokensOut: number,
+  price: Price,
+  { terms, cachedRates }: OnTerms & { readonly cachedRates: boolean },
+): bigint {
+  const usual = dearestCost(tokensIn, tokensOut, price, cachedRates);
+  if (terms === undefined) return usual;
+  const asked = dearestCost(tokensIn, tokensOut, price, cachedRates, terms);
+  return asked > usual ? asked : usual;
 }
 
 function valuesAt(params: Params, dialect: Dialect | undefined, paths: readonly string[]): readonly unknown[] {
@@ -92,9 +126,14 @@ function outputOf(dialect: Dialect | undefined, hasPrompt: boolean, price: Price
   // A format that neither bounds nor reports output has none that is charged by tokens: moderation, re-ranking, video.
   if (dialect !== undefined && dialect.usage === undefined && dialect.maxTokens.length === 0) return 0;
   if (dialect === undefined && !hasPrompt && maximum === undefined) return 0;
-  const assumed = price.maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(price.maxOutputTokens, ASSUMED_OUTPUT_CAP);
+  const assumed = assumedOutput(price);
   if (dialect?.maximaUncertain === true) return times(Math.max(maximum ?? 0, assumed), answers);
   return times(maximum ?? assumed, answers);
+}
+
+/** Output of a model of which nobody says how much it may be (decision 6.5). */
+export function assumedOutput({ maxOutputTokens }: Price): number {
+  return maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(maxOutputTokens, ASSUMED_OUTPUT_CAP);
 }
 
 function times(one: number, answers: number): number {
@@ -117,7 +156,7 @@ function promptsOf(params: Params, dialect: Dialect | undefined): number {
 function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly string[]): number | undefined {
   let largest: number | undefined;
   for (const path of paths) {
-    const value = valueAt(params, path, dialect);
+    const value = countAt(params, path, dialect);
     if (value === undefined || value === null) continue;
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
       if (largest === undefined || value > largest) largest = value;
@@ -129,6 +168,12 @@ function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly
     }
   }
   return largest;
+}
+
+/** In a form every value is a text. */
+function countAt(params: Params, path: string, dialect: Dialect | undefined): unknown {
+  const value = valueAt(params, path, dialect);
+  return dialect?.model[0]?.in === 'form' ? (wholeNumber(value) ?? value) : value;
 }
 
 function valueAt(params: Params, path: string, dialect: Dialect | undefined): unknown {

@@ -1,5 +1,5 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
-import { namesModelsBeside } from '../../base/catalogue/reading.ts';
+import { namedModels } from '../../base/catalogue/named-models.ts';
 import { writtenPath } from '../../base/catalogue/spelling.ts';
 import type { FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { jsonMember, setJsonMember } from '../../base/json/json-edit.ts';
@@ -137,9 +137,9 @@ class Draft {
       this.#unapplied.push(key);
       return;
     }
-    // Of a body that nobody understands only a model in the path has a place; one that has others beside it need not be the one that is taken.
+    // Of a body that nobody understands only a model in the path has a place; one that hides others beside it need not be the one that is taken.
     const isHidden = body.operation.known
-      ? name === 'model' && namesModelsBeside(body.operation, body.params)
+      ? name === 'model' && namedModels(body.operation, body.params)?.hidden === true
       : name !== 'model' || body.model === undefined;
     if (isHidden) {
       this.#unapplied.push(key);

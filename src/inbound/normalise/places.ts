@@ -50,10 +50,10 @@ function placesOf({ model, stream }: Dialect): readonly FieldPlace[] {
 
 /** Dotted body paths of everything that policy or price reads by name. */
 export function governedPaths(dialect: Dialect): readonly string[] {
-  const { maxTokens, answers, prompts, promptPaths, outputPaths, perItem, modelsBeside } = dialect;
+  const { maxTokens, answers, prompts, promptPaths, outputPaths, perItem, places } = dialect;
   const inBody = placesOf(dialect).flatMap((place) => (place.in === 'body' ? [place.path] : []));
   const counted = [...(prompts === undefined ? [] : [prompts]), ...(perItem === undefined ? [] : [perItem.path, perItem.of])];
-  return [...new Set([...inBody, ...maxTokens, ...answers, ...counted, ...promptPaths, ...outputPaths, ...modelsBeside])];
+  return [...new Set([...inBody, ...maxTokens, ...answers, ...counted, ...promptPaths, ...outputPaths, ...places.paths])];
 }
 
 function governedFrom(names: readonly string[]): GovernedNames {

@@ -1,18 +1,24 @@
-import { type SpelledPath, spelledPath, spelledValue, spellingsOf } from '../../base/catalogue/spelling.ts';
-import type { Dialect, NameRule } from '../../base/catalogue/types.ts';
-import { jsonMembers, skipSpace } from '../../base/json/json-members.ts';
-import { isJsonObject } from '../../base/json/json-object.ts';
+import { EACH, isCallersOwn } from '../../base/catalogue/holders.ts';
+import { type NameRule, spellingsOf } from '../../base/catalogue/spelling.ts';
+import type { Dialect } from '../../base/catalogue/types.ts';
+import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { ambiguous } from './form.ts';
 import { fold, governedPaths, loosen } from './places.ts';
 
-/** An object of a body that holds names which policy or price depends on. */
-interface GovernedObject {
-  /** The way to it; empty: the body itself. */
-  readonly path: SpelledPath;
-  readonly exact: ReadonlySet<string>;
+/** What is governed of the objects at one place of a body, and below them. */
+interface GovernedPlace {
+  /** Names that policy or price depends on, in every spelling that the format takes. */
+  readonly exact: Set<string>;
   /** A name as a lenient reader compares it, and what it then means. */
-  readonly meant: ReadonlyMap<string, string>;
+  readonly meant: Map<string, string>;
+  /** Names that were found to mean none of these: messages have the same few. */
+  readonly harmless: Set<string>;
+  readonly below: Map<string, GovernedPlace>;
+  /** Of each element of a list, or each member of a map. */
+  each: GovernedPlace | undefined;
+  /** Some list or map stands on the way to it. */
+  readonly inLists: boolean;
 }
 
 /** Members whose names are data: a value of any form, or a map with keys of its caller's own. */
@@ -32,7 +38,10 @@ const FREE: ReadonlySet<string> = new Set([
   'metadata',
 ]);
 
-const governedObjects = new WeakMap<Dialect, readonly GovernedObject[]>();
+/** Folding changes nothing of such a name. */
+const PLAIN = /^[a-z0-9_]*$/;
+const MOST_HARMLESS = 256;
+const governedPlaces = new WeakMap<Dialect, GovernedPlace>();
 
 /**
  * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost object, where names are looked at as they
@@ -42,65 +51,112 @@ const governedObjects = new WeakMap<Dialect, readonly GovernedObject[]>();
  */
 export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: string, dialect: Dialect | undefined): void {
   if (dialect === undefined) return;
-  for (const object of objectsOf(dialect)) {
-    const found = object.path.length === 0 ? body : spelledValue(body, object.path);
-    if (!isJsonObject(found)) continue;
-    refuseMisspelt(Object.keys(found), object, dialect.names);
-    if (object.path.length > 0) refuseTwice(text, object.path);
+  const outermost = governedBy(dialect);
+  const isProto = dialect.names === 'proto';
+  let isThere = false;
+  for (const name in body) {
+    if (isProto) refuseMisspelt(name, outermost, 'proto');
+    const place = outermost.below.get(name);
+    if (place !== undefined && holdsGoverned(body[name], place, dialect.names)) isThere = true;
   }
-  if (dialect.names === 'proto') refuseBothSpellings(body);
+  if (isThere) refuseTwice(text, skipSpace(text, 0), outermost, false);
+  if (isProto) refuseBothSpellings(body);
 }
 
-/** The objects on the way to a governed name, but for the outermost of a format with one spelling, which is looked at before. */
-function objectsOf(dialect: Dialect): readonly GovernedObject[] {
-  const known = governedObjects.get(dialect);
+/** All that is governed of a body, as a tree. */
+function governedBy(dialect: Dialect): GovernedPlace {
+  const known = governedPlaces.get(dialect);
   if (known !== undefined) return known;
-  const members = new Map<string, Set<string>>();
-  for (const path of governedPaths(dialect)) {
-    const names = path.split('.');
-    names.forEach((name, depth) => {
-      if (depth === 0 && dialect.names === 'exact') return;
-      const parent = names.slice(0, depth).join('.');
-      members.set(parent, (members.get(parent) ?? new Set()).add(name));
-    });
+  const outermost = emptyPlace(false);
+  const paths = governedPaths(dialect);
+  for (const path of paths) govern(outermost, path.split('.'), dialect.names);
+  // What holds in place of the body's own members is read as these are.
+  for (const items of dialect.places.bodies) {
+    for (const path of paths) govern(outermost, [...items.split('.'), path.split('.')[0] ?? ''], dialect.names);
   }
-  const objects = [...members].map(([parent, names]): GovernedObject => {
-    const exact = [...names].flatMap((name) => spellingsOf(name, dialect.names));
-    return {
-      path: parent === '' ? [] : spelledPath(parent, dialect.names),
-      exact: new Set(exact),
-      meant: new Map(exact.map((name) => [compared(name, dialect.names) ?? name, name])),
-    };
-  });
-  governedObjects.set(dialect, objects);
-  return objects;
+  governedPlaces.set(dialect, outermost);
+  return outermost;
+}
+
+function emptyPlace(inLists: boolean): GovernedPlace {
+  return { exact: new Set(), meant: new Map(), harmless: new Set(), below: new Map(), each: undefined, inLists };
+}
+
+function govern(place: GovernedPlace, [name, ...rest]: readonly string[], rule: NameRule): void {
+  if (name === undefined) return;
+  if (name === EACH) {
+    place.each ??= emptyPlace(true);
+    govern(place.each, rest, rule);
+    return;
+  }
+  const spellings = spellingsOf(name, rule);
+  const below = rest.length === 0 ? undefined : (place.below.get(name) ?? emptyPlace(place.inLists));
+  for (const spelling of spellings) {
+    place.exact.add(spelling);
+    place.meant.set(compared(spelling, rule) ?? spelling, spelling);
+    if (below !== undefined) place.below.set(spelling, below);
+  }
+  if (below !== undefined) govern(below, rest, rule);
+}
+
+/** Whether a value holds something that is governed, so that its text is to be looked at. @throws GatewayError for a name that could be read as a governed one */
+function holdsGoverned(value: unknown, place: GovernedPlace, rule: NameRule): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  let isThere = false;
+  if (Array.isArray(value)) {
+    const { each } = place;
+    if (each === undefined) return false;
+    for (const item of value) if (holdsGoverned(item, each, rule)) isThere = true;
+    return isThere;
+  }
+  const members = value as Readonly<Record<string, unknown>>;
+  // Of a tool that runs where the caller is no provider runs anything, whatever stands below it.
+  const isOwn = place.inLists && isCallersOwn(members);
+  for (const name in members) {
+    if (!place.exact.has(name)) refuseMisspelt(name, place, rule);
+    else if (!isOwn) isThere = true;
+    if (!isOwn && hasBelow(members[name], name, place, rule)) isThere = true;
+  }
+  return isThere || !place.inLists;
+}
+
+function hasBelow(value: unknown, name: string, { below, each }: GovernedPlace, rule: NameRule): boolean {
+  const named = below.get(name);
+  const isThere = named !== undefined && holdsGoverned(value, named, rule);
+  return (each !== undefined && holdsGoverned(value, each, rule)) || isThere;
 }
 
 function compared(name: string, rule: NameRule): string | undefined {
   return rule === 'exact' ? fold(name) : loosen(name);
 }
 
-function refuseMisspelt(names: readonly string[], { exact, meant }: GovernedObject, rule: NameRule): void {
-  for (const name of names) {
-    const alike = exact.has(name) ? undefined : compared(name, rule);
-    const other = alike === undefined ? undefined : meant.get(alike);
-    if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
-  }
+function refuseMisspelt(name: string, { exact, meant, harmless }: GovernedPlace, rule: NameRule): void {
+  if (exact.has(name) || harmless.has(name)) return;
+  const alike = rule === 'exact' && PLAIN.test(name) ? name : compared(name, rule);
+  const other = alike === undefined ? undefined : meant.get(alike);
+  if (other !== undefined) throw ambiguous(`The name "${shorten(name)}" could be read as "${other}".`);
+  if (harmless.size < MOST_HARMLESS && name.length <= MOST_HARMLESS) harmless.add(name);
 }
 
-/** Parsers differ in which of two equal names they take; the text alone tells of both. */
-function refuseTwice(text: string, path: SpelledPath): void {
-  let open = skipSpace(text, 0);
-  for (const spellings of path) {
-    let next: number | undefined;
-    for (const { name, valueStart } of jsonMembers(text, open)) if (name !== undefined && spellings.includes(name)) next = valueStart;
-    if (next === undefined) return;
-    open = next;
+/**
+ * Parsers differ in which of two equal names they take; the text alone tells of both.
+ * @param open where the value begins
+ * @param checked whether names of this object are to be looked at: those of the outermost are already
+ */
+function refuseTwice(text: string, open: number, place: GovernedPlace, checked: boolean): void {
+  const { below, each } = place;
+  if (text[open] === '[') {
+    if (each !== undefined) for (const { valueStart } of jsonElements(text, open)) refuseTwice(text, valueStart, each, true);
+    return;
   }
-  const seen = new Set<string | undefined>();
-  for (const { name } of jsonMembers(text, open)) {
-    if (seen.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
-    seen.add(name);
+  if (text[open] !== '{') return;
+  const seen = checked && place.exact.size > 0 ? new Set<string | undefined>() : undefined;
+  for (const { name, valueStart } of jsonMembers(text, open)) {
+    if (seen?.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
+    seen?.add(name);
+    const named = name === undefined ? undefined : below.get(name);
+    if (named !== undefined) refuseTwice(text, valueStart, named, true);
+    if (each !== undefined) refuseTwice(text, valueStart, each, true);
   }
 }
 

@@ -163,7 +163,7 @@ function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, c
   const { price, operation, model } = wire;
   if (target?.opensSocket || !price || delivery?.status === undefined || !operation || operation.actionType === 'http.request')
     return undefined;
-  const asked = claims && askedModel({ arrival, claims, route: { provider: wire.provider, operation, model, price } });
+  const asked = claims && askedModel({ arrival, claims, route: { provider: wire.provider, operation, model, price, named: wire.named } });
   const charged = chargedFor(asked, { usage: used?.usage, model: used?.model }, { price, model });
   return meteringFrom(charged, { reported: used?.approximated !== true, cachedRates });
 }

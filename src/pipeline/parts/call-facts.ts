@@ -1,7 +1,9 @@
+import { allNamed } from '../../base/catalogue/named-models.ts';
 import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
-import type { Facts } from '../../decide/policy/facts.ts';
+import { furtherOf } from '../../decide/policy/every-model.ts';
+import type { Facts, FurtherModel } from '../../decide/policy/facts.ts';
 import type { Delegation } from '../../services/delegations.ts';
 import type { Arrived, Caller, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
@@ -44,6 +46,8 @@ export class CallFacts implements Facts {
   readonly target_host: string;
   readonly target_path: string;
   readonly params: Facts['params'];
+  readonly models: readonly string[] | undefined;
+  readonly further: readonly FurtherModel[] | undefined;
   readonly stream: boolean;
   readonly reading: Reading;
   readonly attribution: Facts['attribution'];
@@ -71,7 +75,7 @@ export class CallFacts implements Facts {
     connectorId = route.connectorId,
     approved = false,
   }: AskedCall) {
-    const { estimate, provider, operation, path } = route;
+    const { estimate, provider, operation, path, named } = route;
     const { context } = action.request;
     const { params } = content;
     this.org_id = claims.orgId;
@@ -86,9 +90,13 @@ export class CallFacts implements Facts {
     this.action_type = route.actionType;
     this.action_method = route.method;
     this.target_host = route.host;
-    this.reading = readingOf(provider, operation, params['model'] !== undefined, params);
+    this.reading = readingOf(provider, operation, params['model'] !== undefined, named);
     this.target_path = this.reading.foldsPath ? path.toLowerCase() : path;
     this.params = params;
+    // Of what is hidden nobody knows all, and nothing is judged by the rest.
+    const known = named === undefined || named.hidden ? undefined : named;
+    this.models = known && allNamed(route.model, known);
+    this.further = known && furtherOf(known);
     this.stream = route.stream;
     this.attribution = attribution;
     this.org_attribution = caller?.orgAttribution;

@@ -2,6 +2,7 @@
  * What is known of a call, in parts. Each part is made once, by one stage of its line, from parts before it, and frozen; nobody changes one that another has made.
  * A stage says which parts it reads and which it makes (see stage.ts), so that the table in ARCHITECTURE.md is derived from the code.
  */
+import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue/types.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
@@ -201,8 +202,12 @@ export interface CallRoute extends WireCall {
   /** Undefined: none of ours, and the caller's own headers are nobody's business. */
   readonly credential: CredentialAnswer | undefined;
   readonly credentialId: string | undefined;
+  /** Of its own model. */
   readonly price: Price | undefined;
+  /** Of the whole call: what it names beside that is part of it. */
   readonly estimate: Estimate | undefined;
+  /** The models that it names beside its own; undefined: none. */
+  readonly named: NamedModels | undefined;
 }
 
 /** What was in force when the request came to be judged. */

@@ -1,6 +1,7 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
 import type { RateRefusal } from '../../services/rate-limits.ts';
 import type { RateLimits } from './call-services.ts';
 import type { LineName } from './line-name.ts';
@@ -20,8 +21,14 @@ export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadI
         reason: verdict.reason ?? defaultReason(verdict),
         reasonCodes: verdict.reason_codes,
         retryAfterSeconds: retry?.retryAfterSeconds,
+        detail: verdict.model === undefined ? undefined : aboutModel(verdict.model),
       }),
   );
+}
+
+/** Of a call that names several, so that its caller sees which of them it was. */
+function aboutModel(model: string): RefusalDetail {
+  return { path: 'action.models', message: `Policy was asked about the model "${model}", which this call also names.` };
 }
 
 function defaultReason(verdict: Verdict): string {

@@ -28,7 +28,10 @@ export function settleRoute({ arrival, claims, target, action, call, content, se
     { claims, action, call, headers: content.headers, select, switches: active.switches },
     pipeline,
   );
-  const { price, estimate } = worthOf({ arrival, claims, action, call, content, opensSocket: target.opensSocket }, pipeline.settings);
+  const { price, estimate, named } = worthOf(
+    { arrival, claims, action, call, content, opensSocket: target.opensSocket },
+    pipeline.settings,
+  );
   return {
     method: call.method,
     host: call.host,
@@ -48,5 +51,6 @@ export function settleRoute({ arrival, claims, target, action, call, content, se
     credentialId,
     price,
     estimate,
+    named,
   };
 }

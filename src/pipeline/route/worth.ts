@@ -1,6 +1,7 @@
-import { namesModelsBeside } from '../../base/catalogue/reading.ts';
+import { namedModels } from '../../base/catalogue/named-models.ts';
 import type { AskedModel } from '../../decide/pricing/answered-price.ts';
-import { estimate as estimateTokens } from '../../decide/pricing/estimate.ts';
+import { estimate } from '../../decide/pricing/estimate.ts';
+import { estimateCall } from '../../decide/pricing/whole-estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
 
@@ -14,23 +15,35 @@ export interface Priced {
   readonly opensSocket: boolean;
 }
 
-/** What a call may take and what that would cost (specification, "Cost estimation"), at the price in force when it came. Of an AI call; nothing else has one, whatever its type is called. */
+/**
+ * Which models a call names, what it may take and what that would cost (specification, "Cost estimation"), at the prices in force when it came. Of an AI call; nothing
+ * else has one, whatever its type is called.
+ */
 export function worthOf(
   { arrival, claims, action, call, content, opensSocket }: Priced,
   settings: PipelineSettings,
-): Pick<CallRoute, 'price' | 'estimate'> {
+): Pick<CallRoute, 'price' | 'estimate' | 'named'> {
   const { provider, operation, model } = call;
+  const { params, headers } = content;
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
-  const price = isAi ? claims.catalogue.price(provider.id, model, arrival.createdAt) : undefined;
-  if (!price || !operation || opensSocket) return { price, estimate: undefined };
-  const given = action.request.context?.estimates;
-  return { price, estimate: estimateTokens(content.params, operation.dialect, given, price, settings.pricingCached) };
+  if (!isAi) return { price: undefined, estimate: undefined, named: undefined };
+  const named = namedModels(operation, params, headers);
+  const price = claims.catalogue.price(provider.id, model, arrival.createdAt);
+  if (opensSocket) return { price, estimate: undefined, named };
+  const { pricingCached: cachedRates } = settings;
+  const { dialect } = operation;
+  const overrides = action.request.context?.estimates;
+  // Nearly every call: there is nothing but the tokens of its own model.
+  if (named === undefined && price.units === undefined)
+    return { price, estimate: estimate(params, dialect, overrides, price, cachedRates), named };
+  const priceOf = (name: string) => claims.catalogue.price(provider.id, name, arrival.createdAt);
+  return { price, estimate: estimateCall({ params, dialect, overrides, price, named, priceOf, cachedRates }), named };
 }
 
-/** Whether nobody can say what the call may cost, because its operation is not understood or another model than the one that it names may answer. */
-export function hidesCost({ provider, operation }: WireCall, { params }: Content): boolean {
+/** Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. */
+export function hidesCost({ provider, operation, named }: Pick<CallRoute, 'provider' | 'operation' | 'named'>): boolean {
   if (provider === undefined || operation === undefined) return false;
-  return !operation.known || namesModelsBeside(operation, params);
+  return !operation.known || named?.hidden === true;
 }
 
 /** The call as it was asked for, for the price of its answer; undefined for what has no price. */
@@ -41,9 +54,9 @@ export function askedModel({
 }: {
   readonly arrival: Pick<Arrived, 'createdAt'>;
   readonly claims: Claims;
-  readonly route: Pick<CallRoute, 'provider' | 'operation' | 'model' | 'price'>;
+  readonly route: Pick<CallRoute, 'provider' | 'operation' | 'model' | 'price' | 'named'>;
 }): AskedModel | undefined {
-  const { provider, operation, model, price } = route;
+  const { provider, operation, model, price, named } = route;
   if (provider === undefined || price === undefined) return undefined;
-  return { catalogue: claims.catalogue, providerId: provider.id, operation, model, price, at: arrival.createdAt };
+  return { catalogue: claims.catalogue, providerId: provider.id, operation, model, price, at: arrival.createdAt, named };
 }

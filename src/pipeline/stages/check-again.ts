@@ -1,4 +1,5 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
+import { allNamed, type NamedModels } from '../../base/catalogue/named-models.ts';
 import { when } from '../../base/lib/maybe.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
@@ -6,6 +7,7 @@ import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
 import type { CallRoute, Parts } from '../parts/parts.ts';
+import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 import { type Connected, connect } from '../route/call-connector.ts';
@@ -16,6 +18,7 @@ const READ = [
   'claims',
   'target',
   'action',
+  'offer',
   'facts',
   'judgement',
   'approving',
@@ -39,6 +42,7 @@ export const checkAgain = defineStage({
     const { mutation, chosen } = parts;
     const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
     const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
+    if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route });
     const refused = (isOther(parts, route) ? askAgain(parts, route) : undefined) ?? asItsProvider(parts, route);
     if (refused === undefined) return { route };
     return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
@@ -73,6 +77,20 @@ function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRo
   const refused = recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
   // A call that waits already is asked about once.
   return approving.waits && refused?.decision === 'require_approval' ? undefined : refused;
+}
+
+/** Whether the call names a model only since it goes elsewhere than policy was asked about: no rule knows of it. */
+function namesUnasked({ offer, facts }: Read, { named, method, host, path }: CallRoute): boolean {
+  if (named === undefined || (method === offer.method && host === offer.host && path === offer.path)) return false;
+  if (named.hidden) return !facts.reading.hidesModel;
+  const asked = allNamed(facts.params['model'], offer.named ?? NONE_NAMED);
+  return allNamed(undefined, named).some((model) => !asked.includes(model));
+}
+
+const NONE_NAMED: NamedModels = { alternatives: [], inner: [], hidden: false };
+
+function unasked(): Refusal {
+  return deny('mutation_not_applicable', 'Policy sends this call where its body names further models, which no rule was asked about.');
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */

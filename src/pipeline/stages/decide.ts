@@ -88,12 +88,18 @@ function conclude(
   control: Control,
 ): Maybe<Made | EndedWith<keyof Made>> {
   const { shadow, rateLimits } = pipeline;
-  const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observe(active.policy, facts) };
+  const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observedOf(active, facts, verdict) };
   if (approving.waits || permits(verdict.decision)) return { facts, judgement, approving };
   return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
     holdCaller(refusal, { arrival, claims }, pipeline, control);
     return new EndedWith(refusal, { facts, judgement, approving });
   });
+}
+
+/** With the further model that decided, where one did. */
+function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict): Readonly<Record<string, unknown>> {
+  const observed = observe(policy, facts);
+  return model === undefined ? observed : { ...observed, decided_model: model };
 }
 
 /** Whether everything of the request that could matter is in its action hash: then what is approved is what runs. */

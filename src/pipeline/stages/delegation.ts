@@ -1,8 +1,9 @@
+import { allNamed } from '../../base/catalogue/named-models.ts';
 import { readingOf } from '../../base/catalogue/reading.ts';
 import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import { type Bearer, checkBearer, checkSent, type Sent } from '../../decide/delegation/judge-chain.ts';
 import type { Delegation } from '../../services/delegations.ts';
-import type { Arrived, Claims, Content, Parts, PolicySnapshot, ReceivedAction, WireCall } from '../parts/parts.ts';
+import type { Arrived, CallRoute, Claims, Content, Parts, PolicySnapshot, ReceivedAction } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 
@@ -60,11 +61,13 @@ function askedOf({ request: { action } }: ReceivedAction, { model }: Content): P
   return { actionType, method, host, ...(path === undefined ? {} : { path }), ...(model === undefined ? {} : { model }) };
 }
 
-function outOfScope({ chain }: Delegation, call: WireCall, { params }: Pick<Parts['asked'], 'params'>): Refusal | undefined {
-  const { actionType, method, host, path, model, provider, operation } = call;
-  const { hidesModel, hidesBody } = readingOf(provider, operation, params['model'] !== undefined, params);
+/** Of each model that is named, wherever it stands (decision 6.3). */
+function outOfScope({ chain }: Delegation, call: CallRoute, { params }: Pick<Parts['asked'], 'params'>): Refusal | undefined {
+  const { actionType, method, host, path, model, provider, operation, named } = call;
+  const { hidesModel, hidesBody } = readingOf(provider, operation, params['model'] !== undefined, named);
   try {
     checkSent(chain, { actionType, method, host, path, model: hidesModel || hidesBody ? undefined : model });
+    for (const further of named === undefined ? [] : allNamed(model, named)) checkSent(chain, { model: further });
     return undefined;
   } catch (error) {
     return refusalFor(error);

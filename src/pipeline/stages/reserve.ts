@@ -12,7 +12,7 @@ import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 
-const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'mutated', 'cleared'] as const;
+const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'cleared'] as const;
 type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
 
 /**
@@ -25,12 +25,12 @@ export const reserve = defineStage({
   sees: ['intake', 'delegated'],
   makes: ['hold'],
   run(parts, pipeline, control) {
-    const { arrival, target, judgement, route, mutated, intake } = parts;
+    const { arrival, target, judgement, route, intake } = parts;
     const { budgets, settings } = pipeline;
     const hold = new Hold(pipeline, arrival.recordId);
     control.settle(hold);
     const { estimate } = route;
-    const isHidden = hidesCost(route, mutated);
+    const isHidden = hidesCost(route);
     if (!target.isCall || (!estimate && !isHidden)) return { hold };
     const monthly = judgement.verdict.effects.monthly_usd_max;
     const monthlyPico = monthly === undefined ? undefined : parseUsd(monthly);

@@ -139,7 +139,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ['azure_openai', 'POST', '/openai/deployments/dep-1/chat/completions', 'ai.infer', 'azure_chat', true],
     ['azure_openai', 'POST', '/OpenAI/Deployments/dep-1/Chat/Completions', 'ai.infer', 'azure_chat', true],
     ['azure_openai', 'POST', '/openai/v1/chat/completions', 'ai.infer', 'openai_chat', true],
-    ['azure_openai', 'POST', '/openai/responses', 'ai.infer', 'openai_responses', true],
+    ['azure_openai', 'POST', '/openai/responses', 'ai.infer', 'azure_responses', true],
     ['azure_openai', 'POST', '/anthropic/v1/messages', 'ai.infer', 'anthropic_messages', true],
     ['azure_openai', 'POST', '/openai/deployments/dep-1/embeddings', 'ai.embed', 'azure_embeddings', true],
     ['cohere', 'POST', '/v2/chat', 'ai.infer', 'cohere_chat', true],

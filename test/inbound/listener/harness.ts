@@ -2,11 +2,12 @@ import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectH2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { type Listener, type ListenerOptions, openListener } from '../../../src/inbound/listener/listener.ts';
+import { certificateClock } from '../../support/certificate-clock.ts';
+import { runningClock } from '../../support/fake-clock.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
 export interface HasTeardown {
@@ -30,12 +31,12 @@ export async function startListener(
   const caDir = tempDir(t);
   const arrivals: Arrival[] = [];
   const { onArrival = echo } = options;
-  const ca = await openCertificateAuthority({ dir: caDir, clock: systemClock, log: silentLogger });
+  const ca = await openCertificateAuthority({ dir: caDir, clock: certificateClock, log: silentLogger });
   const listener = await openListener({
     host: '127.0.0.1',
     port: 0,
     ambientPort: 0,
-    clock: systemClock,
+    clock: runningClock,
     log: silentLogger,
     connectPorts: [443, 80],
     ...(interception ? { ca } : {}),

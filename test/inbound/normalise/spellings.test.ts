@@ -93,6 +93,7 @@ t.test('of two spellings of one name in one body none is chosen', async (t) => {
       const names = path.split('.');
       for (const [at, name] of names.entries()) {
         for (const way of [...WRITINGS, (same: string) => same]) {
+          if (name === '*') continue;
           const other = way(name);
           const taken = spellingsOf(name, dialect.names).includes(other) || other.toUpperCase() === name.toUpperCase();
           if (!taken) continue;

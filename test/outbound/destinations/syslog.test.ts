@@ -2,7 +2,6 @@
 import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import t from 'tap';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import { readSyslogAddress } from '../../../src/base/lib/syslog-address.ts';
 import { cefLine } from '../../../src/outbound/destinations/cef-line.ts';
 import type { ExportedEvent } from '../../../src/outbound/destinations/event-envelope.ts';
@@ -11,6 +10,7 @@ import { type SyslogTarget, sendToSyslog } from '../../../src/outbound/destinati
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
 import { SideDoor } from '../../../src/outbound/net/side-door.ts';
 import { testCa } from '../../support/certificates.ts';
+import { runningClock } from '../../support/fake-clock.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 
 function event(payload: Record<string, unknown>, type = 'execution'): ExportedEvent {
@@ -19,13 +19,13 @@ function event(payload: Record<string, unknown>, type = 'execution'): ExportedEv
 
 function doorOf(t: HasTeardown, caFile?: string): SideDoor {
   const upstream = createUpstream({
-    clock: systemClock,
+    clock: runningClock,
     headersTimeoutMs: 5_000,
     idleTimeoutMs: 5_000,
     ...(caFile === undefined ? {} : { caFile }),
   });
   t.teardown(() => upstream.close());
-  return new SideDoor(upstream, systemClock);
+  return new SideDoor(upstream, runningClock);
 }
 
 function target(port: number, transport: SyslogTarget['transport']): SyslogTarget {
@@ -109,7 +109,7 @@ t.test('messages are counted in octets over TLS, and the server has them all whe
   });
   const port = await listen(t, server);
   const two = [event({ record_id: 'one', reason: 'line\nend' }), event({ record_id: 'zwei é' })];
-  await sendToSyslog({ door: doorOf(t, ca.certPem), clock: systemClock }, target(port, 'tls'), two, 'node', new AbortController().signal);
+  await sendToSyslog({ door: doorOf(t, ca.certPem), clock: runningClock }, target(port, 'tls'), two, 'node', new AbortController().signal);
   let rest = Buffer.from(text);
   const read: string[] = [];
   while (rest.length > 0) {
@@ -120,7 +120,7 @@ t.test('messages are counted in octets over TLS, and the server has them all whe
   }
   t.same(read.length, 2);
   t.match(read, [/"record_id":"one"/, /"record_id":"zwei é"/]);
-  const untrusted = sendToSyslog({ door: doorOf(t), clock: systemClock }, target(port, 'tls'), two, 'node', new AbortController().signal);
+  const untrusted = sendToSyslog({ door: doorOf(t), clock: runningClock }, target(port, 'tls'), two, 'node', new AbortController().signal);
   t.match(await faultOf(untrusted), { reason: 'tls_error', retryable: true });
 });
 
@@ -134,7 +134,7 @@ t.test('a server that breaks off, and a gateway that stops, leave the events to 
   const door = doorOf(t);
   const many = Array.from({ length: 2_000 }, () => event({ record_id: 'r', reason: 'x'.repeat(7_000) }));
   const broken = sendToSyslog(
-    { door, clock: systemClock },
+    { door, clock: runningClock },
     target(await listen(t, breaking), 'tcp'),
     many,
     'node',
@@ -142,7 +142,7 @@ t.test('a server that breaks off, and a gateway that stops, leave the events to 
   );
   t.match(await faultOf(broken), { reason: 'unreachable', retryable: true });
   const ending = new AbortController();
-  const sent = sendToSyslog({ door, clock: systemClock }, target(await listen(t, silent), 'tcp'), many, 'node', ending.signal);
+  const sent = sendToSyslog({ door, clock: runningClock }, target(await listen(t, silent), 'tcp'), many, 'node', ending.signal);
   silent.once('connection', () => ending.abort());
   t.match(await faultOf(sent), { uncounted: true });
   for (const socket of sockets) socket.destroy();

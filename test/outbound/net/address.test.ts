@@ -1,12 +1,11 @@
 import { createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import t from 'tap';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import { parseEgressAllow } from '../../../src/base/lib/egress-allow.ts';
 import { Dialer } from '../../../src/outbound/net/dialer.ts';
 import { EgressGuard, type OwnAddress } from '../../../src/outbound/net/egress-guard.ts';
 import { type Lookup, Resolver } from '../../../src/outbound/net/resolver.ts';
-import { fakeClock } from '../../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../../support/fake-clock.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { listenOnFreePort } from '../../support/tls-upstream.ts';
 
@@ -182,7 +181,7 @@ async function dialedTo(dialer: Dialer, host: string, port: number): Promise<str
 
 t.test('the address that is dialled is one that was judged: refused records are skipped, dead ones passed over', async (t) => {
   const port = await echoAt(t, '127.0.0.2');
-  const clock = systemClock;
+  const clock = runningClock;
   const answers: Record<string, readonly string[]> = {
     'rebind.example': ['127.0.0.1'],
     'fallback.example': ['10.255.255.1', '127.0.0.3', '127.0.0.2'],

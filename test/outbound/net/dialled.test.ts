@@ -5,11 +5,11 @@ import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import t from 'tap';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
 import { DialledHttp2 } from '../../../src/outbound/net/dialled-http2.ts';
 import type { UpstreamEvents } from '../../../src/outbound/net/upstream.ts';
+import { runningClock } from '../../support/fake-clock.ts';
 import { AGAIN, DEAR, END_HEADERS, END_STREAM, FRAME, FrameReader, frame } from '../../support/h2-frames.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, startTlsUpstream, trackSockets } from '../../support/tls-upstream.ts';
@@ -20,7 +20,7 @@ const AUTHORITY = { host: 'origin.example', port: 443 };
 
 function upstreamTo(t: HasTeardown, port: number, caPem: string, headersTimeoutMs = 10_000) {
   const upstream = createUpstream({
-    clock: systemClock,
+    clock: runningClock,
     connectTo: [{ ...AUTHORITY, toHost: '127.0.0.1', toPort: port }],
     caFile: caPem,
     headersTimeoutMs,

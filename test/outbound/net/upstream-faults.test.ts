@@ -1,9 +1,8 @@
 import { createServer } from 'node:net';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
 import type { UpstreamHandle } from '../../../src/outbound/net/upstream.ts';
-import { fakeClock } from '../../support/fake-clock.ts';
+import { fakeClock, runningClock } from '../../support/fake-clock.ts';
 import { MISBEHAVIOUR, type RawBehaviour, startRawUpstream } from '../../support/raw-upstream.ts';
 import { certificateOf, listenOnFreePort, startPlainUpstream, startTlsUpstream } from '../../support/tls-upstream.ts';
 import { at, collect, eachClient, events, fill, spokenBy, until } from '../../support/upstream-calls.ts';
@@ -316,7 +315,7 @@ eachClient('what cannot be sent is refused after the call has returned', async (
 eachClient('close ends what is under way and refuses what comes after', async (t, _open, client) => {
   const server = await startRawUpstream(MISBEHAVIOUR.stalls);
   t.teardown(() => server.close());
-  const upstream = createUpstream({ ...spokenBy(client), clock: systemClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
+  const upstream = createUpstream({ ...spokenBy(client), clock: runningClock, headersTimeoutMs: 60_000, idleTimeoutMs: 60_000 });
   const running = collect(upstream, { authority: at(server) });
   await until(() => server.received !== '');
   await upstream.close();

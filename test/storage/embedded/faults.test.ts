@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../src/base/lib/clock.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
 import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
 import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
+import { runningClock } from '../../support/fake-clock.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
 // Many stores are opened here; a busy machine needs more than the usual half minute.
@@ -294,7 +294,7 @@ await t.test('on a real full disk commits are refused, nothing is lost, and room
     t.pass('a small disk', { skip: 'needs the right to mount one' });
     return;
   }
-  const real = new StoreRig(t, { clock: systemClock, segmentBytes: 256 * 1024, fsync: 20 });
+  const real = new StoreRig(t, { clock: runningClock, segmentBytes: 256 * 1024, fsync: 20 });
   const dir = join(folder, 'data');
   const store = await real.open(dir);
   const ballast = join(folder, 'ballast');
@@ -309,8 +309,8 @@ await t.test('on a real full disk commits are refused, nothing is lost, and room
   t.ok(stored.length > 100);
   t.equal(store.writable, false);
   rmSync(ballast);
-  const deadline = Date.now() + 60_000;
-  while (!store.writable && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
+  const deadline = performance.now() + 60_000;
+  while (!store.writable && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
   t.equal(store.writable, true);
   await store.commit(makeRecord(30_000), []);
   await store.close();

@@ -7,6 +7,7 @@ import { checkJournal, type JournalFinding } from '../../../src/storage/embedded
 import { type RepairReport, repairJournal } from '../../../src/storage/embedded/repair-journal.ts';
 import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
 import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
+import { fakeClock } from '../../support/fake-clock.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
 // Many stores are opened here; a busy machine needs more than the usual half minute.
@@ -63,7 +64,7 @@ async function scene(t: Tap): Promise<Scene> {
 function repair(dir: string, options: { dryRun?: boolean; rebuildIndex?: boolean } = {}, rig?: StoreRig): Promise<RepairReport> {
   return repairJournal({
     dir,
-    clock: rig?.clock ?? { now: Date.now, monotonic: () => 0, after: () => () => undefined },
+    clock: rig?.clock ?? fakeClock(),
     log: silentLogger,
     dryRun: false,
     rebuildIndex: false,

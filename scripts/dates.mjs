@@ -1,0 +1,87 @@
+/*
+ * `npm run dates [-- pattern ...]`: runs the test files that read the real clock (scripts/real-clock.json) with that clock moved, by faketime, to moments at
+ * which dates go wrong, each in a zone of its own. Ends with the line `N passed, N failed`. `--at 2028-02-29T12:00:00Z` moves it there instead, `--zone
+ * Asia/Kolkata` in that zone, and with either every test file runs whose path contains a pattern.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { onPath } from './on-path.mjs';
+import { filesBelow, projectRoot, setUp } from './setup.mjs';
+import { killRunning, runFiles } from './test-files.mjs';
+
+const DAY_MS = 86_400_000;
+/** A file takes a part of a second to start, and then some to run: what begins anew is to begin in the midst of that, in each file at another place. */
+const SECONDS_BEFORE = 4;
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => {
+    killRunning();
+    process.exit(130);
+  });
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  process.stdout.write(`${error.message}\n0 passed, 1 failed\n`);
+  process.exitCode = 1;
+}
+
+async function main() {
+  const options = { at: { type: 'string' }, zone: { type: 'string' } };
+  const { values, positionals: patterns } = parseArgs({ options, allowPositionals: true });
+  const faketime = onPath('faketime');
+  if (faketime === undefined) {
+    const inCi = process.env.CI === 'true';
+    process.stdout.write(`skipped: faketime not found, npm run peers installs it\n${inCi ? '0 passed, 1 failed\n' : ''}`);
+    return inCi ? 1 : 0;
+  }
+  await setUp();
+  const files = values.at === undefined && values.zone === undefined ? listed(faketime) : anyFiles(faketime, values);
+  return await runFiles(
+    files.filter(({ file }) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern.replace(/\.ts$/, '.js')))),
+    {
+      root: join(projectRoot, 'build'),
+      jobs: Number(process.env.TEST_JOBS) || availableParallelism(),
+      times: {},
+      // A peer that does not follow a moved clock is none here.
+      skipsFail: false,
+      write: (text) => process.stdout.write(text),
+    },
+  );
+}
+
+function listed(faketime) {
+  const { moments, everyMoment, oneMoment } = JSON.parse(readFileSync(join(projectRoot, 'scripts', 'real-clock.json'), 'utf8'));
+  const names = Object.keys(moments);
+  const runs = (paths, at) => paths.map((path, place) => movedTo(faketime, builtFile(path), at, moments[at], (place % SECONDS_BEFORE) + 1));
+  return [...runs(oneMoment, names[0]), ...names.flatMap((at) => runs(everyMoment, at))];
+}
+
+function anyFiles(faketime, { at = new Date().toISOString(), zone = 'UTC' }) {
+  if (Number.isNaN(Date.parse(at))) throw new Error('--at takes a moment like 2028-02-29T12:00:00Z');
+  return filesBelow(join(projectRoot, 'build', 'test'))
+    .filter((file) => file.endsWith('.test.js'))
+    .map((file) => movedTo(faketime, file, `${at} ${zone}`, { at, zone }, 0));
+}
+
+function builtFile(path) {
+  const file = join(projectRoot, 'build', path.replace(/\.ts$/, '.js'));
+  if (!existsSync(file)) throw new Error(`scripts/real-clock.json names ${path}, which is not there`);
+  return file;
+}
+
+/** One run of a file, at a moment: `at`, `secondsBefore` it (`before`), or days from now (`days`). */
+function movedTo(faketime, file, name, { at, before, days, zone }, secondsBefore) {
+  const moved = () => {
+    const now = Date.now();
+    const moment = at ? Date.parse(at) : before ? Date.parse(before) - secondsBefore * 1_000 : now + days * DAY_MS;
+    const offset = Math.round((moment - now) / 1_000);
+    // Timers and time-outs go by the monotonic clock, which stays as it is.
+    const command = [faketime, '-m', '--exclude-monotonic', '-f', offset < 0 ? `${offset}` : `+${offset}`];
+    return { before: command, environment: { TZ: zone } };
+  };
+  return { file, at: name, moved };
+}
