@@ -189,7 +189,7 @@ t.test('an address that is not public is not asked, and one behind a parent prox
 });
 
 t.test('whoever changes it by hand is in the audit trail, and what is refused is said whole', async (t) => {
-  const { gw } = await startGoverned(t, { bundle: ALLOW_ALL, catalogue: CATALOGUE });
+  const { gw } = await startGoverned(t, { clock: fakeClock(), bundle: ALLOW_ALL, catalogue: CATALOGUE });
   for (const [body, code, why] of [
     [{ list: costing(-1, 8) }, 'invalid_price_list', /m prices input_mtok must be an amount from 0/],
     [{ list: '[]' }, 'invalid_price_list', /it has no models/],

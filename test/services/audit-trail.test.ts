@@ -20,6 +20,7 @@ import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-stor
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf } from '../support/governed.ts';
+import { listOf } from '../support/price-lists.ts';
 import { gw as runGw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -164,6 +165,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'credentials.assign': ['/v1/admin/credentials/c/nodes', { node_ids: ['n'] }],
   'credentials.remove': ['/v1/admin/credentials/c'],
   'credentials.reload': ['/v1/admin/credentials/reload'],
+  'prices.update': ['/v1/admin/prices/update', { list: listOf({ 'gpt-4.1': { input_mtok: 0, output_mtok: 0 } }) }],
+  'prices.accept': ['/v1/admin/prices/accept', { all: true }],
   'ca.rotate': ['/v1/admin/ca/rotate', { switch_at: '2026-01-01T00:00:00Z' }],
   'ca.finish': ['/v1/admin/ca/finish'],
 };
