@@ -99,6 +99,7 @@ async function open(
   let listener: Listener | undefined;
   const line = createLine(config, resources, () => listener?.openTunnels ?? 0);
   await line.shadow?.load('start');
+  await resources.prices.refresh.start();
   start.signal?.throwIfAborted();
   const ports = await openPorts(config, line, resources, start.inherited);
   listener = ports;

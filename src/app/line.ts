@@ -83,6 +83,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     store,
     ledger: resources.link?.proofs,
     audit: resources.audit,
+    prices: { ...resources.prices, catalogues, clock },
     managedRemotely: config.cpAddr !== undefined,
     policyCache: resources.remotePolicies?.policy,
     nodes: resources.nodes,
@@ -180,6 +181,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     quarantines,
     traces,
     certificate,
+    prices,
   } = resources;
   return createMetrics({
     orgId: config.orgId ?? 'default',
@@ -206,6 +208,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     quarantines,
     certificate,
     link: resources.link,
+    priceLists: prices.lists,
   });
 }
 

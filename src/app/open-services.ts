@@ -20,11 +20,13 @@ import { RunningCalls } from '../services/running-calls.ts';
 import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
+import { openPrices, type Prices } from './open-prices.ts';
 import { openRegisters, type Registers } from './open-registers.ts';
 
 /** The stateful verbs of the gateway, opened on one store. */
 export interface Services extends Registers {
   readonly audit: AuditTrail;
+  readonly prices: Prices;
   readonly rateLimits: RateLimitService;
   readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
@@ -62,6 +64,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
+  const audit = new AuditTrail({ store, clock, events, outbox });
+  const prices = await openPrices(config, ground, audit, closers);
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
   // Nothing but a control plane says otherwise of a node (decision 11.3).
@@ -87,7 +91,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => idempotency.close());
   return {
     ...registers,
-    audit: new AuditTrail({ store, clock, events, outbox }),
+    audit,
+    prices,
     rateLimits,
     monthlyRequests,
     budgets,

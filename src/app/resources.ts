@@ -115,6 +115,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
   if (services.remotePolicies) readiness.ask(services.remotePolicies.policy);
+  readiness.ask(services.prices.lists);
+  readiness.ask(services.prices.refresh);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
   return {

@@ -4,16 +4,16 @@ import { bracketHost } from '../base/lib/host.ts';
 import { ChannelTelemetry } from '../link/channel-telemetry.ts';
 import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
 import { postReports } from '../outbound/destinations/telemetry-post.ts';
-import type { WayOut } from '../outbound/destinations/way-out.ts';
+import type { Fetching, WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import type { GatewayPlace } from '../services/alerts/alert-cards.ts';
 import type { StaticDestination } from '../services/exports/export-service.ts';
 import type { TelemetryState } from '../services/telemetry/usage-telemetry.ts';
 
-/** What alerts and exported events leave by. */
+/** What alerts and exported events leave by, and price lists come by. */
 export interface WaysOut {
-  readonly door: WayOut;
+  readonly door: WayOut & Fetching;
   /** Undefined without `GW_SMTP_URL`. */
   readonly smtp: SmtpSender | undefined;
   /** Whether `http` is allowed to a host that somebody who manages an org has named. */

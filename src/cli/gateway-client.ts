@@ -67,13 +67,10 @@ export class GatewayClient {
     return this.#base.origin;
   }
 
-  /** The text of an answer. @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
-  async text(method: string, path: string, body?: unknown): Promise<string> {
-    const { status, text } = await sendToGateway(this.#base, path, {
-      method,
-      headers: { 'GW-Admin-Token': this.#token },
-      body,
-    });
+  /** The text of an answer. @param timeoutMs without a byte of it @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
+  async text(method: string, path: string, body?: unknown, timeoutMs = TIMEOUT_MS): Promise<string> {
+    const headers = { 'GW-Admin-Token': this.#token };
+    const { status, text } = await sendToGateway(this.#base, path, { method, headers, body, timeoutMs });
     if (status >= 200 && status < 300) return text;
     if (status === 401)
       throw new Unusable(`${this.origin} does not accept the admin token; set GW_ADMIN_TOKEN or GW_DATA_DIR to those of the gateway`);
@@ -82,8 +79,8 @@ export class GatewayClient {
   }
 
   /** An answer that is JSON. @throws as {@link text} */
-  async json(method: string, path: string, body?: unknown): Promise<unknown> {
-    const text = await this.text(method, path, body);
+  async json(method: string, path: string, body?: unknown, timeoutMs = TIMEOUT_MS): Promise<unknown> {
+    const text = await this.text(method, path, body, timeoutMs);
     try {
       return parseSafeJsonText(text, { malformed: 'invalid_request' }).value;
     } catch (error) {

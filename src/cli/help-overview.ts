@@ -10,7 +10,7 @@ const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] 
     'Who may call, and for whom',
     ['workloads', 'keys', 'credentials', 'delegate', 'delegations', 'projects', 'org-defaults', 'attribution', 'quarantine'],
   ],
-  ['Money and limits', ['budgets', 'ratelimit', 'pricing', 'monthly']],
+  ['Money and limits', ['budgets', 'ratelimit', 'pricing', 'prices', 'monthly']],
   ['People decide, and are told', ['approvals', 'alerts', 'exports']],
   ['Many gateways', ['control-plane']],
   ['Keep it running', ['secrets', 'journal', 'telemetry']],

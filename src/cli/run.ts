@@ -29,6 +29,11 @@ import { diffPolicies as policyDiff } from './policy/diff-command.ts';
 import { explainDecision as policyExplain } from './policy/explain-command.ts';
 import { format as policyFormat } from './policy/fmt.ts';
 import { testSuites as policyTest } from './policy/test-suites.ts';
+import { acceptPrices } from './prices/price-accept.ts';
+import { diffPriceList } from './prices/price-diff.ts';
+import { explainPrice } from './prices/price-explain.ts';
+import { priceListStatus } from './prices/price-status.ts';
+import { updatePriceList } from './prices/price-update.ts';
 import { JSON_OPTION, printJson } from './print-json.ts';
 import { programName } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
@@ -81,6 +86,11 @@ const OWN: readonly Command[] = [
   policyDiff,
   policyFormat,
   replayRisk,
+  priceListStatus,
+  updatePriceList,
+  explainPrice,
+  diffPriceList,
+  acceptPrices,
   previewTelemetry,
   startControlPlaneCommand,
   controlPlaneDemo,

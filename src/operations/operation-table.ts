@@ -32,6 +32,7 @@ import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
+import { PRICE_LIST_OPERATIONS } from './price-list-operations.ts';
 import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
@@ -70,6 +71,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
+  ...PRICE_LIST_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...ORG_CREDENTIAL_OPERATIONS,
   ...CONNECTOR_OPERATIONS,

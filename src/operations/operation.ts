@@ -63,6 +63,8 @@ export interface OperationFacts {
   readonly versioned?: true;
   /** It writes what a control plane owns where there is one: there it is `managed_remotely` on every face, before its input is read (decision 13.10). */
   readonly ownedRemotely?: true;
+  /** Of a body that may be longer than most. */
+  readonly maxBodyBytes?: number;
   /** How it is offered to assistants (specification, "MCP server"); absent: it is not. */
   readonly tools?: readonly ToolFacts[];
 }

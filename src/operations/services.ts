@@ -1,4 +1,4 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
@@ -18,6 +18,9 @@ import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { NodeRegister } from '../services/node-register.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { PriceListRefresh } from '../services/price-lists/price-list-refresh.ts';
+import type { PriceLists } from '../services/price-lists/price-lists.ts';
+import type { UnpricedModels } from '../services/price-lists/unpriced-models.ts';
 import type { ProjectService } from '../services/projects.ts';
 import type { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitService } from '../services/rate-limits.ts';
@@ -83,6 +86,14 @@ export interface OperationServices {
       }
     | undefined;
   readonly audit: AuditTrail;
+  /** What calls are charged, and how the list is renewed. */
+  readonly prices: {
+    readonly lists: PriceLists;
+    readonly refresh: PriceListRefresh;
+    readonly unpriced: UnpricedModels;
+    readonly catalogues: CatalogueInForce;
+    readonly clock: Clock;
+  };
   /** A control plane owns what operations write that are marked `ownedRemotely`. */
   readonly managedRemotely: boolean;
   readonly nodes: NodeRegister;

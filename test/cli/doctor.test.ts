@@ -9,8 +9,10 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { CHECKS } from '../../src/cli/doctor/doctor.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { diskFinding } from '../../src/cli/doctor/machine-checks.ts';
+import { priceFindings } from '../../src/cli/doctor/price-check.ts';
 import { RUNTIMES } from '../../src/cli/doctor/runtimes.ts';
 import { runProgram } from '../../src/cli/trust/run-program.ts';
+import type { PriceListStatus } from '../../src/operations/price-list-operations.ts';
 import { bareEnvironment } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
@@ -232,6 +234,39 @@ t.test('few files that may be open, in a shell that says so', async (t) => {
     [{ level: process.platform === 'linux' ? 'warning' : 'skipped' }],
   );
   t.ok(url);
+});
+
+t.test('a price list that is old, not renewed or held back in parts, and models without a price', async (t) => {
+  const shipped = { date: '2026-09-23', sha256: 'a', providers: 1, models: 1 };
+  const sound: PriceListStatus = {
+    source: 'https://lists.example.com/data.json',
+    refresh_seconds: 86_400,
+    next_at: null,
+    last: null,
+    in_force: { ...shipped, from: 'shipped', name: 'shipped', age_days: 60 },
+    shipped,
+    held: [],
+    warnings: [],
+    priced_by_default: [],
+  };
+  t.match(priceFindings(sound), [{ id: 'prices', level: 'ok', found: /2026-09-23/ }]);
+  t.match(priceFindings({ ...sound, in_force: { ...sound.in_force, age_days: 61 } }), [
+    { level: 'warning', found: /61 day/, remedy: /gw prices update/ },
+  ]);
+  const failed = { at: '2026-11-21T12:00:00.000Z', outcome: 'failed', detail: 'it answered HTTP 500' } as const;
+  t.match(priceFindings({ ...sound, last: failed }), [{ level: 'warning', found: /HTTP 500/, remedy: /GW_PRICE_LIST/ }]);
+  t.match(priceFindings({ ...sound, last: { ...failed, outcome: 'older' } }), [{ level: 'ok' }]);
+  const change = { provider: 'openai', model: 'm', rate: 'in', before: '1', after: '0', held: true };
+  t.match(priceFindings({ ...sound, held: [change] }), [{ level: 'warning', remedy: /gw prices accept/ }]);
+  const models = Array.from({ length: 7 }, (_, at) => ({ provider: 'openai', model: `m-${at}`, calls: 1, last_at: failed.at }));
+  t.match(priceFindings({ ...sound, priced_by_default: models }), [
+    { level: 'warning', found: /openai m-0, .* and 2 more$/, remedy: /GW_PRICING_FILE/ },
+  ]);
+
+  const { env, url } = await place(t, fakeClock(Date.UTC(2030, 0, 1)));
+  t.match((await ask(env, ...url)).of('prices'), [{ level: 'warning', found: /the price list in force is that of/ }]);
+  t.match((await ask({ ...env, GW_ADMIN_TOKEN: 'wrong-token-of-some-length' }, ...url)).of('prices'), [{ level: 'skipped' }]);
+  t.match((await ask(env, '--url', 'http://127.0.0.1:9')).of('prices'), [{ level: 'skipped' }]);
 });
 
 t.test('little room on a disk', (t) => {

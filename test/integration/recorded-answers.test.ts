@@ -43,6 +43,12 @@ const MADE_ANEW: readonly (readonly [RegExp, string])[] = [
   [/gwk_[\w-]{8,}/g, '(key)'],
   [/(?:mgk|mcpk)_[\w-]{8,}/g, '(management key)'],
   [/"[0-9a-f]{64}"/g, '"(sha256)"'],
+  // The price list of the package is renewed now and then.
+  [
+    /"date":"\d{4}-\d\d-\d\d","sha256":"\(sha256\)","providers":\d+,"models":\d+/g,
+    '"date":"(day)","sha256":"(sha256)","providers":(some),"models":(many)',
+  ],
+  [/"age_days":\d+/g, '"age_days":(days)'],
   [/"latency_ms":[\d.]+/g, '"latency_ms":(ms)'],
   [/"upstream_latency_ms":[\d.]+/g, '"upstream_latency_ms":(ms)'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:(port)'],

@@ -1,6 +1,7 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
 import * as delivery from './delivery-types.ts';
 import { OTEL_SETTINGS } from './otel-settings.ts';
+import { PRICE_SETTINGS } from './price-settings.ts';
 import { optional, required, type Setting, secret } from './setting.ts';
 import * as type from './setting-types.ts';
 
@@ -112,17 +113,7 @@ export const SETTINGS = {
     'Connectors that take the structured calls of an `action.type` whatever their `target_host`, as `TYPE=CONNECTOR`.',
   ),
 
-  pricingFile: optional(
-    'GW_PRICING_FILE',
-    type.file,
-    'YAML file of rates that are laid over the shipped price list, those of caches and sound included; one that does not load stops the start.',
-  ),
-  pricingCached: required(
-    'GW_PRICING_CACHED',
-    type.boolean,
-    'true',
-    'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them, and what is billed beside tokens; `false` is the formula of the interface to the letter.',
-  ),
+  ...PRICE_SETTINGS,
   meterInjectUsage: required(
     'GW_METER_INJECT_USAGE',
     type.choice(['capped', 'true', 'false']),

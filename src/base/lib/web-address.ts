@@ -1,7 +1,7 @@
 import type { Authority } from '../model/arrival.ts';
 import { parseAuthority } from './host.ts';
 
-/** Where a POST goes. */
+/** Where something is sent or asked for. */
 export interface WebAddress {
   readonly authority: Authority;
   readonly tls: boolean;

@@ -1,6 +1,5 @@
-import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from './clock.ts';
-import { messageOf } from './thrown.ts';
+import { inThread } from './in-thread.ts';
 import { inFewWords, type ParsedYaml, parseYaml, unreadYaml } from './yaml.ts';
 
 /** A text, and the name by which its mistakes are told. */
@@ -43,37 +42,13 @@ export async function readYaml(texts: readonly YamlText[], options: YamlThreadOp
 /** Fills `read` in the order of the texts. @returns why some of them are missing; empty when none is */
 async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], options: YamlThreadOptions): Promise<string> {
   const { clock = systemClock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB } = options;
-  let cancel = (): void => undefined;
-  let thread: Worker | undefined;
-  let over = false;
-  try {
-    return await new Promise<string>((resolve) => {
-      const wait = (): void => {
-        cancel();
-        cancel = clock.after(READ_LIMIT_MS, () => resolve(`reading it took more than ${READ_LIMIT_MS / 1000} seconds`));
-      };
-      // Nothing of the process is needed there, least of all its environment.
-      thread = new Worker(worker, { env: {}, resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb } });
-      thread.on('message', (parsed: ParsedYaml) => {
-        if (over) return;
-        read.push(parsed);
-        if (read.length === texts.length) resolve('');
-        else wait();
-      });
-      // What it had sent may arrive behind the word that it fails, and never behind its end.
-      let failure: string | undefined;
-      thread.on('error', (error) => {
-        failure = inFewWords(messageOf(error));
-      });
-      thread.on('exit', (code) => resolve(failure ?? `the thread that read it ended (${code})`));
-      thread.postMessage(texts.map(({ text, file }) => ({ text, file })));
-      wait();
-    });
-  } catch (error) {
-    return inFewWords(messageOf(error));
-  } finally {
-    over = true;
-    cancel();
-    void thread?.terminate();
-  }
+  const fault = await inThread({
+    clock,
+    worker,
+    maxMemoryMb,
+    limitMs: READ_LIMIT_MS,
+    message: texts.map(({ text, file }) => ({ text, file })),
+    onAnswer: (parsed) => read.push(parsed as ParsedYaml) === texts.length,
+  });
+  return fault === undefined ? '' : inFewWords(fault);
 }

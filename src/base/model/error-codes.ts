@@ -7,6 +7,10 @@ export const ERROR_CODES = {
   INVALID_ARGUMENT: { status: 400, meaning: 'A credential is assigned or changed in a way that its distribution does not permit.' },
   ambiguous_body: { status: 400, meaning: 'The body could be read in two ways, so policy and provider might not see the same request.' },
   invalid_policy: { status: 400, meaning: 'The policy bundle does not load; `details` has file, line and column of each mistake.' },
+  invalid_price_list: {
+    status: 400,
+    meaning: 'The price list cannot be used; `details` has provider and model of each mistake. The one before stays in force.',
+  },
   mode_not_supported: { status: 400, meaning: 'The provider has no such mode.' },
   not_supported_yet: { status: 400, meaning: 'A setting, an effect or a request member that nothing in this version enforces.' },
   streaming_not_supported: { status: 400, meaning: '`stream: true` was asked of a connector that cannot stream on the structured API.' },
@@ -64,6 +68,10 @@ export const ERROR_CODES = {
   upstream_unreachable: { status: 502, meaning: 'The upstream could not be reached or broke the connection.' },
   upstream_tls: { status: 502, meaning: 'The upstream certificate or TLS handshake failed; the message says how.' },
   upstream_protocol: { status: 502, meaning: 'The upstream answered something that cannot be passed on.' },
+  price_list_unavailable: {
+    status: 502,
+    meaning: 'The price list could not be had from where it is said to be. The one before stays in force.',
+  },
   ledger_proof_invalid: { status: 502, meaning: 'The control plane has sent a proof that does not prove what it should.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },

@@ -6,7 +6,7 @@ export type Scope = 'none' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'm
 
 /** Who asks one of the gateway's own routes, after his secret was judged. */
 export interface Principal {
-  /** `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane. */
+  /** `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for what its settings say. */
   readonly kind: 'anyone' | 'admin' | 'metrics' | 'api_key' | 'management_key' | 'mcp_key' | 'node';
   /** Names this one among others of its kind; never a secret. */
   readonly id: string;

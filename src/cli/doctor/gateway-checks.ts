@@ -8,6 +8,7 @@ import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
+import { PRICE_CHECK } from './price-check.ts';
 
 const DAY_MS = 86_400_000;
 const SOON_MS = 30 * DAY_MS;
@@ -30,6 +31,7 @@ export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
   },
   { id: 'clock', looksAt: 'how far the clock of the gateway is from the one of this machine', look: clock },
   { id: 'pinned', looksAt: 'hosts whose clients did not take our certificate (needs the admin token)', look: pinned },
+  PRICE_CHECK,
 ];
 
 function settings({ mistakes, warnings }: Patient): readonly Finding[] {

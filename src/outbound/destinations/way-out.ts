@@ -21,6 +21,21 @@ export interface PostRequest {
   readonly signal: AbortSignal;
 }
 
+export interface GetRequest extends Omit<PostRequest, 'body'> {
+  /** Of the body; a longer answer is an error. */
+  readonly maxBytes: number;
+}
+
+/** What came back for a GET, whole. */
+export interface GetAnswer extends Omit<PostAnswer, 'body'> {
+  readonly body: Uint8Array;
+}
+
+/** The way out for what the gateway asks for. As {@link WayOut}. */
+export interface Fetching {
+  get(request: GetRequest): Promise<GetAnswer>;
+}
+
 /** How a connection is made. */
 export interface ConnectOptions {
   readonly tls: boolean;

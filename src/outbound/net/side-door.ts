@@ -7,26 +7,37 @@ import type { Authority } from '../../base/model/arrival.ts';
 import type { RawWays, Upstream } from './upstream.ts';
 import { timeoutError } from './upstream-error.ts';
 
-/** What is kept of an answer; the rest is read and let go of. */
+/** What is kept of the answer to a POST; the rest is read and let go of. */
 const MAX_ANSWER = 16_384;
-const POST_MS = 15_000;
+const ANSWER_MS = 15_000;
 
-interface Posted {
+interface Sent {
   readonly to: { readonly authority: Authority; readonly tls: boolean; readonly path: string; readonly operatorOwn: boolean };
   readonly headers: readonly string[];
-  readonly body: string | Uint8Array;
   /** How long an answer may take, milliseconds; 15 seconds where nothing is said. */
   readonly timeoutMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
-  readonly body: string;
+interface Posted extends Sent {
+  readonly body: string | Uint8Array;
 }
 
-/** The ways out for what is no call of anybody: alerts, exported events. The same guard, resolver and trust as for calls; each has its time. */
+interface Got extends Sent {
+  /** Of the body. */
+  readonly maxBytes: number;
+}
+
+interface Answer<B> {
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: B;
+}
+
+/** Takes the bytes of an answer. @returns false when there are more than are taken */
+type Taker = (chunk: Uint8Array) => boolean;
+
+/** The ways out for what is no call of anybody: alerts, exported events, price lists. The same guard, resolver and trust as for calls; each has its time. */
 export class SideDoor {
   readonly #ways: Upstream & RawWays;
   readonly #clock: Clock;
@@ -37,13 +48,40 @@ export class SideDoor {
   }
 
   /** @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is aborted */
-  post({ to, headers, body, signal, timeoutMs = POST_MS }: Posted): Promise<Answer> {
+  async post({ body, ...sent }: Posted): Promise<Answer<string>> {
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const head = await this.#send('POST', sent, bytes, (chunk) => {
+      if (size < MAX_ANSWER) pieces.push(chunk.subarray(0, MAX_ANSWER - size));
+      size += chunk.length;
+      return true;
+    });
+    return { ...head, body: Buffer.concat(pieces).toString() };
+  }
+
+  /** @throws GatewayError as {@link post}, `upstream_protocol` for an answer of more than `maxBytes`, which is then read no further */
+  async get({ maxBytes, ...sent }: Got): Promise<Answer<Uint8Array>> {
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    const head = await this.#send('GET', sent, undefined, (chunk) => {
+      pieces.push(chunk);
+      size += chunk.length;
+      return size <= maxBytes;
+    });
+    return { ...head, body: Buffer.concat(pieces) };
+  }
+
+  #send(
+    method: 'GET' | 'POST',
+    { to, headers, signal, timeoutMs = ANSWER_MS }: Sent,
+    body: Uint8Array | undefined,
+    take: Taker,
+  ): Promise<Omit<Answer<never>, 'body'>> {
     if (signal.aborted) return Promise.reject(stopping());
     return new Promise((resolve, reject) => {
       let status = 0;
       let fields: ReadonlyMap<string, string> = new Map();
-      const pieces: Uint8Array[] = [];
-      let size = 0;
       const end = (settle: () => void): void => {
         cancel();
         signal.removeEventListener('abort', onAbort);
@@ -58,18 +96,17 @@ export class SideDoor {
         giveUp(timeoutError(to.authority, `did not answer within ${timeoutMs / 1_000} seconds`)),
       );
       const handle = this.#ways.call(
-        { ...to, method: 'POST', headers, body: typeof body === 'string' ? Buffer.from(body) : body },
+        { ...to, method, headers, body },
         {
           onHead: (code, rawHeaders) => {
             status = code;
             fields = fieldsOf(rawHeaders);
           },
           onData: (chunk) => {
-            if (size < MAX_ANSWER) pieces.push(chunk.subarray(0, MAX_ANSWER - size));
-            size += chunk.length;
+            if (!take(chunk)) giveUp(new GatewayError('upstream_protocol', `${to.authority.host} sent a longer answer than is taken.`));
             return true;
           },
-          onEnd: () => end(() => resolve({ status, headers: fields, body: Buffer.concat(pieces).toString() })),
+          onEnd: () => end(() => resolve({ status, headers: fields })),
           onError: (error) => end(() => reject(error)),
         },
       );

@@ -4,7 +4,7 @@ import type { Route } from '../http/route.ts';
 
 /** The face of the operations table on the ports: a route for each entry. */
 export function operationRoutes(operations: readonly GatewayOperation[], services: OperationServices): readonly Route[] {
-  return operations.map(({ method, path, scope, summary, ambient = false, output, bind }) => {
+  return operations.map(({ method, path, scope, summary, ambient = false, maxBodyBytes, output, bind }) => {
     const ask = bind(services);
     const base = { status: output.status, contentType: output.contentType ?? 'application/json' };
     return {
@@ -13,6 +13,7 @@ export function operationRoutes(operations: readonly GatewayOperation[], service
       auth: scope,
       summary,
       ambient,
+      ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }),
       handle: async ({ principal, head: { headers }, from, params, query, json }) => ({
         ...base,
         ...(await ask({ principal, params, query, headers, from, json })),

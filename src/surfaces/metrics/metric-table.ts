@@ -3,6 +3,8 @@
  * so that no caller can grow the number of series (decision 4.7).
  */
 
+import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
+
 export interface MetricRow {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -83,6 +85,7 @@ export const METRICS = {
     labels: ['provider'],
     help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
   },
+  ...PRICE_LIST_METRICS,
   deferredOpen: {
     name: 'gw_deferred_responses_open',
     type: 'gauge',

@@ -48,6 +48,7 @@ export interface MetricsOptions {
   exportDrops(): readonly (readonly [destination: string, reason: string, count: number])[];
   /** Destination, seconds. */
   exportLags(): readonly (readonly [destination: string, seconds: number])[];
+  readonly priceLists: PriceListState;
   readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
 }
 
@@ -66,6 +67,13 @@ interface LinkState {
     /** RFC 3339. */
     readonly lastSubmitAt: string | undefined;
   };
+}
+
+/** What there is to know of the price list in force. */
+interface PriceListState {
+  readonly ageSeconds: number;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly held: readonly unknown[];
 }
 
 /** What there is to know of the certificate of the gateway's own ports. */
@@ -114,6 +122,9 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
+  gauge(registry, METRICS.priceListAge, () => options.priceLists.ageSeconds);
+  gauge(registry, METRICS.priceListHeld, () => options.priceLists.held.length);
+  total(registry, METRICS.priceListUpdates, () => options.priceLists.counts);
   gauge(registry, METRICS.pendingHashes, () => options.pendingHashSubmissions());
   gauge(registry, METRICS.rootExpiry, () => {
     const at = options.rootExpiresAt();

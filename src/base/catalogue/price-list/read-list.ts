@@ -25,6 +25,8 @@ const MOST_KEYS = 100;
 const LONGEST_NAME = 256;
 const LONGEST_PATTERN = 512;
 const HIGHEST_PRICE = 1_000_000_000;
+/** Amounts are exact to a pico-dollar. */
+const LOWEST_PRICE = 1e-12;
 const MOST_DETAILS = 50;
 
 /** What a list says of itself; the published forms say nothing. */
@@ -47,18 +49,20 @@ export interface ReadListOptions {
   readonly file: string;
   /** False leaves the regular expressions until they are needed: for the list that is shipped, of which a test compiles every one. */
   readonly regexes: boolean;
+  /** True: the list was made of two (`withHeld`), and a model may stand beside itself for a name that was kept. */
+  readonly kept?: boolean;
 }
 
 /** Reads a list and says everything that is wrong with it. Does not throw. */
-export function readPriceList(text: string, { file, regexes }: ReadListOptions): ReadList {
+export function readPriceList(text: string, { file, regexes, kept = false }: ReadListOptions): ReadList {
   const problems: ErrorDetail[] = [];
   const complain: Complain = (path, message) => {
     if (problems.length < MOST_DETAILS) problems.push({ path, message, file });
   };
-  const reader = new ListReader(complain, regexes);
+  const reader = new ListReader(complain, { regexes, kept });
   const root = parsed(text, complain);
   const whole = isJsonMap(root) ? root : { providers: root };
-  if (isJsonMap(root) && root['schema'] !== LIST_SCHEMA) complain('schema', `must be ${LIST_SCHEMA}`);
+  if (isJsonMap(root) && !isWrapped(root)) complain('schema', `must be ${LIST_SCHEMA}`);
   const providers = root === undefined ? [] : reader.providers(whole['providers']);
   const { version, date } = whole;
   return {
@@ -68,6 +72,11 @@ export function readPriceList(text: string, { file, regexes }: ReadListOptions):
     problems,
     warnings: reader.warnings(),
   };
+}
+
+/** Ours, or the newest form of the package, in which the providers stand beside the units. */
+function isWrapped({ schema, units }: JsonMap): boolean {
+  return schema === LIST_SCHEMA || (schema === undefined && isJsonMap(units));
 }
 
 function parsed(text: string, complain: Complain): unknown {
@@ -86,13 +95,15 @@ function parsed(text: string, complain: Complain): unknown {
 class ListReader {
   readonly #shape: JsonShape;
   readonly #regexes: boolean;
+  readonly #kept: boolean;
   /** Price keys that nobody knows, with the first model that has them. */
   readonly #unknown = new Map<string, string>();
   #models = 0;
 
-  constructor(complain: Complain, regexes: boolean) {
+  constructor(complain: Complain, { regexes, kept }: Required<Pick<ReadListOptions, 'regexes' | 'kept'>>) {
     this.#shape = new JsonShape(complain);
     this.#regexes = regexes;
+    this.#kept = kept;
   }
 
   warnings(): readonly string[] {
@@ -108,7 +119,7 @@ class ListReader {
       if (ids.has(id)) this.#shape.complain(id, 'stands twice');
       ids.add(id);
     }
-    for (const { id, models } of providers) this.#once(id, models);
+    if (!this.#kept) for (const { id, models } of providers) this.#once(id, models);
     return providers;
   }
 
@@ -250,8 +261,8 @@ class ListReader {
   }
 
   #amount(value: unknown, path: string): number | undefined {
-    if (typeof value === 'number' && value >= 0 && value <= HIGHEST_PRICE) return value;
-    this.#shape.complain(path, `must be an amount from 0 to ${HIGHEST_PRICE}, or one with tiers`);
+    if (value === 0 || (typeof value === 'number' && value >= LOWEST_PRICE && value <= HIGHEST_PRICE)) return value;
+    this.#shape.complain(path, `must be an amount from 0 to ${HIGHEST_PRICE}, with at most twelve decimals, or one with tiers`);
     return undefined;
   }
 }
