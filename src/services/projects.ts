@@ -28,7 +28,7 @@ export interface ProjectChanging {
 }
 
 /**
- * The registered projects of every org (specification, "Project"; decision 6.16), in memory, also as other writers of the store change them. The path of a request asks
+ * The registered projects of every org (specification, "Project"; decision 6.12), in memory, also as other writers of the store change them. The path of a request asks
  * for those alone that are archived.
  */
 export class ProjectService {

@@ -22,7 +22,7 @@ const PROJECT = z.object({
 });
 const TEXTS = { display_name: text.optional(), description: text.optional() };
 
-/** Projects of an org (specification, "Project"; decision 6.16). */
+/** Projects of an org (specification, "Project"; decision 6.12). */
 export const PROJECT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.projects.list',
