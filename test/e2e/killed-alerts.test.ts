@@ -7,6 +7,7 @@ import { Inbox } from '../support/inbox.ts';
 import { killedAtWrite } from '../support/killed-at-write.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 
 const HOST = 'api.openai.com';
 const SLACK = 'hooks.slack.com';
@@ -47,7 +48,7 @@ for (const [text, what] of MOMENTS) {
         ),
       });
       t.teardown(() => upstream.close());
-      const env = gatewayEnvironment(t, { bundle: ALLOW_ALL, env: towards(t, upstream, [HOST, SLACK]) });
+      const env = gatewayEnvironment(t, { bundle: ALLOW_ALL, env: { ...WHOLE_MONTH, ...towards(t, upstream, [HOST, SLACK]) } });
       const first = await startGatewayWith(t, env);
       const made = await first.admin('POST', '/v1/admin/mgmt-keys', {
         org_id: 'default',

@@ -8,13 +8,14 @@ import { openAiSocket } from '../support/openai-sockets.ts';
 import { connectThrough } from '../support/raw-clients.ts';
 import { towards } from '../support/upstreams.ts';
 import { closing, opened, startSocketUpstream, webSocketOn } from '../support/websockets.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 
 /** Two thousand tokens of gpt-4o-2024-05-13 cost 0.03 USD. */
 const create = (model: string, input = 'x') => ({ type: 'response.create', model, input, max_output_tokens: 2000 });
 
 t.test('a process that is killed: no client has seen an end without a record, and what ran is charged at its reservation', async (t) => {
   const upstream = await startSocketUpstream(t, { hosts: [HOST], onSocket: openAiSocket });
-  const gw = await startGatewayProcess(t, { bundle: ALLOW_ALL, env: towards(t, upstream, [HOST]) });
+  const gw = await startGatewayProcess(t, { bundle: ALLOW_ALL, env: { ...WHOLE_MONTH, ...towards(t, upstream, [HOST]) } });
   const caPem = (await gw.admin('GET', '/v1/proxy/ca.crt')).text;
   await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '100', actions: ['cap'] });
   const open = async () => {

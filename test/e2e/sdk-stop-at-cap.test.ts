@@ -5,6 +5,7 @@ import { startGatewayProcess } from '../support/gateway-process.ts';
 import { ALLOW_ALL } from '../support/governed.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 import { callSdk, type Sdk } from './sdk-calls.ts';
 
 /*
@@ -17,7 +18,7 @@ t.test('official SDKs whose streams are ended at a cap', async (t) => {
   const said = endlessUpstream(undefined, 4096, 2000);
   const upstream = await startTlsUpstream({ hosts: HOSTS, handler: said.handler });
   t.teardown(() => upstream.close());
-  const env = { ...towards(t, upstream, HOSTS), GW_STREAM_STOP_AT_CAP: 'true' };
+  const env = { ...WHOLE_MONTH, ...towards(t, upstream, HOSTS), GW_STREAM_STOP_AT_CAP: 'true' };
   const gateway = await startGatewayProcess(t, { env, bundle: ALLOW_ALL });
   const calls: readonly (readonly [Sdk, string, Record<string, string>, RegExp | undefined])[] = [
     ['openai', 'stream', { OPENAI_BASE_URL: `${gateway.url}/proxy/openai/v1` }, /stream_stopped_at_cap/],

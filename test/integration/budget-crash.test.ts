@@ -4,6 +4,7 @@ import { exactly } from '../support/exactly.ts';
 import { type GatewayProcess, startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 
 /** 2,000 tokens of gpt-4o's output cost 0.03 USD. */
 const PARAMS = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 2000 };
@@ -15,7 +16,7 @@ t.test('a call that was under way when the process died is charged at its reserv
   });
   const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: () => arrived() });
   t.teardown(() => upstream.close());
-  const first = await startGatewayProcess(t, { env: towards(t, upstream, ['api.openai.com']) });
+  const first = await startGatewayProcess(t, { env: { ...WHOLE_MONTH, ...towards(t, upstream, ['api.openai.com']) } });
   await first.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
   const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: PARAMS };
   const body = {
@@ -49,7 +50,7 @@ t.test('a stream that is followed is charged what it had grown to when the proce
     handler: (_request, response) => response.writeHead(200, { 'content-type': 'text/event-stream' }).write(word.repeat(WORDS)),
   });
   t.teardown(() => upstream.close());
-  const env = { ...towards(t, upstream, ['api.openai.com']), GW_STREAM_STOP_AT_CAP: 'true' };
+  const env = { ...WHOLE_MONTH, ...towards(t, upstream, ['api.openai.com']), GW_STREAM_STOP_AT_CAP: 'true' };
   const first = await startGatewayProcess(t, { env });
   await first.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
   const call = await fetch(`${first.url}/proxy/openai/v1/chat/completions`, {

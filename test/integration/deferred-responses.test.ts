@@ -30,6 +30,7 @@ import { tempDir } from '../support/temp-dir.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
 import { until } from '../support/upstream-calls.ts';
 import { towards } from '../support/upstreams.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 
 type Json = Record<string, unknown>;
 
@@ -327,7 +328,8 @@ t.test('a response survives a SIGKILL: reserved, then charged once', async (t) =
   const provider = backgroundUpstream();
   const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: provider.handler });
   t.teardown(() => upstream.close());
-  const first = await startGatewayProcess(t, { bundle: ALLOW_ALL, env: towards(t, upstream, ['api.openai.com']) });
+  const env = { ...WHOLE_MONTH, ...towards(t, upstream, ['api.openai.com']) };
+  const first = await startGatewayProcess(t, { bundle: ALLOW_ALL, env });
   await first.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '0.02', actions: ['cap'] });
   const client = (gw: GatewayProcess) => new OpenAI(stainless(gw, 'sdk_redirect', '/openai/v1', { retries: 0 }));
   const { id } = await client(first).responses.create(ASK);

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 import { auditCopy, type Charged, type MoneyAudit, usdOf } from './budget-audit.ts';
 import {
   type BudgetCall,
@@ -95,7 +96,7 @@ await prove(async (checks, cleanUp) => {
   checks.note(`budgets: ${rounds} rounds of ${CALLERS} callers on each of ${MONEY_DOORS.length} doors, seed ${settings.seed}`);
   const folders = proofFolders(cleanUp);
   const upstream = await startChargingUpstream(cleanUp);
-  const env = { ...proofEnvironment(folders, upstream), GW_POLICIES_DIR: policies(folders) };
+  const env = { ...WHOLE_MONTH, ...proofEnvironment(folders, upstream), GW_POLICIES_DIR: policies(folders) };
   const found = new Findings();
   for (const door of MONEY_DOORS) {
     const from = performance.now();

@@ -5,11 +5,13 @@ import { connect } from 'node:tls';
 import t from 'tap';
 import { MOCK_TEXT, startAimock } from './aimock.ts';
 import { testCa } from './certificates.ts';
+import { run } from './child.ts';
 import { fakeClock } from './fake-clock.ts';
 import { requirePeer, skipWithout } from './peers.ts';
 import { h1Request, h2Request, h2Session } from './raw-clients.ts';
 import { tempDir } from './temp-dir.ts';
 import { startTlsUpstream } from './tls-upstream.ts';
+import { environmentAt } from './whole-month.ts';
 
 t.test(
   'throw-away certificates pass OpenSSL in strict mode, and an expired one does not',
@@ -94,6 +96,19 @@ t.test('the raw clients read h1 with 1xx, chunks and trailers, and h2 with trail
   const two = await h2Request(session);
   session.close();
   t.match({ ...two, body: two.body.toString() }, { status: 200, body: 'one two', trailers: ['x-sum', '42'] });
+});
+
+t.test('a gateway in the last hours of a month lives in the next one, else in its own', async (t) => {
+  const month = 28 * 86_400_000;
+  for (const ends of ['2026-12-01', '2027-01-01', '2027-03-01', '2028-03-01'].map((day) => Date.parse(day))) {
+    for (const at of [ends, ends + 3_600_000, ends - 3 * 3_600_000, ends - month])
+      t.same(environmentAt(at), {}, new Date(at).toISOString());
+    for (const at of [ends - 1, ends - 3_600_000]) t.not(environmentAt(at)['NODE_OPTIONS'], undefined, new Date(at).toISOString());
+  }
+  const began = Date.now();
+  const { stdout } = await run(t, process.execPath, ['-p', 'Date.now()'], { env: environmentAt(Date.UTC(2027, 0) - 1) });
+  const later = Number(stdout) - Date.now();
+  t.ok(later > 2 * 3_600_000 && later <= 3 * 3_600_000 && Number(stdout) >= began + 3 * 3_600_000, stdout);
 });
 
 t.test('the fake clock runs what falls due, in order, and nothing that was cancelled', async (t) => {

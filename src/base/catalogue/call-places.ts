@@ -2,7 +2,7 @@ import type { Unit } from '../model/usage-units.ts';
 import type { SpelledPath } from './spelling.ts';
 
 /*
- * What of a body says which models a call runs beside its own, and what it asks for that is billed beside tokens (decisions 6.3, 6.12): data of the wire
+ * What of a body says which models a call runs beside its own, and what it asks for that is billed beside tokens (decisions 6.3, 6.16): data of the wire
  * formats (`named_models`, `asked_units` and `asked_terms` in providers.yaml). In their paths a star stands for each element of a list, or each member of a map.
  */
 

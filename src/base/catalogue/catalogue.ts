@@ -42,7 +42,7 @@ export interface ShippedCatalogue extends Catalogue {
   /** Why `price` is what it is; for people and tests, not for the path of a request. */
   explainPrice(providerId: string, model: string, at?: number): PriceExplanation;
   explainPriceAtAddress(address: string, model: string, at?: number): PriceExplanation;
-  /** Whether the shipped tables spell out a model of a provider, so that its name says nothing about whoever uses it. */
+  /** Whether the shipped tables spell out a model of a provider, so that its name says nothing about the people who use it. */
   spellsOutModel(providerId: string, model: string): boolean;
 }
 

@@ -13,7 +13,7 @@ export const PRICE_SETTINGS = {
     'GW_PRICING_CACHED',
     type.boolean,
     'true',
-    'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them.',
+    'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them, and what is billed beside tokens; `false` is the formula of the interface to the letter.',
   ),
   priceList: required(
     'GW_PRICE_LIST',

@@ -48,7 +48,7 @@ export interface Metering {
   readonly rate_source: RateSource;
   /** What single models used inside of the call, where the answer tells it apart: together all of its tokens (decision 6.3). */
   readonly passes?: readonly MeteredPass[];
-  /** What was charged beside tokens, by unit; part of `cost_usd` (decision 6.12). */
+  /** What was charged beside tokens, by unit; part of `cost_usd` (decision 6.16). */
   readonly units?: Readonly<Partial<Record<Unit, MeteredUnit>>>;
   /** Terms of billing that the answer states, such as `service_tier=priority`. */
   readonly terms?: readonly string[];

@@ -1,5 +1,5 @@
 /**
- * What a provider bills beside tokens and an answer counts (decision 6.12): searches that the model made, the call itself, pages that were read, seconds of sound, texts
+ * What a provider bills beside tokens and an answer counts (decision 6.16): searches that the model made, the call itself, pages that were read, seconds of sound, texts
  * that were spoken.
  */
 export const UNITS = [

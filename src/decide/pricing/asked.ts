@@ -31,7 +31,7 @@ export function askedTerms(params: Params, dialect: Dialect | undefined, { terms
 }
 
 /**
- * What a call may cost beside tokens (decision 6.12): so many units as it says that it may use, one where it does not say how many. A price per request is that of
+ * What a call may cost beside tokens (decision 6.16): so many units as it says that it may use, one where it does not say how many. A price per request is that of
  * every call. Undefined for nothing.
  */
 export function askedUnits(params: Params, dialect: Dialect | undefined, { units: rates }: Price): AskedCosts | undefined {

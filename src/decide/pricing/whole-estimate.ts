@@ -1,5 +1,5 @@
 /*
- * What a call may cost in all (decisions 6.2, 6.3, 6.12): that of the dearest model that may answer it, of those that run inside of it, and of what is billed
+ * What a call may cost in all (decisions 6.2, 6.3, 6.16): that of the dearest model that may answer it, of those that run inside of it, and of what is billed
  * beside tokens.
  */
 import { statedCount } from '../../base/catalogue/holders.ts';

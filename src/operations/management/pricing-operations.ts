@@ -13,7 +13,7 @@ const PART_RATES = Object.fromEntries(RATE_KINDS.map(({ member }) => [`rate_${me
 
 const LONG_PROMPTS = z
   .array(z.object({ above: z.int(), rate_in: rate, rate_out: rate, ...PART_RATES }))
-  .meta({ description: 'Rates of all tokens of a call whose prompt has more than `above`, the longest first' });
+  .meta({ description: 'Rates of all tokens of a call with a prompt of more than `above`, the longest first' });
 
 const PRICE = z.object({
   provider: z.string().meta({ description: '`*`: whoever serves the model' }),
@@ -25,7 +25,7 @@ const PRICE = z.object({
   units: z
     .array(z.object({ unit: z.enum(UNITS), usd: z.string(), per: z.int(), least: z.int().optional() }))
     .optional()
-    .meta({ description: 'What is billed beside tokens: `usd` for `per` of a unit, at least for `least`' }),
+    .meta({ description: 'What is billed apart from tokens: `usd` for `per` of a unit, at least for `least`' }),
   terms: z
     .array(
       z.object({

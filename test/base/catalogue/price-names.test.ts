@@ -126,7 +126,7 @@ t.test('who asks is told which source and which rule priced a name', async (t) =
   t.equal(explain('openai', 'gpt-9').from, 'default');
 });
 
-t.test('the pairs of the specification hold whoever serves them, with what the list says beside', async (t) => {
+t.test('the pairs of the specification hold at every provider, with what else the list says', async (t) => {
   const pairs: readonly (readonly [string, string, string])[] = [
     ['gpt-4o-2024-05-13', '5', '15'],
     ['chatgpt-4o-latest', '5', '15'],

@@ -251,7 +251,7 @@ t.test("an operator's rates may say all that a price can hold", async (t) => {
     ...wanted,
     /^8 .*"flex" is no term/,
     /^9 .*"-2" is no factor/,
-    /^10 .*beside a factor/,
+    /^10 .*together with a factor/,
     /^11 .*in is missing/,
     /^12 .*twice/,
     /^13 .*map/,
@@ -323,7 +323,7 @@ t.test('a price is the same object as long as it holds, and another list takes i
   inForce.replacePriceList(list);
   t.match(inForce.current().price('openai', 'n', 0), { in: '7', out: '0', source: 'catalogue' });
   t.equal(inForce.current().price('openai', 'gpt-6-sol', 0).source, 'default');
-  t.equal(inForce.current().price('cohere', 'command-nightly', 0).source, 'catalogue', 'rows beside it stay');
+  t.equal(inForce.current().price('cohere', 'command-nightly', 0).source, 'catalogue', 'own rows stay');
   t.equal(inForce.current().providers, catalogue.providers);
   t.equal(catalogue.price('openai', 'n', 0).source, 'default', 'what was taken before goes on with what it had');
   t.match(inForce.shipped().priceList.identity, { version: undefined, models: 1, sha256: sha256Hex(text) });

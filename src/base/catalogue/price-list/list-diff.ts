@@ -213,7 +213,7 @@ function withKeysOf(old: KeyedPrices, next: KeyedPrices, keys: ReadonlySet<strin
 
 interface TakenName {
   readonly name: string;
-  /** Whose name it was. */
+  /** The model that had the name. */
   readonly model: ListModel;
   readonly changes: readonly RateChange[];
 }

@@ -1,5 +1,5 @@
 /*
- * What the list says of a model at one time, as a price of ours: decimal texts, rates by the length of the prompt, what is billed beside tokens.
+ * What the list says of a model at one time, as a price of ours: decimal texts, rates by the length of the prompt, what is billed apart from tokens.
  */
 import { amountFromNumber } from '../../lib/amounts.ts';
 import { significant } from '../../lib/numbers.ts';

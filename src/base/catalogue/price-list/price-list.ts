@@ -58,7 +58,7 @@ export class PriceList {
   }
 
   /**
-   * The first model of a provider's list whose rules a name fits, else the first of those that the list falls back on; a name with dates of eight digits is then tried once more with
+   * The first model of a provider's list with rules that a name fits, else the first of those that the list falls back on; a name with dates of eight digits is then tried once more with
    * dates as `2025-05-14`.
    * @param name in lower case, without space around it
    */
@@ -76,7 +76,7 @@ export class PriceList {
     return this.#makers.find(({ test }) => test(name))?.id;
   }
 
-  /** The list of the provider whose API is at an address, such as `https://api.openai.com/v1`. */
+  /** The list of the provider that has its API at an address, such as `https://api.openai.com/v1`. */
   atAddress(url: string): string | undefined {
     this.#addresses ??= this.providers.map(({ id, api_pattern: pattern }) => ({ id, pattern: compileRegex(`^(?:${pattern})`) }));
     return this.#addresses.find(({ pattern }) => pattern.test(url))?.id;

@@ -1,6 +1,6 @@
 /*
- * The published JSON of the price list, checked before anything is believed (decision 6.16): the full forms of today and tomorrow, the older one without `type` in constraints, and the
- * form in which it is shipped, which leaves out what prices do not need. What a list says beside that is dropped.
+ * The published JSON of the price list, checked before anything is believed (decision 6.16): the full form of today, the older one without `type` in constraints, and the
+ * form in which it is shipped, which leaves out what prices do not need. What else a list says is dropped.
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
 import { messageOf } from '../../lib/thrown.ts';

@@ -71,7 +71,7 @@ function longPrompts(row: Row): { readonly longPrompts?: readonly LongPromptRate
   return read.length === 0 ? {} : { longPrompts: read.sort((a, b) => b.above - a.above) };
 }
 
-/** What is billed beside tokens: `{web_searches: {usd: 10, per: 1000}}`, or the dollars of one alone. */
+/** What is billed apart from tokens: `{web_searches: {usd: 10, per: 1000}}`, or the dollars of one alone. */
 function units(row: Row): { readonly units?: Readonly<Partial<Record<Unit, UnitRate>>> } {
   if (!row.has('units')) return {};
   const map = row.row('units', UNITS);
@@ -121,6 +121,6 @@ function priceTerm(row: Row): PriceTerm | undefined {
   }
   if (!isFactor(factor)) row.problem('factor', `"${factor}" is no factor: a decimal number such as 1.8`, row.value('factor'));
   const both = [...RATES, 'long_prompts'].find((member) => row.has(member));
-  if (both !== undefined) row.problem(both, 'cannot stand beside a factor', row.value(both));
+  if (both !== undefined) row.problem(both, 'cannot stand together with a factor', row.value(both));
   return isTerm(term) && isFactor(factor) && both === undefined ? { term, factor } : undefined;
 }

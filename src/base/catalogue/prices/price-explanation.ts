@@ -7,7 +7,7 @@ import type { NameStep } from './price-names.ts';
 export interface PriceExplanation {
   readonly price: Price;
   /**
-   * `override`: the operator's file; `correction`: a row above the price list; `list`: the price list; `own`: a row beside it; `free`: the provider says so in the name;
+   * `override`: the operator's file; `correction`: a row above the price list; `list`: the price list; `own`: an own row for what the list lacks; `free`: the provider says so in the name;
    * `default`: nobody knows the model.
    */
   readonly from: PriceOrigin;

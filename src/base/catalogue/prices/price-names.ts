@@ -12,7 +12,7 @@ export interface Candidate {
   readonly lists: readonly string[] | undefined;
   /** It costs nothing, whatever it is. */
   readonly free: boolean;
-  /** Nothing but another way to write the name, for a list of the very provider: whose price it is, is not in doubt. */
+  /** Nothing but another way to write the name, for a list of the very provider: there is no doubt which price is meant. */
   readonly exact: boolean;
   /** What was taken off, one after the other. */
   readonly steps: readonly NameStep[];
@@ -57,7 +57,7 @@ const BEDROCK_AREA = '(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|in|uk|me|af|il|mx|kr|s
 const BEDROCK_PUBLISHER =
   '(?:ai21|amazon|anthropic|cohere|deepseek|google|luma|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|stability|twelvelabs|writer|zai)';
 
-/** Whose models stand in which list, by the name of a publisher before a slash. */
+/** The list that has the models of a publisher, by the publisher's name before a slash. */
 const PUBLISHERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     openai: 'openai',
@@ -167,7 +167,7 @@ function supplied(name: string, { suppliers }: Where): readonly Left[] {
   return /^[a-z0-9-]+$/.test(supplier) ? [{ name: model, lists: [suppliers + supplier] }] : NOTHING;
 }
 
-/** A publisher's name says whose model it is: it goes where that one's models are looked for anyway, and to its maker's list where no other is. */
+/** A publisher's name says who made the model: it goes where the models of that maker are looked for anyway, and to its maker's list where no other is. */
 function published(name: string, { lists, looksIn }: Where): readonly Left[] {
   const slash = name.indexOf('/');
   const list = slash < 1 ? undefined : PUBLISHERS.get(name.slice(0, slash));
@@ -205,7 +205,7 @@ export function* candidatesOf(
   }
 }
 
-/** What one rule, whichever it is, leaves of a candidate. */
+/** What each rule leaves of a candidate, one rule at a time. */
 function* leftOf(candidate: Candidate, where: Where): Generator<Candidate> {
   for (const { id, exact = false, apply } of RULES) {
     for (const { name, lists = candidate.lists, free = false } of apply(candidate.name, where)) {

@@ -29,7 +29,7 @@ export interface PriceSources {
   /** What lies above the list, each with its reason. */
   readonly corrections: RateList;
   readonly list: PriceList;
-  /** What stands beside it. */
+  /** Rows for what the list lacks. */
   readonly own: RateList;
   readonly outputs: MaxOutputs;
   readonly terms: PriceTerms;
@@ -49,7 +49,7 @@ interface OpenLane {
 }
 
 /**
- * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, rows beside it, and the default. A name that has none is looked for
+ * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, own rows for what it lacks, and the default. A name that has none is looked for
  * without its decorations. What was found for a name is kept, so that finding it again costs one look-up.
  */
 export class PriceTable {
@@ -198,17 +198,17 @@ export class PriceTable {
     const finish = (price: Price): Price => this.#completion.complete(price, complement);
     // A correction that says what the list says is none: the list says more than its two rates.
     const corrected = (price: Price, at: number): Price | undefined => {
-      const beside = listed?.priceAt(at);
-      return beside !== undefined && beside.in === price.in && beside.out === price.out ? undefined : finish(price);
+      const inList = listed?.priceAt(at);
+      return inList !== undefined && inList.in === price.in && inList.out === price.out ? undefined : finish(price);
     };
     const rows = (list: RateList, origin: PriceLink['origin'], how: Parameters<typeof rowsLink>[3]): readonly PriceLink[] =>
       list.chains(lane.provider, candidate.name).flatMap((chain) => rowsLink(origin, candidate, chain, how) ?? []);
     const listLinks = listed === undefined ? [] : [listed];
-    const beside = rows(own, 'own', { finish, steady: true });
+    const ownLinks = rows(own, 'own', { finish, steady: true });
     const links = [
       ...rows(overrides, 'override', { finish: (price) => price, steady: true }),
       ...rows(corrections, 'correction', { finish: corrected, steady: listed === undefined || listed.fixed !== undefined }),
-      ...(lane.lists === undefined ? [...beside, ...listLinks] : [...listLinks, ...beside]),
+      ...(lane.lists === undefined ? [...ownLinks, ...listLinks] : [...listLinks, ...ownLinks]),
     ];
     return candidate.exact ? links : links.filter((link) => isSure(link) || !costsNothingAtLast(link));
   }
@@ -223,7 +223,7 @@ export class PriceTable {
       if (found === undefined) continue;
       const complement = this.#complement(lane, [candidate.name], { asked, ...found });
       const link = listLink(candidate, { asked, ...found }, this.#completion, complement);
-      // Whichever of its suppliers a router takes, nobody has said: the dearest is not too little.
+      // Nobody has said which of its suppliers a router takes: the dearest is not too little.
       if (lane.suppliers === undefined || candidate.lists !== lane.lists) return link;
       links.push(link);
     }

@@ -11,7 +11,7 @@ export interface DatedRates<R extends RatesRow = RatesRow> {
   readonly earlier: DatedRates<R> | undefined;
 }
 
-/** What a row says, as whoever asks where a price is from is shown it. */
+/** What a row says, as it is shown to those who ask where a price is from. */
 export interface RatesRow {
   readonly provider: string;
   readonly model: string;

@@ -5,7 +5,7 @@ import { readAmount, tidyAmount } from '../../lib/amounts.ts';
 import { type PartRate, RATE_KINDS } from '../../model/rate-kinds.ts';
 import type { Price, Rates } from '../types.ts';
 
-/** Members of rates beside `in` and `out`. */
+/** Members of rates other than `in` and `out`. */
 export const PART_MEMBERS: readonly string[] = RATE_KINDS.map(({ member }) => member);
 /** The texts of a row that are not names. */
 const RATE_TEXTS = ['in', 'out', ...PART_MEMBERS, 'max_output', 'valid_from'];

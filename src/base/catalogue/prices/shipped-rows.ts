@@ -1,5 +1,5 @@
 /*
- * The tables of rates beside the price list (decisions 6.3, 6.16): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
+ * The tables of rates that go with the price list (decisions 6.3, 6.16): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
  * of which the list says nothing.
  */
 import { readCsv } from '../csv.ts';
