@@ -1,6 +1,6 @@
 /* How price lists, and why a model costs what it costs, are shown. */
 import { z } from 'zod';
-import type { ModelPlace, RateChange } from '../base/catalogue/price-list/list-diff.ts';
+import type { ListedModel, RateChange } from '../base/catalogue/price-list/list-diff.ts';
 import { LIST_KEYS } from '../base/catalogue/price-list/list-keys.ts';
 import type { PriceConstraint } from '../base/catalogue/price-list/list-shape.ts';
 import type { ListIdentity } from '../base/catalogue/price-list/price-list.ts';
@@ -94,7 +94,7 @@ export function shownDiff({ diff, warnings }: Pick<ComparedList, 'diff' | 'warni
   return { added: diff.added.map(shownPlace), removed: diff.removed.map(shownPlace), changed: diff.changed.map(shownChange), warnings };
 }
 
-function shownPlace({ provider, model }: ModelPlace): ModelPlace {
+function shownPlace({ provider, model }: ListedModel): ListedModel {
   return { provider, model };
 }
 

@@ -316,7 +316,7 @@ t.test('gw prices: what a person types, and reads', async (t: Test) => {
     explained.out,
     /^model: {9}M@2026-11-20 at openai, 2026-11-21 12:00:00Z\nfound as: {6}m(?:-2026-11-20)? \(taken off: @ before a date\)\n/,
   );
-  t.match(explained.out, /model of it: {3}m of openai\nby the rule: {3}equals "m"\n/);
+  t.match(explained.out, /in the list: {3}m of openai\nby the rule: {3}equals "m"\n/);
   t.match(
     explained.out,
     /\nRATE {10}FOR {8}USD {2}ABOVE 200,000\nin {12}1M tokens {4}1 {14}2\nout {11}1M tokens {4}8 {14}8\nweb_searches {2}1,000 {7}10\n/,

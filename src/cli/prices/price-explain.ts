@@ -58,7 +58,7 @@ function explanationText(explained: ExplainedPrice, io: CliIo): string {
 
 function listedLines({ list, through, model, rule, when }: NonNullable<ExplainedPrice['listed']>) {
   return [
-    ['model of it', `${model} of ${through === undefined ? list : `${through}, on which ${list} falls back`}`],
+    ['in the list', `${model} of ${through === undefined ? list : `${through}, on which ${list} falls back`}`],
     ['by the rule', rule],
     ...(when === undefined ? [] : [['holds', when] as const]),
   ] as const;

@@ -1,6 +1,6 @@
 import type { CatalogueInForce } from '../../base/catalogue/catalogue-in-force.ts';
 import type { JudgedList } from '../../base/catalogue/price-list/judge-list.ts';
-import type { ListDiff, ModelPlace, RateChange } from '../../base/catalogue/price-list/list-diff.ts';
+import type { ListDiff, ListedModel, RateChange } from '../../base/catalogue/price-list/list-diff.ts';
 import type { ListProvider } from '../../base/catalogue/price-list/list-shape.ts';
 import { judgeInThread } from '../../base/catalogue/price-list/list-thread.ts';
 import { type ListIdentity, PriceList } from '../../base/catalogue/price-list/price-list.ts';
@@ -215,11 +215,11 @@ export class PriceLists {
    * @returns the changes that hold from now on
    * @throws GatewayError `not_found` for a model of which none waits; `conflict`
    */
-  accept(which: readonly ModelPlace[] | 'all', { commit }: ListChange): Promise<readonly RateChange[]> {
+  accept(which: readonly ListedModel[] | 'all', { commit }: ListChange): Promise<readonly RateChange[]> {
     return this.#inTurn(async () => {
       const loaded = this.#holding();
       const held = loaded?.held ?? [];
-      const waits = (one: ModelPlace): boolean => held.some((change) => isOf(change, one));
+      const waits = (one: ListedModel): boolean => held.some((change) => isOf(change, one));
       const strange = which === 'all' ? undefined : which.find((one) => !waits(one));
       if (strange !== undefined) throw new GatewayError('not_found', `No price of ${strange.provider} ${strange.model} waits for a yes.`);
       if (loaded === undefined || held.length === 0) return [];
@@ -273,7 +273,7 @@ export class PriceLists {
     text: string,
     name: string,
     before?: readonly ListProvider[],
-    accepted: readonly ModelPlace[] | 'all' = [],
+    accepted: readonly ListedModel[] | 'all' = [],
   ): Promise<JudgedList> {
     const judged = await judgeInThread({ text, file: name, before, accepted }, this.#options);
     const [first, ...others] = judged.problems;
@@ -373,7 +373,7 @@ export class PriceLists {
   }
 }
 
-function isOf(change: RateChange, { provider, model }: ModelPlace): boolean {
+function isOf(change: RateChange, { provider, model }: ListedModel): boolean {
   return change.provider === provider && change.model === model;
 }
 

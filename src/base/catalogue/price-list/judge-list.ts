@@ -1,6 +1,6 @@
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
 import { sha256Hex } from '../../lib/sha256.ts';
-import { diffLists, type ListDiff, type ModelPlace, type RateChange, withHeld } from './list-diff.ts';
+import { diffLists, type ListDiff, type ListedModel, type RateChange, withHeld } from './list-diff.ts';
 import type { ListProvider } from './list-shape.ts';
 import { type ListHead, readPriceList } from './read-list.ts';
 
@@ -14,7 +14,7 @@ export interface ListToJudge {
   /** What is in force before it. Without it nothing is held. */
   readonly before?: readonly ListProvider[] | undefined;
   /** The models whose held changes have had their yes. */
-  readonly accepted?: readonly ModelPlace[] | 'all';
+  readonly accepted?: readonly ListedModel[] | 'all';
 }
 
 /** What became of a list when it was read and compared. JSON data. */
@@ -50,6 +50,6 @@ export function judgeList({ text, file, kept, before, accepted = [] }: ListToJud
   return { ...read, inForce, diff, held: diffLists(inForce, providers).changed.filter((change) => change.held) };
 }
 
-function isSame(one: ModelPlace, other: ModelPlace): boolean {
+function isSame(one: ListedModel, other: ListedModel): boolean {
   return one.provider === other.provider && one.model === other.model;
 }

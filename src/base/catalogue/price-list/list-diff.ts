@@ -28,13 +28,13 @@ const RATE_NAMES: readonly (readonly [key: string, rate: 'in' | 'out' | PartRate
 const KEY_OF = new Map(RATE_NAMES.map(([key, rate]) => [rate, key]));
 
 /** A model by the list that it stands in. */
-export interface ModelPlace {
+export interface ListedModel {
   readonly provider: string;
   readonly model: string;
 }
 
 /** One rate of a model that is another one in the newer list. */
-export interface RateChange extends ModelPlace {
+export interface RateChange extends ListedModel {
   /** Key of the list, such as `input_mtok`. */
   readonly key: string;
   /** The rate of prompts with more tokens than this; undefined: of short ones. */
@@ -53,8 +53,8 @@ export interface RateChange extends ModelPlace {
 }
 
 export interface ListDiff {
-  readonly added: readonly ModelPlace[];
-  readonly removed: readonly ModelPlace[];
+  readonly added: readonly ListedModel[];
+  readonly removed: readonly ListedModel[];
   readonly changed: readonly RateChange[];
 }
 
@@ -110,7 +110,7 @@ function modelsInBoth(before: ListProvider, after: ListProvider): readonly (read
   });
 }
 
-function missingFrom(lists: readonly ListProvider[], others: readonly ListProvider[]): readonly ModelPlace[] {
+function missingFrom(lists: readonly ListProvider[], others: readonly ListProvider[]): readonly ListedModel[] {
   const known = new Set(others.flatMap(({ id, models }) => models.map((model) => `${id}\n${model.id}`)));
   return lists.flatMap(({ id, models }) =>
     models.flatMap((model) => (known.has(`${id}\n${model.id}`) ? [] : [{ provider: id, model: model.id }])),
