@@ -11,11 +11,12 @@ export interface CountForm {
   readonly outBeside: number;
   readonly reasoningBeside: boolean;
   readonly reasoningUntold: boolean;
+  readonly restIn: boolean;
 }
 
 /**
- * The tokens that counts mean (decision 6.3). Vendors of one format count alike under the same names but for three things, which show in the counts themselves, so that
- * no host has to be known: reasoning may be missing in the count of output, cached input in that of the input, and a total may hold what neither does. Where the counts leave it open the
+ * The tokens that counts mean (decision 6.3). Vendors of one format count alike under the same names but for a few things, which show in the counts themselves, so that
+ * no host has to be known: reasoning may be missing in the count of output, cached input or sound in that of the input, and a total may hold what neither does. Where the counts leave it open the
  * dearer meaning holds.
  * @param counts as they stand in the answer; changed
  */
@@ -31,6 +32,7 @@ export function meant(counts: TokenCounts, form: CountForm): TokenCounts {
   // Reasoning cannot be a part of what is smaller.
   const isBeside = reasoning > output || form.reasoningBeside || (form.reasoningUntold && total === undefined);
   if (isBeside) output = bounded(output + reasoning);
+  if (total !== undefined && form.restIn && total - output > counts.tokens_in) counts.tokens_in = total - output;
   if (total !== undefined && total - counts.tokens_in > output) {
     if (reasoning === 0) counts.reasoning_tokens_out = total - counts.tokens_in - output;
     output = total - counts.tokens_in;
