@@ -30,6 +30,7 @@ export interface MoneyRow {
   readonly by_hand: string;
   readonly by_hand_plain?: string;
   readonly rates: string | readonly string[];
+  readonly shows?: Readonly<Record<string, string>>;
   readonly source?: 'catalogue' | 'default';
   readonly unpriced?: readonly string[];
   readonly judge?: string;

@@ -87,8 +87,10 @@ function plain(usage: Usage | null | undefined): object | null {
   return { ...plainCounts(usage), units: usage.units ?? {}, terms: usage.terms ?? [], passes: passes ?? [] };
 }
 
-function expected({ outcome = 'complete', answered, counts, by_hand, by_hand_plain = by_hand, source = 'catalogue', unpriced = [] }: MoneyRow) {
+function expected(row: MoneyRow) {
+  const { outcome = 'complete', answered, counts, by_hand, by_hand_plain = by_hand, source = 'catalogue', unpriced = [], shows = {} } = row;
   return {
+    shows,
     outcome,
     answered,
     counts: plain(counts),
@@ -125,6 +127,7 @@ t.test('every recorded answer is counted and charged as it was reckoned by hand,
         const charged = chargedFor(asked, { usage: facts.usage, model: facts.model }, { price, model });
         const [metering, formula] = [true, false].map((cachedRates) => meteringFrom(charged, { reported: true, cachedRates }));
         const found = {
+          shows: Object.fromEntries(Object.keys(want.shows).map((name) => [name, Reflect.get(metering ?? {}, name)])),
           outcome: outcome ?? want.outcome,
           answered: facts.model,
           counts: plain(charged.usage),
