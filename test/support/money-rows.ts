@@ -7,6 +7,8 @@ import { awsChunk, awsEvent } from './aws-events.ts';
 
 /** A recorded answer with what it costs; what each member means stands in test/cases/money/README.md. */
 export interface MoneyRow {
+  /** Of the table. */
+  readonly file: string;
   readonly name: string;
   readonly provider: string;
   readonly call?: string;
@@ -43,11 +45,11 @@ export interface MoneyRow {
 const folder = join(packageRoot(), 'test', 'cases', 'money');
 
 /** All rows of the table, each with the file that it stands in. */
-export function moneyRows(): readonly (MoneyRow & { readonly file: string })[] {
+export function moneyRows(): readonly MoneyRow[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith('.yaml'))
     .sort()
-    .flatMap((file) => (parse(readFileSync(join(folder, file), 'utf8')) as MoneyRow[]).map((row) => ({ ...row, file })));
+    .flatMap((file) => (parse(readFileSync(join(folder, file), 'utf8')) as Omit<MoneyRow, 'file'>[]).map((row) => ({ ...row, file })));
 }
 
 /** Of `POST /v1/messages?x=y`. */
@@ -63,7 +65,7 @@ export function askedFor({ model, asks }: MoneyRow): string | undefined {
 }
 
 /** Epoch milliseconds at which the call of a row came. */
-export function cameAt({ at = '2026-11-26T12:00:00.000Z' }: MoneyRow): number {
+export function cameAt({ at = '2026-11-26T12:00:00.000Z' }: Pick<MoneyRow, 'at'>): number {
   return Date.parse(at);
 }
 

@@ -144,6 +144,33 @@ t.test('every recorded answer is counted and charged as it was reckoned by hand,
   }
 });
 
+/** The same stream with so much beside what counts that none of its events is kept. */
+function padded({ type, bytes }: { readonly type: string; readonly bytes: Buffer }): Buffer | undefined {
+  const start = type.startsWith('text/event-stream') ? 'data: {' : '{';
+  if (type.includes('amazon')) return undefined;
+  const first = type.startsWith('application/json') ? /^(\[?)\{/gm : new RegExp(`^()${start}`, 'gm');
+  return Buffer.from(String(bytes).replaceAll(first, (_, before: string) => `${before}${start}"beside":"${'x'.repeat(300_000)}",`));
+}
+
+t.test('events that are too large to keep count alike', async (t) => {
+  let streams = 0;
+  for (const row of rows) {
+    const streamed = streamedAnswer(row);
+    const bytes = streamed && padded(streamed);
+    if (streamed === undefined || bytes === undefined) continue;
+    streams++;
+    const dialect = dialectOf(row);
+    const usual = createStreamTap(dialect, streamed.type);
+    usual.push(streamed.bytes);
+    usual.end();
+    const large = createStreamTap(dialect, streamed.type);
+    for (let at = 0; at < bytes.length; at += 65_536) large.push(bytes.subarray(at, at + 65_536));
+    large.end();
+    t.strictSame([plain(large.usage), large.model, large.outcome], [plain(usual.usage), usual.model, usual.outcome], `${row.file}: ${row.name}`);
+  }
+  t.ok(streams > 50);
+});
+
 /** Every number that a place of the tables states, as text; of the list those of all periods and lengths. */
 function ratesAt(place: string): ReadonlySet<string> {
   if (place === 'default') return new Set(['10', '30']);
