@@ -150,9 +150,9 @@ for (const capped of [false, true]) {
       }
     }
     const { limits } = (await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: readonly Record<string, unknown>[] };
-    t.match(
-      limits.map(({ spent_usd, reserved_usd }) => ({ spent_usd, reserved_usd })),
-      [{ spent_usd: usdFromPico(spent), reserved_usd: '0' }],
+    t.strictSame(
+      limits.map((one) => [one['spent_usd'], one['reserved_usd']]),
+      [[usdFromPico(spent), '0']],
     );
     const bill = (await gw.admin('GET', '/v1/admin/billing/summary?period=2026-11')).body as Record<string, unknown>;
     t.strictSame([bill['total_requests'], bill['total_cost_usd']], [calls, usdFromPico(spent)]);

@@ -27,18 +27,27 @@ export function meant(counts: TokenCounts, form: CountForm): TokenCounts {
   if (total !== undefined && (fixedOut || (!form.hasIn && form.hasOut))) counts.tokens_in = Math.max(counts.tokens_in, total - stated);
   if (inBeside > 0 && total !== undefined && total >= counts.tokens_in + stated + inBeside) counts.tokens_in += inBeside;
   if (fixedOut) return counts;
-  const reasoning = counts.reasoning_tokens_out ?? 0;
-  let output = bounded(stated + outBeside);
-  // Reasoning cannot be a part of what is smaller.
-  const isBeside = reasoning > output || form.reasoningBeside || (form.reasoningUntold && total === undefined);
-  if (isBeside) output = bounded(output + reasoning);
-  if (total !== undefined && form.restIn && total - output > counts.tokens_in) counts.tokens_in = total - output;
-  if (total !== undefined && total - counts.tokens_in > output) {
-    if (reasoning === 0) counts.reasoning_tokens_out = total - counts.tokens_in - output;
-    output = total - counts.tokens_in;
-  }
-  counts.tokens_out = output;
+  const output = bounded(stated + outBeside);
+  counts.tokens_out = hasReasoningBeside(counts, output, form) ? bounded(output + (counts.reasoning_tokens_out ?? 0)) : output;
+  if (total !== undefined) addRest(counts, total, form.restIn);
   return counts;
+}
+
+/** Reasoning cannot be a part of what is smaller. */
+function hasReasoningBeside({ reasoning_tokens_out: reasoning = 0 }: TokenCounts, output: number, form: CountForm): boolean {
+  return reasoning > output || form.reasoningBeside || (form.reasoningUntold && form.total === undefined);
+}
+
+/** What a total holds beyond both counts is reasoning, or what the model heard. */
+function addRest(counts: TokenCounts, total: number, restIn: boolean): void {
+  const rest = total - counts.tokens_in - counts.tokens_out;
+  if (rest <= 0) return;
+  if (restIn) {
+    counts.tokens_in += rest;
+    return;
+  }
+  if ((counts.reasoning_tokens_out ?? 0) === 0) counts.reasoning_tokens_out = rest;
+  counts.tokens_out += rest;
 }
 
 function bounded(count: number): number {

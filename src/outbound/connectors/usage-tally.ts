@@ -77,11 +77,12 @@ export class UsageTally implements ValueSink {
     if (place === undefined || value === null) return;
     const { path, takes, isSeveral } = place;
     if (path.only !== undefined && value !== path.only) return;
-    if (takes === 'text') return this.#addText(at, value);
-    if (takes === 'entries') return this.#addEntries(at, value, isSeveral);
-    const number = numberOf(place, value);
-    if (number === undefined) return;
-    this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
+    if (takes === 'text') this.#addText(at, value);
+    else if (takes === 'entries') this.#addEntries(at, value, isSeveral);
+    else {
+      const number = numberOf(place, value);
+      if (number !== undefined) this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
+    }
   }
 
   #summed(at: number, number: number): number {

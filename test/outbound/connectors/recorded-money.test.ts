@@ -28,7 +28,15 @@ function operationOf({ provider: id, call = '', dialect, socket = false }: Money
   const provider = catalogue.provider(id);
   const named = dialect === undefined ? undefined : catalogue.dialect(dialect);
   if (provider === undefined || named !== undefined)
-    return { actionType: 'ai.infer', detailType: undefined, dialect: named, multipart: false, websocket: socket, known: true, modelNames: 'exact' };
+    return {
+      actionType: 'ai.infer',
+      detailType: undefined,
+      dialect: named,
+      multipart: false,
+      websocket: socket,
+      known: true,
+      modelNames: 'exact',
+    };
   return catalogue.operation(provider, ...methodAndPath(call), socket);
 }
 
@@ -166,7 +174,11 @@ t.test('events that are too large to keep count alike', async (t) => {
     const large = createStreamTap(dialect, streamed.type);
     for (let at = 0; at < bytes.length; at += 65_536) large.push(bytes.subarray(at, at + 65_536));
     large.end();
-    t.strictSame([plain(large.usage), large.model, large.outcome], [plain(usual.usage), usual.model, usual.outcome], `${row.file}: ${row.name}`);
+    t.strictSame(
+      [plain(large.usage), large.model, large.outcome],
+      [plain(usual.usage), usual.model, usual.outcome],
+      `${row.file}: ${row.name}`,
+    );
   }
   t.ok(streams > 50);
 });
@@ -178,8 +190,15 @@ function ratesAt(place: string): ReadonlySet<string> {
   const slash = place.indexOf('/');
   const [where, rest] = [place.slice(0, slash), place.slice(slash + 1)];
   if (where.endsWith('.csv')) {
-    const line = readFileSync(join(DATA, where), 'utf8').split('\n').find((text) => text.startsWith(`${rest},`));
-    return new Set((line ?? '').slice(rest.length).split(',').filter((cell) => /^\d/.test(cell)));
+    const line = readFileSync(join(DATA, where), 'utf8')
+      .split('\n')
+      .find((text) => text.startsWith(`${rest},`));
+    return new Set(
+      (line ?? '')
+        .slice(rest.length)
+        .split(',')
+        .filter((cell) => /^\d/.test(cell)),
+    );
   }
   const model = catalogue.priceList.providers.find(({ id }) => id === where)?.models.find(({ id }) => id === rest);
   const prices = model === undefined ? [] : conditionalPrices(model).flatMap((one) => Object.values(one.prices));
@@ -260,7 +279,8 @@ t.test("the price list's package counts every recorded answer as we do, or the r
       const [theirs, here] = [usage[key], ours(counts) ?? 0];
       const told = differs[key];
       if (told === undefined) t.equal(theirs ?? 0, here, `${file}: ${name}: ${key}`);
-      else t.ok((theirs ?? null) === told && (theirs ?? 0) !== here, `${file}: ${name}: ${key} is ${theirs}, here ${here}, and not ${told}`);
+      else
+        t.ok((theirs ?? null) === told && (theirs ?? 0) !== here, `${file}: ${name}: ${key} is ${theirs}, here ${here}, and not ${told}`);
     }
   }
   t.ok(judged > 100, `${judged} of ${rows.length} answers were judged`);
