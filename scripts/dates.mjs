@@ -9,25 +9,13 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { onPath } from './on-path.mjs';
 import { filesBelow, projectRoot, setUp } from './setup.mjs';
-import { killRunning, runFiles } from './test-files.mjs';
+import { asProgram, runFiles } from './test-files.mjs';
 
 const DAY_MS = 86_400_000;
 /** A file takes a part of a second to start, and then some to run: what begins anew is to begin in the midst of that, in each file at another place. */
 const SECONDS_BEFORE = 4;
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  process.on(signal, () => {
-    killRunning();
-    process.exit(130);
-  });
-}
-
-try {
-  process.exitCode = await main();
-} catch (error) {
-  process.stdout.write(`${error.message}\n0 passed, 1 failed\n`);
-  process.exitCode = 1;
-}
+await asProgram(main);
 
 async function main() {
   const options = { at: { type: 'string' }, zone: { type: 'string' } };

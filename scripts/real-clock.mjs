@@ -1,5 +1,6 @@
 /*
- * Which test files read the real clock, and by what: `Date.now()`, `new Date()` and `systemClock`, a command of `gw`, or a process, whatever program it is.
+ * Which test files read the real clock, and by what: `Date.now()`, `new Date()` and `systemClock`, a command of `gw`, or a process, whatever program it is;
+ * also one that gives a gateway a `certificateClock`, since a TLS library that asks the machine judges what comes of it.
  * Found in the source, from declaration to declaration across files, so that one which imports a helper and does not call it is none. `--check` holds
  * scripts/real-clock.json against it; without it the file says what leads each there.
  */
@@ -176,6 +177,9 @@ function readingOf(node) {
   if (ts.isPropertyAccessExpression(node) && node.getText() === 'Date.now') return 'Date.now';
   if (ts.isNewExpression(node) && node.expression.getText() === 'Date' && !node.arguments?.length) return 'new Date()';
   if (ts.isCallExpression(node) && node.expression.getText() === 'Date') return 'Date()';
+  const isGiven =
+    ts.isPropertyAssignment(node) || (ts.isShorthandPropertyAssignment(node) && node.getSourceFile().fileName.endsWith('.test.ts'));
+  if (isGiven && node.name.getText() === 'certificateClock') return 'certificateClock';
   return undefined;
 }
 

@@ -24,9 +24,20 @@ const MOST_AGAIN = 10;
 
 const running = new Set();
 
-/** Ends every test file that is under way, for a run that is broken off. */
-export function killRunning() {
-  for (const child of running) killGroup(child, 'SIGKILL');
+/** Runs a script that runs files: its exit code is what `main` returns, and an error closes it as a failure. A run that is broken off ends every file. */
+export async function asProgram(main) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      for (const child of running) killGroup(child, 'SIGKILL');
+      process.exit(130);
+    });
+  }
+  try {
+    process.exitCode = await main();
+  } catch (error) {
+    process.stdout.write(`${error.message}\n0 passed, 1 failed\n`);
+    process.exitCode = 1;
+  }
 }
 
 /**

@@ -6,24 +6,14 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { filesBelow, projectRoot, setUp } from './setup.mjs';
-import { killRunning, runFiles } from './test-files.mjs';
+import { asProgram, runFiles } from './test-files.mjs';
 
 const timesFile = join(projectRoot, 'build', '.test-times.json');
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  process.on(signal, () => {
-    killRunning();
-    process.exit(130);
-  });
-}
-
-try {
+await asProgram(async () => {
   await setUp();
-  process.exitCode = await runAll(process.argv.slice(2));
-} catch (error) {
-  process.stdout.write(`${error.message}\n0 passed, 1 failed\n`);
-  process.exitCode = 1;
-}
+  return await runAll(process.argv.slice(2));
+});
 
 async function runAll(patterns) {
   const files = filesBelow(join(projectRoot, 'build', 'test'))

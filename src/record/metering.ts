@@ -70,9 +70,10 @@ function isByDefault({ rateSource, unpriced }: PassCost): boolean {
 /** Only what there is: of most calls there are no passes, and of those no two alike. */
 function meteredPass({ pass, apart, ...cost }: PassCost): MeteredPass {
   const { model, tool: _, ...counts } = pass;
-  const rates = RATE_KINDS.flatMap(({ rate, member, tokens }) =>
-    apart[rate] === undefined || pass[tokens] === undefined ? [] : [[`rate_${member}`, apart[rate]]],
-  );
+  const rates = RATE_KINDS.flatMap(({ rate, member, tokens }): readonly (readonly [string, string])[] => {
+    const text = apart[rate];
+    return text === undefined || pass[tokens] === undefined ? [] : [[`rate_${member}`, text]];
+  });
   return {
     ...counts,
     ...(model === undefined ? {} : { model: model.toWellFormed() }),

@@ -59,6 +59,8 @@ t.test('a file reads the real clock by itself, by what it calls of others, and b
     later: "const { run } = await import('./support/child.ts');",
     circle: "import { turn } from './support/turn.ts'; turn();",
     outer: "import { still } from './support/turn.ts'; still();",
+    made: 'start(t, { clock, certificateClock: clock });',
+    'made-short': 'const certificateClock = fakeClock(); start(t, { certificateClock });',
     command: "import { runCli } from '../src/cli/run.ts'; await runCli();",
   });
   t.same(
@@ -71,6 +73,8 @@ t.test('a file reads the real clock by itself, by what it calls of others, and b
       'date',
       'imported',
       'later',
+      'made-short',
+      'made',
       'moment',
       'namespace',
       'now',

@@ -76,6 +76,8 @@ export interface UsageRule {
   readonly reasoningBeside: readonly string[];
   /** Reasoning is no part of `tokensOut` where there is no total that would show it. */
   readonly reasoningUntold: boolean;
+  /** Where one of these is more than nothing, what the total holds beyond both counts is input: sound that the model heard. */
+  readonly restIn: readonly string[];
   /** Not every answer of this format has counts of tokens: what has none is not charged by them. */
   readonly optional: boolean;
   /** Counts of tokens that may have rates of their own. */

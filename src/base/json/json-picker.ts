@@ -22,7 +22,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * Takes the values at a few paths out of a JSON text of any size that comes in pieces, in bounded memory and without building the rest. Made for answers and
+ * Takes the values at a few paths, of which some may be alike, out of a JSON text of any size that comes in pieces, in bounded memory and without building the rest. Made for answers and
  * events that are too large to parse for a handful of numbers. Malformed text yields nothing or nonsense values, never an exception.
  */
 export class JsonPicker {
@@ -30,8 +30,8 @@ export class JsonPicker {
   readonly #onPick: (path: number, value: unknown) => void;
   readonly #decode: ((text: string) => string) | undefined;
   readonly #tracked: number;
-  /** Indexes of the paths of each length. */
-  readonly #byDepth: readonly (readonly number[])[];
+  readonly #places: Places;
+  readonly #byDepth: Places['byDepth'];
   /** Name at each open level up to `#tracked`; `ELEMENT` in arrays. */
   readonly #names: string[] = [];
   #depth = 0;
@@ -59,7 +59,8 @@ export class JsonPicker {
     this.#paths = paths;
     this.#onPick = onPick;
     this.#decode = decode;
-    this.#byDepth = depthsOf(paths);
+    this.#places = placesOf(paths);
+    this.#byDepth = this.#places.byDepth;
     this.#tracked = this.#byDepth.length - 1;
   }
 
@@ -231,23 +232,44 @@ export class JsonPicker {
     const text = this.#pick.take();
     if (text.length > MAX_PICK) return;
     const value = parsed(this.#decode === undefined ? text : this.#decode(text));
-    if (value !== undefined) this.#onPick(path, value);
-    else broke(this.#brokenValues, path);
+    if (value === undefined) broke(this.#brokenValues, path);
+    else {
+      this.#onPick(path, value);
+      for (const twin of this.#places.twins.get(path) ?? NONE) this.#onPick(twin, value);
+    }
   }
 }
 
-const depths = new WeakMap<readonly Path[], readonly (readonly number[])[]>();
+/** What a list of paths comes to. */
+interface Places {
+  /** Indexes of the paths of each length, of paths that are alike the first one. */
+  readonly byDepth: readonly (readonly number[])[];
+  /** Indexes of further paths that are alike, by the first one. */
+  readonly twins: ReadonlyMap<number, readonly number[]>;
+}
 
-/** Indexes of paths by their length, made once for a list that serves again and again. */
-function depthsOf(paths: readonly Path[]): readonly (readonly number[])[] {
-  let byDepth = depths.get(paths);
-  if (byDepth === undefined) {
-    const made: number[][] = Array.from({ length: Math.max(0, ...paths.map((path) => path.length)) + 1 }, () => []);
-    for (const [at, path] of paths.entries()) made[path.length]?.push(at);
-    byDepth = made;
-    depths.set(paths, byDepth);
+const NONE: readonly number[] = [];
+const known = new WeakMap<readonly Path[], Places>();
+
+/** Made once for a list that serves again and again. */
+function placesOf(paths: readonly Path[]): Places {
+  let places = known.get(paths);
+  if (places === undefined) {
+    const byDepth: number[][] = Array.from({ length: Math.max(0, ...paths.map((path) => path.length)) + 1 }, () => []);
+    const twins = new Map<number, number[]>();
+    const firsts = new Map<string, number>();
+    for (const [at, path] of paths.entries()) {
+      const key = JSON.stringify(path);
+      const first = firsts.get(key);
+      if (first === undefined) {
+        firsts.set(key, at);
+        byDepth[path.length]?.push(at);
+      } else twins.set(first, [...(twins.get(first) ?? NONE), at]);
+    }
+    places = { byDepth, twins };
+    known.set(paths, places);
   }
-  return byDepth;
+  return places;
 }
 
 function mayBreak(counts: readonly number[], at: number): boolean {

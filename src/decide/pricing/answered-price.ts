@@ -58,11 +58,12 @@ export function chargedFor(
   return { usage: { ...usage, passes }, model, price, passPrices: pricesOfPasses(asked, price, answered, passes) };
 }
 
-/** The price of each pass: of its own model, of its tool's, or of the call. */
+/** The price of each pass: of its own model, of its tool's, or of the call. The model asked for may have passes of its own where another one answered. */
 function pricesOfPasses(asked: AskedModel, price: Price, answered: string | undefined, passes: readonly Pass[]): readonly Price[] {
-  return passes.map(({ model }) =>
-    model === undefined || model === answered || model === asked.model ? price : asked.catalogue.price(asked.providerId, model, asked.at),
-  );
+  return passes.map(({ model }) => {
+    if (model === undefined || model === answered) return price;
+    return model === asked.model ? asked.price : asked.catalogue.price(asked.providerId, model, asked.at);
+  });
 }
 
 /** Passes with the names of their models: a tool's stands in the request alone. */

@@ -107,7 +107,7 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
  */
 export function meter(usage: Usage | undefined, price: Price, cachedRates = false, passPrices: readonly Price[] = []): Cost {
   const { passes } = usage ?? {};
-  const cost = costOfTokens(passes === undefined ? usage : undefined, price, usage, cachedRates);
+  const cost = costOfTokens(passes === undefined ? usage : undefined, price, usage && promptOf(usage, price, passPrices), cachedRates);
   if (usage === undefined) return cost;
   const units = cachedRates ? unitsOf(usage, price) : undefined;
   if (passes === undefined && units === undefined) return cost;
@@ -125,6 +125,13 @@ export function meter(usage: Usage | undefined, price: Price, cachedRates = fals
     ...(costs === undefined ? {} : { passes: costs }),
     ...(units === undefined ? {} : { units }),
   };
+}
+
+/** The prompt whose length decides the rates of the call: each pass has its own, and the call shows those of the longest of its own model. */
+function promptOf(usage: Usage, price: Price, passPrices: readonly Price[]): Pick<Usage, 'tokens_in' | 'terms'> {
+  if (usage.passes === undefined) return usage;
+  const lengths = usage.passes.map(({ tokens_in: length }, at) => ((passPrices[at] ?? price) === price ? length : 0));
+  return { tokens_in: Math.max(0, ...lengths), ...(usage.terms === undefined ? {} : { terms: usage.terms }) };
 }
 
 function costOfTokens(

@@ -19,6 +19,7 @@ const USUAL_VALUES: ReadonlySet<string> = new Set([
   'normal',
   'global',
   'not_available',
+  'unspecified',
   'traffic_type_unspecified',
 ]);
 /** Vertex AI writes it before the tier. */

@@ -59,6 +59,7 @@ export class UsageReader implements PlaceTable {
   readonly #outBeside: CompiledCount;
   readonly #reasoningBeside: CompiledCount;
   readonly #reasoningUntold: boolean;
+  readonly #restIn: CompiledCount;
   readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
   readonly #units: readonly CompiledUnit[];
   readonly #terms: readonly { readonly name: string; readonly at: readonly number[] }[];
@@ -103,6 +104,7 @@ export class UsageReader implements PlaceTable {
     this.#outBeside = sum(rule.outBeside);
     this.#reasoningBeside = sum(rule.reasoningBeside);
     this.#reasoningUntold = rule.reasoningUntold;
+    this.#restIn = sum(rule.restIn);
     this.#parts = rule.parts.map(({ tokens, count }) => ({ tokens, count: compiled(count) }));
     const own = beside('usage', rule.own);
     this.inUsage = places.size;
@@ -179,6 +181,7 @@ export class UsageReader implements PlaceTable {
       outBeside: count(this.#outBeside, numbers) ?? 0,
       reasoningBeside: count(this.#reasoningBeside, numbers) !== undefined,
       reasoningUntold: this.#reasoningUntold,
+      restIn: (count(this.#restIn, numbers) ?? 0) > 0,
     });
   }
 

@@ -73,13 +73,16 @@ export class UsageTally implements ValueSink {
   /** One value of those at a place. */
   addPicked(at: number, value: unknown): void {
     const place = this.#reader.places[at];
-    if (place === undefined) return;
+    // Some providers write null for what is not there.
+    if (place === undefined || value === null) return;
     const { path, takes, isSeveral } = place;
     if (path.only !== undefined && value !== path.only) return;
-    if (takes === 'entries' || takes === 'text') return this.#addOther(at, takes, value);
-    const number = numberOf(place, value);
-    if (number === undefined) return;
-    this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
+    if (takes === 'text') this.#addText(at, value);
+    else if (takes === 'entries') this.#addEntries(at, value, isSeveral);
+    else {
+      const number = numberOf(place, value);
+      if (number !== undefined) this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
+    }
   }
 
   #summed(at: number, number: number): number {
@@ -107,16 +110,20 @@ export class UsageTally implements ValueSink {
     this.#isCurrent = false;
   }
 
-  #addOther(at: number, takes: 'text' | 'entries', value: unknown): void {
-    if (takes === 'text') {
-      if (typeof value !== 'string' || value === '' || value.length > MAX_TERM || !value.isWellFormed()) return;
-      const term = termOf(value);
-      this.#texts[at] = isUsualTerm(term) ? undefined : term;
-    } else {
-      const list: readonly unknown[] = Array.isArray(value) ? value.slice(0, MAX_ENTRIES) : [value];
-      if (list.length === 0) return;
-      this.#entries[at] = list;
-    }
+  #addText(at: number, value: unknown): void {
+    if (typeof value !== 'string' || value === '' || value.length > MAX_TERM || !value.isWellFormed()) return;
+    const term = termOf(value);
+    this.#texts[at] = isUsualTerm(term) ? undefined : term;
+    this.#isCurrent = false;
+  }
+
+  /** A place that stands for several values has the entries of all of them that one event says. */
+  #addEntries(at: number, value: unknown, isSeveral: boolean): void {
+    const list: readonly unknown[] = Array.isArray(value) ? value.slice(0, MAX_ENTRIES) : [value];
+    if (list.length === 0) return;
+    const before = isSeveral && (this.#saidIn[at] ?? 0) === this.#event ? this.#entries[at] : undefined;
+    this.#entries[at] = before === undefined ? list : [...before, ...list].slice(0, MAX_ENTRIES);
+    this.#saidIn[at] = this.#event;
     this.#isCurrent = false;
   }
 }

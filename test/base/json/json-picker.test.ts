@@ -29,3 +29,18 @@ t.test('where a text held many broken values nothing more is picked', (t) => {
   t.same(picked(text, [['a']]), [[]]);
   t.end();
 });
+
+t.test('paths that are alike are all told, one after the other', (t) => {
+  const told: unknown[] = [];
+  const picker = new JsonPicker([['a', 'b'], ['c'], ['a', 'b'], ['c'], ['a', 'b']], (path, value) => told.push([path, value]));
+  picker.push('{"a":{"b":"x"},"c":[1]}');
+  picker.end();
+  t.same(told, [
+    [0, 'x'],
+    [2, 'x'],
+    [4, 'x'],
+    [1, [1]],
+    [3, [1]],
+  ]);
+  t.end();
+});

@@ -51,6 +51,18 @@ const ANSWERS: readonly [string, unknown, object | undefined, string | undefined
     'gpt-4o',
   ],
   [
+    'openai_decisions',
+    { answers: [], model: 'gpt-5-mini', usage: { input_tokens: 5, output_tokens: 2, output_tokens_details: { reasoning_tokens: 1 } } },
+    { tokens_in: 5, tokens_out: 2, reasoning_tokens_out: 1 },
+    'gpt-5-mini',
+  ],
+  [
+    'mistral_speech',
+    { type: 'speech.audio.done', usage: { prompt_tokens: 4, completion_tokens: 5, total_tokens: 9 } },
+    { tokens_in: 4, tokens_out: 5 },
+    undefined,
+  ],
+  [
     'voyage_multimodal',
     { object: 'list', data: [], usage: { text_tokens: 3, image_pixels: 9, total_tokens: 12 } },
     { tokens_in: 12, tokens_out: 0 },
