@@ -16,6 +16,7 @@ import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { clockConfirmation } from '../services/clock-confirmation.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
+import type { PriceLists } from '../services/price-lists/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
@@ -114,9 +115,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
-  if (services.remotePolicies) readiness.ask(services.remotePolicies.policy);
-  readiness.ask(services.prices.lists);
-  readiness.ask(services.prices.refresh);
+  for (const source of warningSources(services)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
   return {
@@ -138,6 +137,11 @@ export async function openResources(config: Config, replacements: Replacements, 
     place,
     traces,
   };
+}
+
+/** Who may have something to tell an operator (`warnings` in health). */
+function warningSources({ remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
+  return [...(remotePolicies === undefined ? [] : [remotePolicies.policy]), prices.lists, prices.refresh];
 }
 
 interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {

@@ -18,6 +18,7 @@ const MAX_ACCEPTED = 1_000;
 const SOURCE_RULE = 'must be `shipped` or an https URL';
 const TEXT_RULE = `must be the text of a price list, of at most ${MAX_LIST_BYTES} characters`;
 const DAY_RULE = 'must be a day such as 2026-09-23';
+const NAME_RULE = 'must be a line of text';
 
 type Services = Pick<OperationServices, 'prices'>;
 
@@ -72,7 +73,10 @@ function givenBody() {
   return members({
     list: listText.optional(),
     source: sourceText.optional(),
-    name: text.optional().meta({ description: 'What the text is called, for people' }),
+    name: text
+      .regex(/^\P{Cc}*$/u, NAME_RULE)
+      .optional()
+      .meta({ description: 'What the text is called, for people' }),
     date: z
       .string(DAY_RULE)
       .refine((given) => isDay(given), DAY_RULE)

@@ -10,6 +10,7 @@ import type { Fetching } from '../../outbound/destinations/way-out.ts';
 /** Of the text of a list; the published one has half a megabyte. */
 export const MAX_LIST_BYTES = 16 * 1024 * 1024;
 const ANSWER_MS = 60_000;
+const LONGEST_TAG = 256;
 
 /** The text of a list, as somebody or something has given it. */
 export interface GivenList {
@@ -80,7 +81,8 @@ export class ListSources {
     if (encoding !== 'identity') throw new Error(`it answered in the encoding ${encoding.slice(0, 40)}, which was not asked for`);
     const changedAt = Date.parse(answer.headers.get('last-modified') ?? '');
     const day = dayOf(Number.isNaN(changedAt) ? clock.now() : changedAt);
-    return { text: textOf(answer.body), kind: 'address', name, day, etag: answer.headers.get('etag') };
+    const tag = answer.headers.get('etag') ?? '';
+    return { text: textOf(answer.body), kind: 'address', name, day, etag: tag.length <= LONGEST_TAG && tag !== '' ? tag : undefined };
   }
 }
 

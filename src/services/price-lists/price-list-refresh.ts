@@ -20,7 +20,7 @@ const FIRST_FAILURES = 6;
 export interface LastRefresh {
   readonly at: string;
   readonly outcome: TakenOutcome['outcome'] | 'refused' | 'failed';
-  /** Why it was refused, or has failed. */
+  /** Why it was refused, is older or has failed. */
   readonly detail?: string;
 }
 
@@ -156,7 +156,7 @@ export class PriceListRefresh {
       await this.#note(take);
       return true;
     } catch (error) {
-      if (!this.#ending.signal.aborted) this.#say(error);
+      if (!this.#ending.signal.aborted) this.#say(messageOf(error));
       return false;
     }
   }
@@ -165,8 +165,11 @@ export class PriceListRefresh {
     const at = timestamp(this.#options.clock.now());
     try {
       const taken = await take();
-      this.#last = { at, outcome: taken.outcome };
-      this.#said = undefined;
+      const { outcome, day } = taken;
+      const detail = outcome === 'older' ? `it is of ${day}, and the one in force of a later day` : undefined;
+      this.#last = { at, outcome, ...(detail === undefined ? {} : { detail }) };
+      if (detail === undefined) this.#said = undefined;
+      else this.#say(detail);
       return taken;
     } catch (error) {
       const isRefused = error instanceof GatewayError && error.code === 'invalid_price_list';
@@ -176,9 +179,8 @@ export class PriceListRefresh {
   }
 
   /** One line, and not the same one each time. */
-  #say(error: unknown): void {
+  #say(detail: string): void {
     const { clock, log, lists, source } = this.#options;
-    const detail = messageOf(error);
     const now = clock.monotonic();
     if (this.#said?.detail === detail && now - this.#said.at < SAID_AGAIN_AFTER_MS) return;
     this.#said = { detail, at: now };

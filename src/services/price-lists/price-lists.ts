@@ -41,6 +41,8 @@ export interface ComparedList {
 export interface TakenOutcome extends ComparedList {
   /** `unchanged`: it is in force already, or was the last time that its source was asked; `older`: than the one in force, which stays. */
   readonly outcome: 'taken' | 'unchanged' | 'older';
+  /** The day that an older one is of. */
+  readonly day?: string;
 }
 
 /** The list in force, and where it comes from. */
@@ -244,7 +246,7 @@ export class PriceLists {
     const today = dayOf(clock.now());
     const said = judged.date ?? given.day;
     const date = said > today ? today : said;
-    if (unasked && given.kind === 'address' && date < (before.identity.date ?? '')) return { ...NO_CHANGE, outcome: 'older' };
+    if (unasked && given.kind === 'address' && date < (before.identity.date ?? '')) return { ...NO_CHANGE, outcome: 'older', day: date };
     const stored: Loaded['stored'] = {
       revision: this.#nextRevision(),
       ...this.#seenMember(given, sha256),
@@ -350,9 +352,9 @@ export class PriceLists {
   #holding(): Loaded | undefined {
     const loaded = this.#loaded;
     if (loaded === undefined) return undefined;
-    const { date, over, name } = loaded.stored.list;
+    const { date, over, kind, name } = loaded.stored.list;
     const { identity } = this.#shipped;
-    const isOwnFile = this.#options.source.kind === 'file' && this.#options.source.name === name;
+    const isOwnFile = kind === 'file' && this.#options.source.kind === kind && this.#options.source.name === name;
     return isOwnFile || over === identity.sha256 || date >= (identity.date ?? '') ? loaded : undefined;
   }
 

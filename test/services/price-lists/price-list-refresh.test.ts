@@ -225,6 +225,26 @@ t.test('whatever an address does, the last list stays in force; it is asked agai
   t.same(refresh.warnings(), []);
 });
 
+t.test('a list of an earlier day than the one in force is left where it is, and that is said once a day', async (t) => {
+  const long = `"${'x'.repeat(300)}"`;
+  const { refresh, cost, clock, lines, until, asked, change } = await open(t, URL_TEXT, () =>
+    served(costing(3), { 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT', etag: long }),
+  );
+  await refresh.start();
+  await until(() => refresh.nextAt !== undefined);
+  const before = refresh.nextAt;
+  clock.advance(24 * HOUR);
+  await until(() => refresh.nextAt !== before);
+  t.match(refresh.last, { outcome: 'older', detail: 'it is of 1970-01-01, and the one in force of a later day' });
+  t.equal(cost(), '2 / 8');
+  t.match(lines, [/^warn: the price list was not renewed; that of 2026-09-23 stays in force \| it is of 1970-01-01/]);
+  t.equal(lines.length, 2, 'once a day');
+  t.same(refresh.warnings(), [], 'nobody has to do anything');
+  t.match(await refresh.update(change), { outcome: 'taken' }, 'unless somebody wants it');
+  t.notMatch(asked.at(-1)?.headers.join(' '), /if-none-match/);
+  t.equal(cost(), '3 / 8');
+});
+
 t.test('somebody who asks gets what the source has, and is told why not', async (t) => {
   let text = costing(3);
   const { refresh, cost, change, until, asked, lines } = await open(t, URL_TEXT, () => served(text, { etag: '"a"' }));
