@@ -272,12 +272,12 @@ const ROWS: readonly Row[] = [
     want: { model: 'google/gemini-2.5-pro', metering: counted(5, 3, '0.00004') },
   },
   {
-    name: 'Vertex, embeddings: nothing that could be counted',
+    name: 'Vertex, embeddings: the tokens that stand with each of them',
     host: VERTEX,
     path: '/v1/projects/p/locations/europe-west4/publishers/google/models/text-embedding-005:predict',
     body: { instances: [{ content: 'hello' }] },
     answer: { predictions: [{ embeddings: { values: [0.5], statistics: { token_count: 2 } } }] },
-    want: { action_type: 'ai.embed', model: 'text-embedding-005', metering: { usage_reported: false } },
+    want: { action_type: 'ai.embed', model: 'text-embedding-005', metering: { tokens_in: 2, tokens_out: 0, usage_reported: true } },
   },
   {
     name: 'Claude on an Azure host',

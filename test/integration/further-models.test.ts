@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';
+import { fakeClock } from '../support/fake-clock.ts';
 import {
   ALLOW,
   ANTHROPIC,
@@ -147,8 +148,9 @@ t.test('names that some reader takes for those of a place are refused', async (t
 
 t.test('a delegation that lists models allows no further one', async (t) => {
   const issuer = new Issuer('ci');
-  const governed = await startGoverned(t, { hosts: HOSTS, env: { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` } });
-  const now = Date.now();
+  const clock = fakeClock();
+  const governed = await startGoverned(t, { hosts: HOSTS, clock, env: { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` } });
+  const now = clock.now();
   const at = (ms: number) => new Date(ms).toISOString();
   const token = issuer.text(
     fields({

@@ -17,8 +17,6 @@ export interface MoneyRow {
   readonly host?: string;
   readonly asks?: Readonly<Record<string, unknown>>;
   readonly model?: string;
-  readonly alternatives?: readonly string[];
-  readonly tool_models?: Readonly<Record<string, string>>;
   readonly at?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly answer?: unknown;

@@ -8,6 +8,7 @@ import { extractUsage, type Provider as JudgeProvider, waitForUpdate } from '@py
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { modelAsSeen } from '../../../src/base/catalogue/model-names.ts';
+import { namedModels } from '../../../src/base/catalogue/named-models.ts';
 import { conditionalPrices, isTiered } from '../../../src/base/catalogue/price-list/list-shape.ts';
 import type { Operation } from '../../../src/base/catalogue/types.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
@@ -125,8 +126,7 @@ t.test('every recorded answer is counted and charged as it was reckoned by hand,
         model,
         price,
         at,
-        ...(row.alternatives ? { alternatives: row.alternatives } : {}),
-        ...(row.tool_models ? { toolModels: new Map(Object.entries(row.tool_models)) } : {}),
+        named: namedModels(operation, row.asks ?? {}),
       };
       const want = expected(row);
       let ways = 0;
