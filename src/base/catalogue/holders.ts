@@ -11,29 +11,32 @@ export function isObject(value: unknown): value is JsonMembers {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+type Visit = (value: unknown, way: string) => void;
+
 /**
  * Calls `visit` with every value at a path; a star stands for each element of a list and each member of a map.
  * @param way of the root; each value is then told with the way to it
  */
-export function visitAt(root: unknown, path: SpelledPath, visit: (value: unknown, way: string) => void, way?: string, depth = 0): void {
+export function visitAt(root: unknown, path: SpelledPath, visit: Visit, way?: string, depth = 0): void {
   const spellings = path[depth];
-  if (spellings === undefined) {
-    visit(root, way ?? '');
+  // No closure for each step: a conversation has many items, and most have nothing at the path.
+  if (spellings === undefined) visit(root, way ?? '');
+  else if (!Array.isArray(root)) visitMembers(root, path, visit, way, depth);
+  else if (spellings[0] === EACH) {
+    for (let at = 0; at < root.length; at++) visitAt(root[at], path, visit, below(way, at), depth + 1);
+  }
+}
+
+function visitMembers(root: unknown, path: SpelledPath, visit: Visit, way: string | undefined, depth: number): void {
+  if (!isObject(root)) return;
+  const spellings = path[depth] ?? [];
+  if (spellings[0] === EACH) {
+    for (const name of Object.keys(root)) visitAt(root[name], path, visit, below(way, name), depth + 1);
     return;
   }
-  if (typeof root !== 'object' || root === null) return;
-  // No closure for each step: a conversation has many items, and most have nothing at the path.
-  if (spellings[0] !== EACH) {
-    for (const name of spellings) {
-      if (!Object.hasOwn(root, name)) continue;
-      visitAt(Reflect.get(root, name), path, visit, below(way, name), depth + 1);
-      return;
-    }
-  } else if (Array.isArray(root)) {
-    for (let at = 0; at < root.length; at++) visitAt(root[at], path, visit, below(way, at), depth + 1);
-  } else {
-    for (const name of Object.keys(root)) visitAt(Reflect.get(root, name), path, visit, below(way, name), depth + 1);
-  }
+  // Of two spellings of one name none is let through.
+  const name = spellings.find((spelling) => Object.hasOwn(root, spelling));
+  if (name !== undefined) visitAt(root[name], path, visit, below(way, name), depth + 1);
 }
 
 function below(way: string | undefined, name: string | number): string | undefined {

@@ -56,10 +56,9 @@ export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: s
   let isThere = false;
   for (const name in body) {
     if (isProto) refuseMisspelt(name, outermost, 'proto');
-    const place = outermost.below.get(name);
-    if (place !== undefined && holdsGoverned(body[name], place, dialect.names)) isThere = true;
+    if (holdsGoverned(body[name], outermost.below.get(name), dialect.names)) isThere = true;
   }
-  if (isThere) refuseTwice(text, skipSpace(text, 0), outermost, false);
+  if (isThere) refuseTwice(text, skipSpace(text, 0), outermost);
   if (isProto) refuseBothSpellings(body);
 }
 
@@ -100,30 +99,29 @@ function govern(place: GovernedPlace, [name, ...rest]: readonly string[], rule: 
 }
 
 /** Whether a value holds something that is governed, so that its text is to be looked at. @throws GatewayError for a name that could be read as a governed one */
-function holdsGoverned(value: unknown, place: GovernedPlace, rule: NameRule): boolean {
-  if (typeof value !== 'object' || value === null) return false;
+function holdsGoverned(value: unknown, place: GovernedPlace | undefined, rule: NameRule): boolean {
+  if (typeof value !== 'object' || value === null || place === undefined) return false;
+  if (!Array.isArray(value)) return hasGoverned(value as Readonly<Record<string, unknown>>, place, rule);
   let isThere = false;
-  if (Array.isArray(value)) {
-    const { each } = place;
-    if (each === undefined) return false;
-    for (const item of value) if (holdsGoverned(item, each, rule)) isThere = true;
-    return isThere;
-  }
-  const members = value as Readonly<Record<string, unknown>>;
-  // Of a tool that runs where the caller is no provider runs anything, whatever stands below it.
-  const isOwn = place.inLists && isCallersOwn(members);
-  for (const name in members) {
-    if (!place.exact.has(name)) refuseMisspelt(name, place, rule);
-    else if (!isOwn) isThere = true;
-    if (!isOwn && hasBelow(members[name], name, place, rule)) isThere = true;
-  }
-  return isThere || !place.inLists;
+  if (place.each !== undefined) for (const item of value) if (holdsGoverned(item, place.each, rule)) isThere = true;
+  return isThere;
 }
 
-function hasBelow(value: unknown, name: string, { below, each }: GovernedPlace, rule: NameRule): boolean {
-  const named = below.get(name);
-  const isThere = named !== undefined && holdsGoverned(value, named, rule);
-  return (each !== undefined && holdsGoverned(value, each, rule)) || isThere;
+function hasGoverned(members: Readonly<Record<string, unknown>>, place: GovernedPlace, rule: NameRule): boolean {
+  const { exact, below, each, inLists } = place;
+  // Of a tool that runs where the caller is no provider runs anything, whatever stands below it.
+  if (inLists && isCallersOwn(members)) {
+    for (const name in members) refuseMisspelt(name, place, rule);
+    return false;
+  }
+  let isThere = !inLists;
+  for (const name in members) {
+    refuseMisspelt(name, place, rule);
+    const value = members[name];
+    const isBelow = holdsGoverned(value, below.get(name), rule);
+    if (holdsGoverned(value, each, rule) || isBelow || exact.has(name)) isThere = true;
+  }
+  return isThere;
 }
 
 function compared(name: string, rule: NameRule): string | undefined {
@@ -141,23 +139,23 @@ function refuseMisspelt(name: string, { exact, meant, harmless }: GovernedPlace,
 /**
  * Parsers differ in which of two equal names they take; the text alone tells of both.
  * @param open where the value begins
- * @param checked whether names of this object are to be looked at: those of the outermost are already
+ * @param seen the names of this object so far; undefined where they are not to be looked at: those of the outermost are already
  */
-function refuseTwice(text: string, open: number, place: GovernedPlace, checked: boolean): void {
-  const { below, each } = place;
+function refuseTwice(text: string, open: number, { below, each }: GovernedPlace, seen?: Set<string | undefined>): void {
   if (text[open] === '[') {
-    if (each !== undefined) for (const { valueStart } of jsonElements(text, open)) refuseTwice(text, valueStart, each, true);
-    return;
+    for (const { valueStart } of jsonElements(text, open)) refuseTwiceIn(text, valueStart, each);
+  } else if (text[open] === '{') {
+    for (const { name, valueStart } of jsonMembers(text, open)) {
+      if (seen?.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
+      seen?.add(name);
+      refuseTwiceIn(text, valueStart, name === undefined ? undefined : below.get(name));
+      refuseTwiceIn(text, valueStart, each);
+    }
   }
-  if (text[open] !== '{') return;
-  const seen = checked && place.exact.size > 0 ? new Set<string | undefined>() : undefined;
-  for (const { name, valueStart } of jsonMembers(text, open)) {
-    if (seen?.has(name)) throw ambiguous(`The name "${shorten(name ?? '')}" appears twice in one object.`);
-    seen?.add(name);
-    const named = name === undefined ? undefined : below.get(name);
-    if (named !== undefined) refuseTwice(text, valueStart, named, true);
-    if (each !== undefined) refuseTwice(text, valueStart, each, true);
-  }
+}
+
+function refuseTwiceIn(text: string, open: number, place: GovernedPlace | undefined): void {
+  if (place !== undefined) refuseTwice(text, open, place, place.exact.size > 0 ? new Set() : undefined);
 }
 
 /** Depth is bounded by the scan before. */
