@@ -23,7 +23,7 @@ export function readPriceListSource(text: string): PriceListSource | string {
     const address = readWebAddress(text, () => false);
     return typeof address === 'string' ? address.replace(/;.*/, '') : addressSource(address);
   }
-  if (!/[./\\]/.test(text) || text.includes('\0')) return 'must be `shipped`, an https URL or the path of a file such as ./prices.json';
+  if (!/[./\\]/.test(text) || text.includes('\0')) return 'a file is named with its folder, as ./prices.json';
   return { kind: 'file', name: resolve(text), path: resolve(text) };
 }
 

@@ -126,6 +126,17 @@ t.test('a rate that would fall to zero or change more than tenfold keeps its old
   }
 });
 
+t.test('a change is told once, however many times of the old list it ends', async (t) => {
+  const windows = [
+    { prices: { input_mtok: 2, output_mtok: 8 } },
+    { constraint: { start_time: '01:00:00Z', end_time: '04:00:00Z' }, prices: { input_mtok: 2, output_mtok: 8 } },
+  ];
+  const { lists, change } = await openLists(await openListStore(t), { shipped: shippedList(listOf({ m: windows })) });
+  const { held } = await lists.take(given(listOf({ m: { input_mtok: 0, output_mtok: 8 } })), change);
+  t.match(held, [{ key: 'input_mtok', old: '2', new: '0' }]);
+  t.equal(held.length, 1);
+});
+
 t.test('a yes is for the models that it names, and lasts; another list asks again', async (t) => {
   const shipped = shippedList(listOf({ a: { input_mtok: 1, output_mtok: 1 }, b: { input_mtok: 1, output_mtok: 1 } }));
   const dir = tempDir(t);

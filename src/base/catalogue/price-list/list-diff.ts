@@ -123,12 +123,14 @@ function changesOf(provider: string, old: ListModel, next: ListModel, name?: str
   const [oldTimes, newTimes] = [new Periods(before), new Periods(after)];
   const moments = [...before.map((_, i) => oldTimes.momentOf(i)), ...after.map((_, i) => newTimes.momentOf(i))];
   const pairs = new Map(moments.map((at) => [`${oldTimes.indexAt(at)} ${newTimes.indexAt(at)}`, at]));
-  return [...pairs.values()].flatMap((at) => {
+  const changes = [...pairs.values()].flatMap((at) => {
     const [one, other] = [before[oldTimes.indexAt(at)], after[newTimes.indexAt(at)]];
     if (one === undefined || other === undefined) return [];
     const place = { provider, model: old.id, period: other.constraint, name };
     return changedKeys(one.prices, other.prices).map((change) => ({ ...place, ...change }));
   });
+  // Two times of the old list may say the same of one of the newer list.
+  return [...new Map(changes.map((change) => [JSON.stringify(change), change])).values()];
 }
 
 type KeyChange = Pick<RateChange, 'key' | 'above' | 'old' | 'new' | 'factor' | 'held'>;
