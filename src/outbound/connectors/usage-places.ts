@@ -5,7 +5,7 @@ import type { PathTree, ValuePath } from './answer-paths.ts';
 export type Taken = 'tokens' | 'units' | 'presence' | 'text' | 'entries';
 
 /** One place of an answer that matters. */
-export interface Place {
+export interface AnswerPlace {
   readonly path: ValuePath;
   readonly takes: Taken;
   /** It may stand for several values, which are added. */
@@ -16,7 +16,7 @@ export interface Place {
 export type Numbers = readonly (number | undefined)[];
 
 /** What was found at each place. */
-export interface Found {
+export interface FoundValues {
   /** In each of the usage objects, by their root. */
   readonly usages: readonly (Numbers | undefined)[];
   /** Around them. */
@@ -28,12 +28,12 @@ export interface Found {
 /** The places of a format, and what their values mean. */
 export interface PlaceTable {
   /** First those relative to a usage object, then those relative to the answer. */
-  readonly places: readonly Place[];
+  readonly places: readonly AnswerPlace[];
   /** How many of the places are relative to a usage object. */
   readonly inUsage: number;
   readonly usageTree: PathTree;
   readonly answerTree: PathTree;
-  usageOf(found: Found): Usage | undefined;
+  usageOf(found: FoundValues): Usage | undefined;
 }
 
 /** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */

@@ -20,7 +20,7 @@ import {
 } from './answer-paths.ts';
 import { meant } from './token-forms.ts';
 import { allOf, mostOf } from './usage-passes.ts';
-import type { Found, Numbers, Place, PlaceTable, Taken } from './usage-places.ts';
+import type { FoundValues, Numbers, AnswerPlace, PlaceTable, Taken } from './usage-places.ts';
 import { UsageTally } from './usage-tally.ts';
 
 interface CompiledCount {
@@ -48,7 +48,7 @@ export class UsageReader implements PlaceTable {
   /** Of usage objects in the answer, the first as names alone. */
   readonly roots: readonly ValuePath[];
   readonly firstRoot: Path;
-  readonly places: readonly Place[];
+  readonly places: readonly AnswerPlace[];
   readonly inUsage: number;
   readonly usageTree: PathTree;
   readonly answerTree: PathTree;
@@ -68,7 +68,7 @@ export class UsageReader implements PlaceTable {
   constructor(rule: UsageRule) {
     this.roots = rule.roots.map(compileValuePath);
     this.firstRoot = compilePath(rule.roots[0] ?? '');
-    const places = new Map<string, { readonly at: number; readonly place: Place }>();
+    const places = new Map<string, { readonly at: number; readonly place: AnswerPlace }>();
     const place = (scope: string, takes: Taken, text: string): number => {
       const key = `${scope}\n${takes}\n${text}`;
       const path = compileValuePath(text);
@@ -138,7 +138,7 @@ export class UsageReader implements PlaceTable {
   }
 
   /** What places say that were looked at; see {@link UsageTally}. */
-  usageOf({ usages, numbers, texts, entries }: Found): Usage | undefined {
+  usageOf({ usages, numbers, texts, entries }: FoundValues): Usage | undefined {
     const counts = this.#mostTokens(usages);
     const units = this.#units.length === 0 ? undefined : this.#unitCounts(usages, numbers);
     const beside = entries.length === 0 ? NO_PASSES : this.#listedPasses(entries);
@@ -151,7 +151,7 @@ export class UsageReader implements PlaceTable {
   }
 
   /** Of several usage objects the largest of each count holds. */
-  #mostTokens(usages: Found['usages']): TokenCounts | undefined {
+  #mostTokens(usages: FoundValues['usages']): TokenCounts | undefined {
     let most: TokenCounts | undefined;
     for (let at = 0; at < usages.length; at++) {
       const numbers = usages[at];
@@ -185,7 +185,7 @@ export class UsageReader implements PlaceTable {
     });
   }
 
-  #unitCounts(usages: Found['usages'], numbers: Numbers): Usage['units'] {
+  #unitCounts(usages: FoundValues['usages'], numbers: Numbers): Usage['units'] {
     let units: Partial<Record<Unit, number>> | undefined;
     for (const { unit, at, given } of this.#units) {
       const number = numberAt(at, usages, numbers) ?? 0;
@@ -196,7 +196,7 @@ export class UsageReader implements PlaceTable {
     return units;
   }
 
-  #termTexts(texts: Found['texts']): string[] {
+  #termTexts(texts: FoundValues['texts']): string[] {
     const terms = new Set<string>();
     for (const { name, at } of this.#terms) {
       const text = at.map((place) => texts[place]).find((value) => value !== undefined);
@@ -205,7 +205,7 @@ export class UsageReader implements PlaceTable {
     return [...terms];
   }
 
-  #listedPasses(entries: Found['entries']): readonly { readonly pass: Pass; readonly inside: boolean }[] {
+  #listedPasses(entries: FoundValues['entries']): readonly { readonly pass: Pass; readonly inside: boolean }[] {
     return this.#passes.flatMap((rule) =>
       (entries[rule.at] ?? []).flatMap((entry) => {
         const counts = (rule.counts ?? this).#countsOf(valueAt(entry, rule.usage));
@@ -231,7 +231,7 @@ const NO_PASSES: readonly never[] = [];
 const NO_TERMS: string[] = [];
 
 /** The number at the first of these places that has one. */
-function numberAt(places: readonly number[], usages: Found['usages'], around: Numbers): number | undefined {
+function numberAt(places: readonly number[], usages: FoundValues['usages'], around: Numbers): number | undefined {
   for (const place of places) {
     let number = around[place];
     for (let at = 0; number === undefined && at < usages.length; at++) number = usages[at]?.[place];

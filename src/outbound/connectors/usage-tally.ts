@@ -1,7 +1,7 @@
 import type { Usage } from '../../base/model/usage.ts';
 import { isUsualTerm, termOf } from '../../decide/pricing/rates-in-force.ts';
 import { type ValueSink, walkTree } from './answer-paths.ts';
-import { countOf, type Found, type Place, type PlaceTable } from './usage-places.ts';
+import { countOf, type FoundValues, type AnswerPlace, type PlaceTable } from './usage-places.ts';
 
 const MAX_TERM = 64;
 const MAX_ENTRIES = 1_000;
@@ -41,7 +41,7 @@ export class UsageTally implements ValueSink {
     return this.#usage;
   }
 
-  get found(): Found {
+  get found(): FoundValues {
     return { usages: this.#usages, numbers: this.#around, texts: this.#texts, entries: this.#entries };
   }
 
@@ -129,7 +129,7 @@ export class UsageTally implements ValueSink {
 }
 
 /** Units may be fractions, and what is listed counts as many as there are. */
-function numberOf({ takes, path }: Place, value: unknown): number | undefined {
+function numberOf({ takes, path }: AnswerPlace, value: unknown): number | undefined {
   if (takes === 'tokens') return countOf(value);
   if (takes === 'presence' || path.only !== undefined) return 1;
   if (Array.isArray(value)) return value.length;
