@@ -54,14 +54,19 @@ function walk(root: unknown, steps: readonly Step[], from: number, use: (value: 
   for (let at = from; at < steps.length; at++) {
     const step = steps[at];
     if (step === EACH || typeof step !== 'string') {
-      if (!Array.isArray(value)) return;
-      for (const element of value) if (step === EACH || fits(element, step)) walk(element, steps, at + 1, use);
+      walkElements(value, steps, at, use);
       return;
     }
     if (!isRecord(value) || !Object.hasOwn(value, step)) return;
     value = value[step];
   }
   if (value !== undefined && value !== null) use(value);
+}
+
+function walkElements(list: unknown, steps: readonly Step[], at: number, use: (value: unknown) => void): void {
+  if (!Array.isArray(list)) return;
+  const step = steps[at];
+  for (const element of list) if (step === EACH || fits(element, step)) walk(element, steps, at + 1, use);
 }
 
 function fits(element: unknown, step: Step | undefined): boolean {
@@ -118,14 +123,16 @@ export interface ValueSink {
 export function walkTree(value: unknown, { ends, named, elements }: PathTree, sink: ValueSink): void {
   if (value === undefined || value === null) return;
   for (let i = 0; i < ends.length; i++) sink.addPicked(ends[i] ?? 0, value);
-  if (typeof value !== 'object') return;
-  if (Array.isArray(value)) {
-    for (const { step, below: next } of elements)
-      for (const element of value) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
-    return;
-  }
-  if (named.size === 0) return;
-  const members = value as Readonly<Record<string, unknown>>;
+  if (Array.isArray(value)) walkList(value, elements, sink);
+  else if (typeof value === 'object' && named.size > 0) walkMembers(value as Readonly<Record<string, unknown>>, named, sink);
+}
+
+function walkList(list: readonly unknown[], elements: PathTree['elements'], sink: ValueSink): void {
+  for (const { step, below: next } of elements)
+    for (const element of list) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
+}
+
+function walkMembers(members: Readonly<Record<string, unknown>>, named: PathTree['named'], sink: ValueSink): void {
   for (const name in members) {
     const next = named.get(name);
     if (next !== undefined) walkTree(members[name], next, sink);
