@@ -32,7 +32,8 @@ async function main() {
     files.filter(({ file }) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern.replace(/\.ts$/, '.js')))),
     {
       root: join(projectRoot, 'build'),
-      jobs: Number(process.env.TEST_JOBS) || availableParallelism(),
+      // Most of them wait for processes, and for time to pass.
+      jobs: Number(process.env.TEST_JOBS) || 2 * availableParallelism(),
       times: {},
       // A peer that does not follow a moved clock is none here.
       skipsFail: false,

@@ -5,9 +5,10 @@
  * scripts/real-clock.json against it; without it the file says what leads each there.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import ts from 'typescript';
+import { BODY, readModule } from './named-declarations.mjs';
 import { filesBelow, projectRoot } from './setup.mjs';
 
 const CLOCK = 'src/base/lib/clock.ts';
@@ -16,8 +17,6 @@ const CLOCK = 'src/base/lib/clock.ts';
  * TLS library judges them by, and programs that are asked whether they are there.
  */
 const OF_NO_TEST = ['src/base/lib/log.ts', 'test/support/certificate-clock.ts', 'test/support/peers.ts'];
-/** The part of a module that runs when it is imported. */
-const BODY = 'import';
 
 /** Every test file that reads the real clock, with the declarations that lead there. @param root the project's folder */
 export function realClockReaders(root = projectRoot) {
@@ -38,11 +37,11 @@ export function flawsOfList(readers, listed) {
   ];
 }
 
-/** Declarations of modules, and which of them name which. */
+/** Declarations of modules, and which of them use which. */
 class Graph {
   #root;
   #modules = new Map();
-  #units = new Map();
+  #steps = new Map();
 
   constructor(root) {
     this.#root = root;
@@ -51,124 +50,50 @@ class Graph {
   /** The shortest way from what a file does when it is imported to what reads the clock: names of declarations, last the reading itself. */
   wayFrom(file) {
     const seen = new Set();
-    let layer = [{ file, name: BODY, way: [] }];
-    while (layer.length > 0) {
-      const next = [];
-      for (const { file: at, name, way } of layer) {
-        const key = `${at}#${name}`;
-        if (seen.has(key)) continue;
-        seen.add(key);
-        const { reads, further } = this.#unit(key, at, name);
-        const until = name === BODY || name === '*' ? way : [...way, name];
-        if (reads !== undefined) return reads === name ? until : [...until, reads];
-        next.push(...further.map(([from, one]) => ({ file: from, name: one, way: until })));
-      }
-      layer = next;
+    const queue = [{ at: file, name: BODY, way: [] }];
+    for (const { at, name, way } of queue) {
+      const key = `${at}#${name}`;
+      if (seen.has(key)) continue;
+      seen.add(key);
+      const { found, further } = this.#step(key, at, name);
+      const until = name === BODY || name === '*' ? way : [...way, name];
+      if (found !== undefined) return found === name ? until : [...until, found];
+      for (const [from, one] of further) queue.push({ at: from, name: one, way: until });
     }
     return undefined;
   }
 
-  #unit(key, file, name) {
-    const known = this.#units.get(key) ?? this.#look(file, name);
-    this.#units.set(key, known);
-    return known;
+  #step(key, file, name) {
+    const step = this.#steps.get(key) ?? this.#look(file, name);
+    this.#steps.set(key, step);
+    return step;
   }
 
-  /** What a declaration reads, and those that it names; by the name alone where it stands in another package. */
+  /** What a declaration reads, and those that it uses; by the name alone where it stands in another package. */
   #look(file, name) {
-    const nothing = { further: [] };
-    if (!file.startsWith(this.#root)) return file === 'node:child_process' && name !== BODY ? { reads: 'a process', further: [] } : nothing;
+    const inside = file.startsWith(this.#root) && file.endsWith('.ts') && existsSync(file);
     const path = relative(this.#root, file).replaceAll('\\', '/');
-    if (path === CLOCK) return name === 'systemClock' ? { reads: 'systemClock', further: [] } : nothing;
-    if (OF_NO_TEST.includes(path) || !file.endsWith('.ts') || !existsSync(file)) return nothing;
+    if (!inside) return { found: file === 'node:child_process' && name !== BODY ? 'a process' : undefined, further: [] };
+    if (path === CLOCK) return { found: name === 'systemClock' ? name : undefined, further: [] };
+    return OF_NO_TEST.includes(path) ? { further: [] } : this.#lookInto(file, name);
+  }
+
+  #lookInto(file, name) {
     const { imports, units, all } = this.#moduleOf(file);
     if (name === '*') return { further: [...units.keys()].map((one) => [file, one]) };
     const unit = units.get(name);
     const named = (one) => (units.has(one) ? [[file, one]] : imports.has(one) ? [imports.get(one)] : []);
     if (unit === undefined) return { further: [...named(name), ...all.map((from) => [from, name])] };
-    return {
-      reads: unit.reads,
-      further: [...[...unit.names].flatMap(named), ...unit.modules.map((from) => [from, BODY]), ...unit.dynamic.map((from) => [from, '*'])],
-    };
+    const modules = [...unit.modules.map((from) => [from, BODY]), ...unit.dynamic.map((from) => [from, '*'])];
+    return { found: unit.found, further: [...[...unit.names].flatMap(named), ...modules] };
   }
 
   #moduleOf(file) {
-    const known = this.#modules.get(file) ?? parsed(file, relative(this.#root, file).startsWith('src'));
-    this.#modules.set(file, known);
-    return known;
-  }
-}
-
-/** What a module declares, and what each declaration names. @param isSource a default clock is no reading there: tests give another one */
-function parsed(file, isSource) {
-  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
-  const module = { imports: new Map(), units: new Map(), all: [] };
-  const unitOf = (name) => {
-    const unit = module.units.get(name) ?? { names: new Set(), modules: [], dynamic: [], reads: undefined };
-    module.units.set(name, unit);
-    return unit;
-  };
-  const body = unitOf(BODY);
-  const pathOf = (specifier) => (specifier.text.startsWith('.') ? join(dirname(file), specifier.text) : specifier.text);
-  const into = (unit) => (node) => visit(node, unit, { pathOf, isSource });
-  for (const statement of source.statements) {
-    if (ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement)) continue;
-    if (ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement)) link(statement, module, body, pathOf);
-    else if (ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement))
-      into(unitOf(statement.name?.text ?? 'default'))(statement);
-    else if (ts.isVariableStatement(statement)) {
-      for (const declaration of statement.declarationList.declarations) {
-        for (const name of boundNames(declaration.name)) into(unitOf(name))(declaration);
-        if (!isFunction(declaration.initializer)) into(body)(declaration);
-      }
-    } else into(body)(statement);
-  }
-  return module;
-}
-
-/** Notes what an import or export statement makes known by which name. */
-function link(statement, module, body, pathOf) {
-  const clause = ts.isImportDeclaration(statement) ? statement.importClause : statement.exportClause;
-  if (statement.isTypeOnly || clause?.isTypeOnly) return;
-  const from = statement.moduleSpecifier && pathOf(statement.moduleSpecifier);
-  if (from !== undefined) body.modules.push(from);
-  if (clause === undefined) {
-    if (ts.isExportDeclaration(statement)) module.all.push(from);
-    return;
-  }
-  if (clause.name && ts.isImportClause(clause)) module.imports.set(clause.name.text, [from, 'default']);
-  const bindings = ts.isImportClause(clause) ? clause.namedBindings : clause;
-  if (bindings?.elements === undefined) {
-    if (bindings?.name) module.imports.set(bindings.name.text, [from, '*']);
-    return;
-  }
-  for (const { isTypeOnly, name, propertyName } of bindings.elements) {
-    if (isTypeOnly) continue;
-    const own = (propertyName ?? name).text;
-    if (from !== undefined) module.imports.set(name.text, [from, own]);
-    else if (own !== name.text) module.units.set(name.text, { names: new Set([own]), modules: [], dynamic: [], reads: undefined });
-  }
-}
-
-/** Adds to a unit what an expression or statement names. */
-function visit(node, unit, place) {
-  const further = (one) => visit(one, unit, place);
-  if (ts.isTypeNode(node)) return;
-  const reads = readingOf(node);
-  if (reads !== undefined) unit.reads ??= reads;
-  if (ts.isIdentifier(node)) unit.names.add(node.text);
-  else if (ts.isPropertyAccessExpression(node)) {
-    // Only the time of day is a matter of dates.
-    if (node.expression.getText() !== 'systemClock' || node.name.text === 'now') further(node.expression);
-  } else if (ts.isPropertyAssignment(node)) {
-    if (ts.isComputedPropertyName(node.name)) further(node.name);
-    further(node.initializer);
-  } else if (place.isSource && isDefaultClock(node))
-    ts.forEachChild(node, (child) => (child.getText() === 'systemClock' ? undefined : further(child)));
-  else {
-    const dynamic = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword ? node.arguments[0] : undefined;
-    if (dynamic && ts.isStringLiteral(dynamic)) unit.dynamic.push(place.pathOf(dynamic));
-    ts.forEachChild(node, further);
+    const isSource = relative(this.#root, file).startsWith('src');
+    const module =
+      this.#modules.get(file) ?? readModule(file, (node) => ({ found: readingOf(node), passOver: passedOver(node, isSource) }));
+    this.#modules.set(file, module);
+    return module;
   }
 }
 
@@ -177,26 +102,26 @@ function readingOf(node) {
   if (ts.isPropertyAccessExpression(node) && node.getText() === 'Date.now') return 'Date.now';
   if (ts.isNewExpression(node) && node.expression.getText() === 'Date' && !node.arguments?.length) return 'new Date()';
   if (ts.isCallExpression(node) && node.expression.getText() === 'Date') return 'Date()';
+  return givesCertificateClock(node) ? 'certificateClock' : undefined;
+}
+
+function givesCertificateClock(node) {
   const isGiven =
     ts.isPropertyAssignment(node) || (ts.isShorthandPropertyAssignment(node) && node.getSourceFile().fileName.endsWith('.test.ts'));
-  if (isGiven && node.name.getText() === 'certificateClock') return 'certificateClock';
-  return undefined;
+  return isGiven && node.name.getText() === 'certificateClock';
 }
 
-function isDefaultClock(node) {
-  if (ts.isParameter(node) || ts.isBindingElement(node)) return node.initializer?.getText() === 'systemClock';
-  return (
-    ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken && node.right.getText() === 'systemClock'
-  );
+/** `systemClock` where it is none of a test's: of what is not the time of day, and as the default of a source, to which tests give another clock. */
+function passedOver(node, isSource) {
+  if (ts.isPropertyAccessExpression(node)) return node.name.text === 'now' ? [] : [node.expression].filter(isSystemClock);
+  if (!isSource) return [];
+  if (ts.isParameter(node) || ts.isBindingElement(node)) return [node.initializer].filter(isSystemClock);
+  const isOr = ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken;
+  return isOr ? [node.right].filter(isSystemClock) : [];
 }
 
-function isFunction(node) {
-  return node !== undefined && (ts.isArrowFunction(node) || ts.isFunctionExpression(node));
-}
-
-function boundNames(name) {
-  if (ts.isIdentifier(name)) return [name.text];
-  return name.elements.flatMap((element) => (ts.isOmittedExpression(element) ? [] : boundNames(element.name)));
+function isSystemClock(node) {
+  return node !== undefined && ts.isIdentifier(node) && node.text === 'systemClock';
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -99,6 +99,8 @@ t.test('a file does not, that gives another clock, reads none of the dates, or i
     patient: "import { eventually } from './support/child.ts'; eventually();",
     type: "import type { spawn } from 'node:child_process'; import { type systemClock } from '../src/base/lib/clock.ts'; let one: spawn;",
     named: "t.equal(answer.Date, 1); const given = { systemClock: 1, run: 2 }; const text = 'Date.now()'; // new Date()",
+    members:
+      "import { run } from './support/child.ts'; class One { run() {} static run = 1; }\nconst { run: other } = { run() {}, get systemClock() { return 1; } }",
     certificate: "import { testCa } from './support/all.ts'; testCa();",
   });
   t.same([...readers], []);
