@@ -58,7 +58,7 @@ t.test('an upload to audio transcription has its model from the form, and its by
   const headers = ['Authorization', 'Bearer k', 'Content-Type', 'multipart/form-data; boundary=b'];
   const answer = await send({ method: 'POST', path: '/proxy/openai/v1/audio/transcriptions', headers, body: form });
   t.equal(answer.status, 200);
-  t.match(await recordOf(answer), { action_type: 'ai.infer', model: 'whisper-1', metering: { tokens_in: 0, model: 'whisper-1' } });
+  t.match(await recordOf(answer), { action_type: 'ai.infer', model: 'whisper-1', metering: { tokens_in: 11, model: 'whisper-1' } });
   t.equal(upstream.requests.at(-1)?.body.toString(), form);
   t.equal(upstream.requests.at(-1)?.headers['content-type'], headers[3]);
 });

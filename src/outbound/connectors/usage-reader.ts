@@ -20,7 +20,7 @@ import {
 } from './answer-paths.ts';
 import { meant } from './token-forms.ts';
 import { allOf, mostOf } from './usage-passes.ts';
-import type { FoundValues, Numbers, AnswerPlace, PlaceTable, Taken } from './usage-places.ts';
+import type { AnswerPlace, FoundValues, Numbers, PlaceTable, Taken } from './usage-places.ts';
 import { UsageTally } from './usage-tally.ts';
 
 interface CompiledCount {

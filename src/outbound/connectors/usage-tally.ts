@@ -1,7 +1,7 @@
 import type { Usage } from '../../base/model/usage.ts';
 import { isUsualTerm, termOf } from '../../decide/pricing/rates-in-force.ts';
 import { type ValueSink, walkTree } from './answer-paths.ts';
-import { countOf, type FoundValues, type AnswerPlace, type PlaceTable } from './usage-places.ts';
+import { type AnswerPlace, countOf, type FoundValues, type PlaceTable } from './usage-places.ts';
 
 const MAX_TERM = 64;
 const MAX_ENTRIES = 1_000;
