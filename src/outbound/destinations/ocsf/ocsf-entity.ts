@@ -14,6 +14,7 @@ const VERBS: Readonly<Record<string, Named>> = {
   switch: [3, 'Update'],
   reload: [3, 'Update'],
   approve: [3, 'Update'],
+  accept: [3, 'Update'],
   deny: [3, 'Update'],
   override: [3, 'Update'],
   end_override: [3, 'Update'],
