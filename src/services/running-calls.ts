@@ -1,4 +1,5 @@
 import type { EventBus } from '../base/events/bus.ts';
+import { Roster, type Seat } from '../base/lib/roster.ts';
 import type { QuarantineCaller, QuarantineService } from './quarantines.ts';
 
 interface Running {
@@ -12,7 +13,7 @@ const NOT_WATCHED = (): void => undefined;
 export class RunningCalls {
   readonly #quarantines: Pick<QuarantineService, 'active' | 'holding'>;
   readonly #ends: boolean;
-  readonly #running = new Set<Running>();
+  readonly #running = new Roster<Running>();
 
   /** @param ends false: nobody is ended, and nobody watched */
   constructor(quarantines: Pick<QuarantineService, 'active' | 'holding'>, events: Pick<EventBus, 'subscribe'>, ends: boolean) {
@@ -27,19 +28,18 @@ export class RunningCalls {
    */
   watch(caller: QuarantineCaller, end: () => void): () => void {
     if (!this.#ends) return NOT_WATCHED;
-    const running = { caller, end };
-    this.#running.add(running);
+    const seat = this.#running.add({ caller, end });
     // Between the question at its beginning and here it may have happened.
-    if (this.#quarantines.active > 0 && this.#quarantines.holding(caller)) this.#end(running);
-    return () => void this.#running.delete(running);
+    if (this.#quarantines.active > 0 && this.#quarantines.holding(caller)) this.#end(seat);
+    return () => void this.#running.remove(seat);
   }
 
   #endHeld(): void {
-    for (const running of [...this.#running]) if (this.#quarantines.holding(running.caller)) this.#end(running);
+    for (const seat of this.#running.seats()) if (this.#quarantines.holding(seat.value.caller)) this.#end(seat);
   }
 
-  #end(running: Running): void {
-    this.#running.delete(running);
-    running.end();
+  #end(seat: Seat<Running>): void {
+    this.#running.remove(seat);
+    seat.value.end();
   }
 }

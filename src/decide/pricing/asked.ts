@@ -1,5 +1,5 @@
 import type { CountPlace } from '../../base/catalogue/call-places.ts';
-import { isMeant, statedCount, visitAt, wholeNumber } from '../../base/catalogue/holders.ts';
+import { hasRoot, isMeant, statedCount, visitAt, wholeNumber } from '../../base/catalogue/holders.ts';
 import { spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { unitsPico } from '../../base/lib/money.ts';
@@ -37,19 +37,19 @@ export function askedTerms(params: Params, dialect: Dialect | undefined, { terms
 export function askedUnits(params: Params, dialect: Dialect | undefined, { units: rates }: Price): AskedCosts | undefined {
   if (rates === undefined) return undefined;
   let alone = rates.requests === undefined ? 0n : unitsPico(1, rates.requests);
-  const shared: bigint[] = [];
+  let shared: bigint[] | undefined;
   for (const { unit, at, only, times } of dialect?.places.units ?? []) {
     const rate = rates[unit];
-    if (rate === undefined) continue;
+    if (rate === undefined || !hasRoot(params, at)) continue;
     visitAt(params, at, (holder) => {
       if (holder === null || holder === undefined || holder === false || !isMeant(holder, only)) return;
       const count = statedCount(holder, times) ?? 1;
       const cost = count === 0 ? 0n : unitsPico(count, rate);
       if (times.shared === undefined) alone += cost;
-      else shared.push(cost);
+      else (shared ??= []).push(cost);
     });
   }
-  return alone === 0n && shared.length === 0 ? undefined : { alone, shared };
+  return alone === 0n && shared === undefined ? undefined : { alone, shared: shared ?? [] };
 }
 
 /** What things cost together that share one maximum: each once where the call states none, else as often as that and each time the dearest. */

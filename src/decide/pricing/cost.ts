@@ -3,7 +3,7 @@
  * budget or decides; counts come from the connectors, sums live in the services.
  */
 import type { Price } from '../../base/catalogue/types.ts';
-import { costPico, picoFromUsd, type RatesPico, unitsPico } from '../../base/lib/money.ts';
+import { costPico, type PricedPart, picoFromUsd, type RatesPico, unitsPico } from '../../base/lib/money.ts';
 import type { Metering } from '../../base/model/execution-record.ts';
 import { type PartRate, RATE_KINDS, type RateKind } from '../../base/model/rate-kinds.ts';
 import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
@@ -157,19 +157,25 @@ const NO_PROMPT = { tokens_in: 0 };
 function costAt(counts: TokenCounts, { plain, parts }: CompiledRates): bigint {
   const { tokens_in: tokensIn, tokens_out: tokensOut } = counts;
   if (parts.length === 0) return costPico(tokensIn, tokensOut, plain);
-  const apart = parts.map(({ of, tokens, less, rate }) => ({ of, tokens: ownTokens(counts, tokens, less), rate }));
+  // Most answers have nothing that is priced apart, though their models have rates for it.
+  let apart: PricedPart[] | undefined;
+  for (const { of, tokens, less, rate } of parts) {
+    const own = ownTokens(counts, tokens, less);
+    if (own > 0) (apart ??= []).push({ of, tokens: own, rate });
+  }
   return costPico(tokensIn, tokensOut, plain, apart);
 }
 
 function ownTokens(counts: TokenCounts, tokens: PartTokens, less: readonly PartTokens[]): number {
   let own = counts[tokens] ?? 0;
+  if (own === 0) return 0;
   for (const part of less) own -= counts[part] ?? 0;
   return Math.max(0, own);
 }
 
 /** What is charged beside tokens; undefined for nothing. A price per request is that of every call which the model answered. */
 function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[] | undefined {
-  if (rates === undefined) return undefined;
+  if (rates === undefined || (units === undefined && rates.requests === undefined)) return undefined;
   const costs: UnitCost[] = [];
   for (const unit of UNITS) {
     const rate = rates[unit];

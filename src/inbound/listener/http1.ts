@@ -51,7 +51,8 @@ const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\//i;
 /** One HTTP/1 connection, on a port of ours or inside a tunnel. Its deadlines for heads, bodies and idleness are node:http's. */
 export class Http1Connection implements Activity, Http1Owner {
   readonly #options: Http1ConnectionOptions;
-  readonly #open = new Set<Http1Reply>();
+  /** In the order of their requests. */
+  readonly #open: Http1Reply[] = [];
   #closing = false;
   #draining = false;
   /** A request has come. */
@@ -89,7 +90,7 @@ export class Http1Connection implements Activity, Http1Owner {
 
   /** Requests whose answers are not complete. */
   get unanswered(): number {
-    return this.#open.size;
+    return this.#open.length;
   }
 
   /**
@@ -113,7 +114,7 @@ export class Http1Connection implements Activity, Http1Owner {
       request.resume();
       return;
     }
-    if (this.#open.size >= limits.maxPipelined) {
+    if (this.#open.length >= limits.maxPipelined) {
       link.reset();
       return;
     }
@@ -129,7 +130,7 @@ export class Http1Connection implements Activity, Http1Owner {
     });
     this.#arriving = body;
     const reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock });
-    this.#open.add(reply);
+    this.#open.push(reply);
     if (refused) {
       this.#lost = true;
       reply.closeAfterwards();
@@ -151,7 +152,7 @@ export class Http1Connection implements Activity, Http1Owner {
       return;
     }
     // An answer that is still on its way would end up inside the other protocol.
-    if (this.#lost || this.#open.size > 0) {
+    if (this.#lost || this.#open.length > 0) {
       link.reset();
       return;
     }
@@ -165,7 +166,7 @@ export class Http1Connection implements Activity, Http1Owner {
     const body = new ArrivedBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
     const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock, takeOver });
-    this.#open.add(reply);
+    this.#open.push(reply);
     response.once('finish', () => {
       if (tunnel === undefined) tunnels.leave(link);
       this.#lingersUntil = clock.monotonic() + limits.lingerMs;
@@ -209,8 +210,8 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   done(reply: Http1Reply): void {
-    this.#open.delete(reply);
-    if (this.#open.size > 0) return;
+    this.#leave(reply);
+    if (this.#open.length > 0) return;
     const listener = this.#onAnswered;
     this.#onAnswered = undefined;
     if (this.#closing) this.#hangUp();
@@ -253,9 +254,14 @@ export class Http1Connection implements Activity, Http1Owner {
     if (over || (isUnread(transport) && isBroken(link.wire))) transport.destroy();
   }
 
+  #leave(reply: Http1Reply): void {
+    const at = this.#open.indexOf(reply);
+    if (at !== -1) this.#open.splice(at, 1);
+  }
+
   #endIdle(): void {
     const { link, transport } = this.#options;
-    if (this.#open.size === 0 && link.activity === this) transport.end();
+    if (this.#open.length === 0 && link.activity === this) transport.end();
   }
 
   /**
@@ -285,7 +291,7 @@ export class Http1Connection implements Activity, Http1Owner {
 
   #switch(response: ServerResponse, reply: Http1Reply, head: string): ByteChannel {
     const { link, transport } = this.#options;
-    this.#open.delete(reply);
+    this.#leave(reply);
     response.detachSocket(transport);
     transport.setNoDelay(true);
     transport.setKeepAlive(true, KEEP_ALIVE_PROBE_MS);

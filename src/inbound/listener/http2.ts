@@ -2,6 +2,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type Serv
 import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { fieldListBytes } from '../../base/lib/http2-fields.ts';
+import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { ArrivedBody } from './body-source.ts';
@@ -23,6 +24,11 @@ export interface Http2ConnectionOptions {
   readonly arrivals: Arrivals;
 }
 
+interface Arriving {
+  readonly stream: ServerHttp2Stream;
+  readonly body: ArrivedBody;
+}
+
 /**
  * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
  * node:http2 has no deadlines at all, so that all of them are kept here.
@@ -30,7 +36,7 @@ export interface Http2ConnectionOptions {
 export class Http2Connection implements Activity {
   readonly #options: Http2ConnectionOptions;
   /** Streams whose request has not arrived in full. */
-  readonly #arriving = new Map<ServerHttp2Stream, ArrivedBody>();
+  readonly #arriving = new Roster<Arriving>();
   #open = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
@@ -62,7 +68,7 @@ export class Http2Connection implements Activity {
   }
 
   cut(): void {
-    for (const body of this.#arriving.values()) body.cut(stopping());
+    for (const { body } of this.#arriving) body.cut(stopping());
   }
 
   sweep(now: number): void {
@@ -88,7 +94,7 @@ export class Http2Connection implements Activity {
 
   #closeOverdue(now: number): void {
     const { limits } = this.#options.arrivals;
-    for (const [stream, body] of this.#arriving) {
+    for (const { stream, body } of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }
   }
@@ -134,12 +140,13 @@ export class Http2Connection implements Activity {
     const hasBody = (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0;
     const startedAt = clock.monotonic();
     let fieldBytes = fieldListBytes(rawHeaders);
+    let seat: Seat<Arriving> | undefined;
     this.#open++;
     stream.once('close', () => {
       this.#open--;
       this.#fieldBytes -= fieldBytes;
       this.#idleSince = clock.monotonic();
-      this.#arriving.delete(stream);
+      if (seat !== undefined) this.#arriving.remove(seat);
     });
     if (!this.#holds(stream, fieldBytes)) return;
     stream.once('aborted', () => letGo(stream));
@@ -160,8 +167,11 @@ export class Http2Connection implements Activity {
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
-      if (this.#options.tunnel?.dialled === undefined) this.#arriving.set(stream, body);
-      stream.once('end', () => this.#arriving.delete(stream));
+      if (this.#options.tunnel?.dialled === undefined) {
+        const arriving = this.#arriving.add({ stream, body });
+        seat = arriving;
+        stream.once('end', () => this.#arriving.remove(arriving));
+      }
       stream.once('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
         const bytes = fieldListBytes(more[0]);
         fieldBytes += bytes;

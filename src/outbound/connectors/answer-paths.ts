@@ -37,9 +37,11 @@ export function compileValuePath(text: string): ValuePath {
 /** The value at a path, own members only; undefined when there is none. */
 export function valueAt(root: unknown, path: Path): unknown {
   let value = root;
-  for (const name of path) {
-    if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined;
-    value = value[name];
+  // Asked of every event of a stream, so nothing is called for a step.
+  for (let at = 0; at < path.length; at++) {
+    const name = path[at] ?? '';
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[name];
   }
   return value;
 }

@@ -1,5 +1,6 @@
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker } from '../../base/json/json-picker.ts';
+import type { Usage } from '../../base/model/usage.ts';
 import { compileValuePath, EACH, type Path, type ValuePath } from './answer-paths.ts';
 import type { ResponseState } from './response-state.ts';
 import { says } from './stream-finish.ts';
@@ -10,12 +11,15 @@ import { UsageTally } from './usage-tally.ts';
 export interface AnswerReader {
   push(chunk: Uint8Array): void;
   /** After the last byte. */
-  end(): AnswerFacts;
-  /** The answer says an error, whatever its status: some relays answer 200 with one. */
-  readonly failed: boolean;
+  end(): WholeAnswerFacts;
 }
 
-const NOTHING: AnswerReader = { push() {}, end: () => ({}), failed: false };
+export interface WholeAnswerFacts extends AnswerFacts {
+  /** The answer says an error, whatever its status: some relays answer 200 with one. */
+  readonly failed?: true;
+}
+
+const NOTHING: AnswerReader = { push() {}, end: () => ({}) };
 const ERROR: Path = ['error'];
 
 interface Plan {
@@ -100,14 +104,15 @@ export function createAnswerReader(dialect: Dialect | undefined, state?: Respons
     }
   });
   return {
-    get failed() {
-      return failed;
-    },
     push: (chunk) => picker.push(latin1(chunk)),
     end() {
       picker.end();
+      const facts: { usage?: Usage; model?: string; failed?: true } = {};
       const usage = tally?.usage;
-      return { ...(usage ? { usage } : {}), ...(model ? { model } : {}) };
+      if (usage) facts.usage = usage;
+      if (model) facts.model = model;
+      if (failed) facts.failed = true;
+      return facts;
     },
   };
 }

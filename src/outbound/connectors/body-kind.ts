@@ -12,6 +12,11 @@ export const MAX_LOOKED_AT = 64 * 1024;
 const MAX_SILENT = 4096;
 /** Blanks between two lines of JSON. */
 const MAX_BLANKS = 64;
+const OBJECT = 0x7b;
+const LIST = 0x5b;
+const BLANK = 0x20;
+/** The first byte of a byte order mark is one of these. */
+const NOT_ASCII = 0x80;
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 /** With which the lines of server-sent events begin. */
 const SIGNS = ['data:', 'event:', 'id:', 'retry:', ':'] as const;
@@ -40,10 +45,26 @@ export function bodyKind(text: string, clues: BodyClues, isEnd: boolean): BodyKi
   const at = firstSign(text);
   if (at > MAX_SILENT) return label;
   if (at >= text.length) return isEnd ? label : undefined;
-  const first = text[at];
-  if (first === '{') return objectKind(text.slice(at), clues, isEnd);
-  if (first === '[') return clues.mayBeList ? 'json_array' : 'whole';
+  const sign = text.charCodeAt(at);
+  const known = kindOfSign(sign, clues);
+  if (known !== undefined) return known;
+  if (sign === OBJECT) return objectKind(text.slice(at), clues, isEnd);
   return label === 'sse' ? label : eventKind(text.slice(at), clues, isEnd);
+}
+
+/**
+ * What a body is that begins with this character, which is enough for nearly every one.
+ * @returns undefined: what stands behind it counts, or it may stand before the body
+ */
+export function kindOfSign(sign: number, { label, dialect, mayBeList }: BodyClues): BodyKind | undefined {
+  if (sign === OBJECT) return dialect?.streaming?.framing === 'ndjson' ? undefined : usualKind(label);
+  if (sign === LIST) return mayBeList ? 'json_array' : 'whole';
+  return label === 'sse' && sign > BLANK && sign < NOT_ASCII ? label : undefined;
+}
+
+/** Of a body that begins with an object. */
+function usualKind(label: BodyKind): BodyKind {
+  return label === 'ndjson' ? label : 'whole';
 }
 
 /** Where something stands that is no blank; the length of the text where nothing does, or where all of it may be the beginning of a byte order mark. */
@@ -62,8 +83,7 @@ function awsKind(text: string, label: BodyKind, isEnd: boolean): BodyKind | unde
 
 /** One answer, or the first of many lines where a format streams so: an answer reports its usage, or its end, a first event does not yet. */
 function objectKind(text: string, { dialect, label, isAsked }: BodyClues, isEnd: boolean): BodyKind | undefined {
-  const usual = label === 'ndjson' ? label : 'whole';
-  if (dialect?.streaming?.framing !== 'ndjson') return usual;
+  const usual = usualKind(label);
   const end = text.search(/[\r\n]/);
   if (end === -1) {
     if (!isEnd && text.length <= MAX_LOOKED_AT) return undefined;
@@ -81,9 +101,9 @@ function nextKind(text: string, isEnd: boolean): BodyKind | undefined {
   return isEnd || text.length >= MAX_BLANKS ? 'whole' : undefined;
 }
 
-function isAnswer(value: unknown, dialect: Dialect): boolean {
+function isAnswer(value: unknown, dialect: Dialect | undefined): boolean {
   if (readUsage(dialect, value).usage !== undefined) return true;
-  return dialect.streaming?.donePaths.some((path) => says(valueAt(value, compilePath(path)))) === true;
+  return dialect?.streaming?.donePaths.some((path) => says(valueAt(value, compilePath(path)))) === true;
 }
 
 /**

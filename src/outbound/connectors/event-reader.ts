@@ -1,7 +1,18 @@
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { compilePath, compileValuePath, EACH, eachValueAt, type Path, type ValuePath, valueAt } from './answer-paths.ts';
+import {
+  compilePath,
+  compileValuePath,
+  EACH,
+  type Path,
+  type PathTree,
+  pathTree,
+  type ValuePath,
+  type ValueSink,
+  valueAt,
+  walkTree,
+} from './answer-paths.ts';
 import { placePicks, rootPaths } from './answer-reader.ts';
 import type { ResponseState } from './response-state.ts';
 import type { SeenUsage } from './seen-usage.ts';
@@ -25,6 +36,10 @@ interface CompiledRule {
   readonly answerRoots: readonly Path[];
   readonly errorPaths: readonly Path[];
   readonly modelPaths: readonly Path[];
+  /** All of these and `donePaths` at once, what each of its numbers means, and what of it may stand in an event without any of the `memberNeedles`. */
+  readonly tree: PathTree;
+  readonly meanings: readonly Meaning[];
+  readonly restTree: PathTree;
   /** Quoted names: of usage, error and end members, of end members alone, of the model's members, and of the events that end the stream or say an error. */
   readonly memberNeedles: readonly string[];
   readonly donePathNeedles: readonly string[];
@@ -35,6 +50,9 @@ interface CompiledRule {
   /** Quoted names of the members by which answers are told apart, or say why they ended. */
   readonly tellingNeedles: readonly string[];
 }
+
+/** What a value of an event is for: a usage object by its root, a place of the answer by its number, or a member that says something. */
+type Meaning = { readonly usage: number } | { readonly place: number } | 'done' | 'error' | 'model';
 
 /** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
 const MAX_BROKEN = 100;
@@ -50,7 +68,19 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   const errorPaths = rule.errorPaths.map(compilePath);
   const modelPaths = rule.modelPaths.map(compilePath);
   const finish = new FinishRule(rule);
+  const places = [...(reader?.places ?? []).entries()].slice(reader?.inUsage);
+  const meant: (readonly [Meaning, ValuePath])[] = [
+    ...usageRoots.map((path, usage) => [{ usage }, path] as const),
+    ...answerRoots.flatMap((root) => places.map(([place, { path }]) => [{ place }, { ...path, steps: [...root, ...path.steps] }] as const)),
+    ...donePaths.map((steps) => ['done', { steps, only: undefined }] as const),
+    ...errorPaths.map((steps) => ['error', { steps, only: undefined }] as const),
+    ...modelPaths.map((steps) => ['model', { steps, only: undefined }] as const),
+  ];
+  const numbered = meant.map(([, path], at) => [at, path] as const);
   const made: CompiledRule = {
+    tree: pathTree(numbered),
+    meanings: meant.map(([meaning]) => meaning),
+    restTree: pathTree(numbered.filter(([at]) => isRest(meant[at]?.[0]))),
     finish,
     doneData: rule.doneData,
     doneEvents: new Set(rule.doneEvents),
@@ -72,19 +102,26 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined): Compile
   return made;
 }
 
+function isRest(meaning: Meaning | undefined): boolean {
+  return meaning === 'model' || (typeof meaning === 'object' && 'place' in meaning);
+}
+
 /** An event that is itself the usage object is known by its counts. */
 function usageNeedles(roots: readonly ValuePath[], reader: UsageReader | undefined): readonly string[] {
   const own = roots.some(({ steps }) => steps.length === 0) ? (reader?.places.slice(0, reader.inUsage) ?? []).map(({ path }) => path) : [];
   return lastNames([...roots, ...own].map(({ steps }) => steps.filter((step): step is string => typeof step === 'string')));
 }
 
-/** Where the answer stands in an event of which the usage object is known: before the path that the usage has in an answer. */
+/**
+ * Where the answer stands in an event of which the usage object is known: before the path that the usage has in an answer. What is one of several choices is not an answer
+ * of its own.
+ */
 function answersAround(usageRoots: readonly string[], { firstRoot }: UsageReader): readonly Path[] {
   const own = firstRoot.join('.');
   const prefixes = usageRoots.flatMap((root) => {
     if (root === own) return [''];
     if (own === '') return [root];
-    return root.endsWith(`.${own}`) ? [root.slice(0, -own.length - 1)] : [];
+    return root.endsWith(`.${own}`) && !root.includes(EACH) ? [root.slice(0, -own.length - 1)] : [];
   });
   return [...new Set(prefixes)].map(compilePath);
 }
@@ -109,6 +146,7 @@ export class EventReader {
   /** Set when the response may go on behind the stream. */
   readonly #state: ResponseState | undefined;
   readonly #finish: StreamFinish;
+  readonly #sink: ValueSink = { addPicked: (at, value) => this.#takeAs(this.#rule.meanings[at], value) };
 
   constructor(dialect: Dialect, rule: StreamRule, seen?: SeenUsage, state?: ResponseState) {
     this.#seen = seen;
@@ -184,32 +222,30 @@ export class EventReader {
     if (event !== '') this.#name(event);
     const type = rule.doneNeedles.length + rule.errorNeedles.length === 0 ? '' : leadingType(data);
     if (type !== undefined && type !== event) this.#name(type);
-    const value = this.#valueOf(data, type === undefined);
+    const matters = this.#matters(data, type === undefined);
+    const value = matters ? this.#parsed(this.#seen === undefined ? data : utf8Text(data)) : this.#valueOf(data);
     if (value === undefined) return;
     if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
     if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
-    this.#take(value);
+    this.#take(value, matters ? rule.tree : rule.restTree);
     this.#finish.takeEvent(value);
     if (type === undefined) this.#takeFinishName(value);
     this.#seen?.add(value, type === undefined || type === '' ? event : type);
     this.#seen?.report(this.usage);
   }
 
-  #take(value: unknown): void {
-    const rule = this.#rule;
-    const tally = this.#tally;
-    if (tally !== undefined) {
-      tally.nextEvent();
-      for (let at = 0; at < rule.usageRoots.length; at++) {
-        const root = rule.usageRoots[at];
-        if (root !== undefined) eachValueAt(value, root, (usage) => tally.addUsage(usage, at));
-      }
-      for (const root of rule.answerRoots) tally.addAnswer(valueAt(value, root));
-    }
-    for (const path of rule.donePaths) this.#addEnd(valueAt(value, path));
-    for (const path of rule.errorPaths) this.#addError(valueAt(value, path));
-    for (const path of rule.modelPaths) this.#addModel(valueAt(value, path));
+  #take(value: unknown, tree: PathTree): void {
+    this.#tally?.nextEvent();
+    walkTree(value, tree, this.#sink);
     this.#state?.takeEvent(value);
+  }
+
+  #takeAs(meaning: Meaning | undefined, value: unknown): void {
+    if (meaning === 'model') this.#addModel(value);
+    else if (meaning === 'error') this.#addError(value);
+    else if (meaning === 'done') this.#addEnd(value);
+    else if (meaning !== undefined && 'usage' in meaning) this.#tally?.addUsage(value, meaning.usage);
+    else if (meaning !== undefined) this.#tally?.addPicked(meaning.place, value);
   }
 
   /**
@@ -270,12 +306,12 @@ export class EventReader {
     });
   }
 
-  /** Undefined when nothing in it matters, or it is none. */
-  #valueOf(data: string, typeUnknown: boolean): unknown {
-    if (this.#worthParsing(data, typeUnknown)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data));
-    for (const needle of this.#rule.tellingNeedles)
-      if (hasMember(data, needle)) return this.#parsed(this.#seen === undefined ? data : utf8Text(data), 'telling');
-    return this.#seen === undefined || data === '' ? undefined : this.#parsed(utf8Text(data), 'followed');
+  /** An event without anything that counts, for those who follow the stream or ask whether its answers are finished; undefined: nobody asks. */
+  #valueOf(data: string): unknown {
+    if (this.#seen !== undefined && this.#broken.followed < MAX_BROKEN)
+      return data === '' ? undefined : this.#parsed(utf8Text(data), 'followed');
+    for (const needle of this.#rule.tellingNeedles) if (hasMember(data, needle)) return this.#parsed(data, 'telling');
+    return undefined;
   }
 
   #parsed(data: string, as: 'mattering' | 'telling' | 'followed' = 'mattering'): unknown {
@@ -285,7 +321,8 @@ export class EventReader {
     return value;
   }
 
-  #worthParsing(data: string, typeUnknown: boolean): boolean {
+  /** Whether it may hold something that counts, ends the stream or fails it. */
+  #matters(data: string, typeUnknown: boolean): boolean {
     const rule = this.#rule;
     for (const needle of rule.memberNeedles) if (hasMember(data, needle)) return true;
     if (this.#state !== undefined && hasMember(data, this.#state.needle)) return true;

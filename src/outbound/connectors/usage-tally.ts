@@ -21,8 +21,9 @@ export class UsageTally implements ValueSink {
   readonly #saidIn: (number | undefined)[] = [];
   readonly #texts: (string | undefined)[] = [];
   readonly #entries: (readonly unknown[] | undefined)[] = [];
-  /** Of places that stand for several values, in this object or event. */
+  /** Of places that stand for several values: in this usage object, and around it in this event. */
   #sums: number[] | undefined;
+  #sumsAround: number[] | undefined;
   #root = 0;
   #usage: Usage | undefined;
   #isCurrent = true;
@@ -48,7 +49,7 @@ export class UsageTally implements ValueSink {
   /** What is added from now on stands in another event. */
   nextEvent(): void {
     this.#event++;
-    this.#sums = undefined;
+    this.#sumsAround = undefined;
   }
 
   /**
@@ -66,7 +67,7 @@ export class UsageTally implements ValueSink {
   /** The answer around it. */
   addAnswer(answer: unknown): void {
     if (typeof answer !== 'object' || answer === null) return;
-    this.#sums = undefined;
+    this.#sumsAround = undefined;
     walkTree(answer, this.#reader.answerTree, this);
   }
 
@@ -86,9 +87,9 @@ export class UsageTally implements ValueSink {
   }
 
   #summed(at: number, number: number): number {
-    this.#sums ??= [];
-    const sum = Math.min((this.#sums[at] ?? 0) + number, Number.MAX_SAFE_INTEGER);
-    this.#sums[at] = sum;
+    const sums = at < this.#reader.inUsage ? (this.#sums ??= []) : (this.#sumsAround ??= []);
+    const sum = Math.min((sums[at] ?? 0) + number, Number.MAX_SAFE_INTEGER);
+    sums[at] = sum;
     return sum;
   }
 

@@ -5,6 +5,7 @@ import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
+import { Roster } from '../../base/lib/roster.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call-in-lane.ts';
 import type { DialledOrigin } from './dialled.ts';
@@ -28,7 +29,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   readonly #socket: TLSSocket;
   /** What TLS is spoken on. */
   readonly #raw: Socket;
-  readonly #calls = new Set<Http2Call>();
+  readonly #calls = new Roster<Http2Call>();
   #gone = false;
   #goneListener: () => void = () => undefined;
   /** Set while a PING waits for its answer: how much has come, and since which tick no more. */
@@ -65,7 +66,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   call(request: UpstreamCall, events: UpstreamEvents): UpstreamHandle {
     const call = new Http2Call(request, events, this.#counter, this);
-    this.#calls.add(call);
+    call.seat = this.#calls.add(call);
     call.start();
     return call;
   }
@@ -76,7 +77,7 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   /** Called by a call that is over. */
   over(call: Http2Call): void {
-    this.#calls.delete(call);
+    if (call.seat !== undefined) this.#calls.remove(call.seat);
   }
 
   /**

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { fieldListBytes, noFields } from '../../base/lib/http2-fields.ts';
+import type { Seat } from '../../base/lib/roster.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call-in-lane.ts';
@@ -34,6 +35,8 @@ const NO_TRAILERS: readonly string[] = [];
 export class Http2Call implements UpstreamHandle {
   /** Tick of the last sign of life, in either direction. */
   seenAt: number;
+  /** Among the calls of its connection. */
+  seat: Seat<Http2Call> | undefined;
   readonly #request: UpstreamCall;
   readonly #events: UpstreamEvents;
   readonly #counter: SlowCounter;

@@ -30,7 +30,7 @@ export class Origin implements LaneOwner {
   readonly #lanes = new Set<Lane>();
   /** The one used last is taken first, so that surplus connections fall idle and are closed. */
   readonly #idle: Lane[] = [];
-  readonly #waiting = new Set<CallInLane>();
+  #waiting: CallInLane[] = [];
 
   constructor(options: OriginOptions) {
     this.#options = options;
@@ -38,7 +38,7 @@ export class Origin implements LaneOwner {
 
   /** True while a call is under way. */
   get isBusy(): boolean {
-    return this.#idle.length < this.#lanes.size || this.#waiting.size > 0;
+    return this.#idle.length < this.#lanes.size || this.#waiting.length > 0;
   }
 
   /** Hands the call to a connection. Its events come later, never before this returns. */
@@ -48,8 +48,8 @@ export class Origin implements LaneOwner {
       lane.run(call);
       return;
     }
-    if (this.#waiting.size < MAX_WAITING) {
-      this.#waiting.add(call);
+    if (this.#waiting.length < MAX_WAITING) {
+      this.#waiting.push(call);
       return;
     }
     call.starting = true;
@@ -83,17 +83,15 @@ export class Origin implements LaneOwner {
   }
 
   #failWaiting(tick: number, waitTicks: number): void {
-    for (const call of this.#waiting) {
-      if (!call.done && tick - call.seenAt <= waitTicks) continue;
-      this.#waiting.delete(call);
-      call.fail(timeoutError(this.#options.authority, 'has no free connection: too many calls are under way'));
-    }
+    const isInTime = (call: CallInLane): boolean => !call.done && tick - call.seenAt <= waitTicks;
+    const late = this.#waiting.filter((call) => !isInTime(call));
+    if (late.length > 0) this.#waiting = this.#waiting.filter(isInTime);
+    for (const call of late) call.fail(timeoutError(this.#options.authority, 'has no free connection: too many calls are under way'));
   }
 
   /** Fails what is under way with `error` and closes every connection. */
   async close(error: GatewayError): Promise<void> {
-    for (const call of this.#waiting) call.fail(error);
-    this.#waiting.clear();
+    for (const call of this.#waiting.splice(0)) call.fail(error);
     const lanes = [...this.#lanes];
     for (const { call } of lanes) call?.fail(error);
     this.#idle.length = 0;
@@ -140,10 +138,7 @@ export class Origin implements LaneOwner {
   }
 
   #nextWaiting(): CallInLane | undefined {
-    for (const call of this.#waiting) {
-      this.#waiting.delete(call);
-      if (!call.done) return call;
-    }
+    for (let call = this.#waiting.shift(); call !== undefined; call = this.#waiting.shift()) if (!call.done) return call;
     return undefined;
   }
 }

@@ -69,10 +69,10 @@ class WholeAnswer implements StreamTap {
   }
 
   end(): void {
-    const { usage, model } = this.#reader.end();
+    const { usage, model, failed } = this.#reader.end();
     this.usage = usage ?? this.usage;
     this.model = model;
-    this.outcome = this.#reader.failed ? 'error' : 'complete';
+    this.outcome = failed ? 'error' : 'complete';
   }
 }
 

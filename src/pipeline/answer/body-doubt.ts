@@ -4,18 +4,20 @@ import { createDecoder } from '../../base/lib/decoder.ts';
 import type { Decoder } from '../../base/lib/decoder-gate.ts';
 import { type AnswerHead, labelledKind } from '../../inbound/reply/answer-head.ts';
 import { latin1 } from '../../outbound/connectors/answer-reader.ts';
-import { type BodyClues, bodyKind, MAX_LOOKED_AT } from '../../outbound/connectors/body-kind.ts';
+import { type BodyClues, bodyKind, kindOfSign, MAX_LOOKED_AT } from '../../outbound/connectors/body-kind.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
 
 /** In nearly every answer the first byte says what it is. */
 const FIRST_LOOK = 64;
+const NOTHING = new Uint8Array(0);
 
 /** Keeps the first bytes of an answer until they have said what it is, which is not always what its head says. */
 export class BodyDoubt {
   readonly #clues: BodyClues;
   /** As received: the first chunk alone, where it has said it, as nearly every one does. */
   #only: Uint8Array | undefined;
-  readonly #bytes = new ByteCollector();
+  /** As received, where the first chunk did not say it. */
+  #bytes: ByteCollector | undefined;
   /** The same decoded, as far as it is looked at. */
   #text = '';
   readonly #decoder: Decoder | undefined;
@@ -37,18 +39,19 @@ export class BodyDoubt {
   /** @returns undefined: more is needed */
   push(chunk: Uint8Array): BodyKind | undefined {
     if (this.#text === '') {
-      const kind = bodyKind(latin1(chunk.subarray(0, FIRST_LOOK)), this.#clues, false);
+      const known = kindOfSign(chunk[0] ?? 0, this.#clues);
+      const kind = known ?? bodyKind(latin1(chunk.subarray(0, FIRST_LOOK)), this.#clues, false);
       if (kind !== undefined) this.#only = chunk;
       if (kind !== undefined) return kind;
     }
-    this.#bytes.push(chunk);
+    this.#keep(chunk);
     this.#add(chunk);
     return this.#told(false);
   }
 
   /** The same for encoded bytes. */
   async pushEncoded(chunk: Uint8Array): Promise<BodyKind | undefined> {
-    this.#bytes.push(chunk);
+    this.#keep(chunk);
     await this.#decoder?.push(chunk);
     return this.#told(this.#text.length >= MAX_LOOKED_AT);
   }
@@ -67,7 +70,12 @@ export class BodyDoubt {
   /** All that came, as received. Nothing may be pushed behind that. */
   take(): Uint8Array {
     this.#decoder?.abort();
-    return this.#only ?? this.#bytes.take();
+    return this.#only ?? this.#bytes?.take() ?? NOTHING;
+  }
+
+  #keep(chunk: Uint8Array): void {
+    this.#bytes ??= new ByteCollector();
+    this.#bytes.push(chunk);
   }
 
   /** Past the first bytes only the end of a line tells more: nothing is looked at again for each byte of a long one. */

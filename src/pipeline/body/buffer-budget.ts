@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { Roster, type Seat } from '../../base/lib/roster.ts';
 
 /** Of all buffers, what one client may hold: with less than all of them nobody shuts the others out. */
 const CLIENT_SHARE = 0.5;
@@ -17,7 +18,7 @@ export class BufferBudget {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #clients = new Map<string, number>();
   /** Bodies of which more is to come; the one that has not moved for longest is the first. */
-  readonly #arriving = new Set<BufferHold>();
+  readonly #arriving = new Roster<BufferHold>();
   #used = 0;
 
   constructor(limitBytes: number, clock: Pick<Clock, 'monotonic'>) {
@@ -70,16 +71,15 @@ export class BufferBudget {
     else this.#clients.delete(client);
   }
 
-  /** For {@link BufferHold}. @returns now, monotonic milliseconds */
-  moved(hold: BufferHold): number {
-    this.#arriving.delete(hold);
-    this.#arriving.add(hold);
-    return this.#clock.monotonic();
+  /** For {@link BufferHold}. @param seat that it had. @returns the one that it has now, behind all others, and the time, monotonic milliseconds */
+  moved(hold: BufferHold, seat: Seat<BufferHold> | undefined): { readonly seat: Seat<BufferHold>; readonly at: number } {
+    if (seat !== undefined) this.#arriving.remove(seat);
+    return { seat: this.#arriving.add(hold), at: this.#clock.monotonic() };
   }
 
   /** For {@link BufferHold}. */
-  arrived(hold: BufferHold): void {
-    this.#arriving.delete(hold);
+  arrived(seat: Seat<BufferHold>): void {
+    this.#arriving.remove(seat);
   }
 
   /** Lets go of the body that has not moved for longest, of `client` or of anybody. False: all of them move. */
@@ -101,6 +101,8 @@ export class BufferHold {
   readonly #budget: BufferBudget;
   #bytes = 0;
   #stop: ((reason: GatewayError) => void) | undefined;
+  /** While it arrives. */
+  #seat: Seat<BufferHold> | undefined;
   #markedBytes = 0;
   #movedAt = 0;
   #made = 0;
@@ -162,14 +164,17 @@ export class BufferHold {
     if (this.#stop !== undefined && this.#bytes - this.#markedBytes < PROGRESS_BYTES) return;
     this.#stop = stop;
     this.#markedBytes = this.#bytes;
-    this.#movedAt = this.#budget.moved(this);
+    const { seat, at } = this.#budget.moved(this, this.#seat);
+    this.#seat = seat;
+    this.#movedAt = at;
   }
 
   /** Nothing more is to come. */
   settle(): void {
     if (this.#stop === undefined) return;
     this.#stop = undefined;
-    this.#budget.arrived(this);
+    if (this.#seat !== undefined) this.#budget.arrived(this.#seat);
+    this.#seat = undefined;
   }
 
   /** Its place goes to who needs it. */
