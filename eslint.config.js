@@ -31,6 +31,14 @@ const money = [
   { selector: `UnaryExpression[operator='+']:has(Identifier[name=${AMOUNT}])`, message: MONEY },
 ];
 
+/** For what is made for each call. */
+const accessors = [
+  {
+    selector: 'ObjectExpression > Property[kind=/^[gs]et$/]',
+    message: 'V8 makes a hidden class for each such object, which holds what the accessor sees until a full collection: write a class.',
+  },
+];
+
 const EXACT =
   "t.match takes a text for found wherever it stands in the other ('0' is in '0.015'): write exactly('…') for an amount or a rate.";
 /** What is expected in a match, the second argument: an amount as a bare text, or one that a variable holds. */
@@ -82,6 +90,11 @@ export default tseslint.config(
       'no-restricted-properties': ['error', ...clockAndChance.properties, exit],
       'no-restricted-syntax': ['error', ...clockAndChance.syntax, ...money],
     },
+  },
+  {
+    // The path of a request.
+    files: ['src/{pipeline,inbound,outbound,decide,record,storage}/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...clockAndChance.syntax, ...money, ...accessors] },
   },
   { files: ['src/base/lib/**/*.ts'], rules: { 'no-restricted-properties': ['error', exit], 'no-restricted-syntax': 'off' } },
   {

@@ -46,3 +46,12 @@ t.test('amounts in tests are compared whole', async (t) => {
   ])
     t.notOk(await forbidden(code, file), code);
 });
+
+t.test('what is made for each call has no accessors of its own', async (t) => {
+  const file = 'src/pipeline/answer/delivery.ts';
+  t.ok(await forbidden('x = { get a() { return 1; } }', file));
+  t.ok(await forbidden('x = { set a(b) {} }', file));
+  t.notOk(await forbidden('class A { get a() { return 1; } }', file));
+  t.notOk(await forbidden('x = { get: 1, a() { return 1; } }', file));
+  t.ok(await forbidden('Number(cost_usd)', file));
+});

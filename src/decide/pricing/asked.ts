@@ -46,7 +46,10 @@ export function askedUnits(params: Params, dialect: Dialect | undefined, { units
       const count = statedCount(holder, times) ?? 1;
       const cost = count === 0 ? 0n : unitsPico(count, rate);
       if (times.shared === undefined) alone += cost;
-      else (shared ??= []).push(cost);
+      else {
+        shared ??= [];
+        shared.push(cost);
+      }
     });
   }
   return alone === 0n && shared === undefined ? undefined : { alone, shared: shared ?? [] };

@@ -161,7 +161,9 @@ function costAt(counts: TokenCounts, { plain, parts }: CompiledRates): bigint {
   let apart: PricedPart[] | undefined;
   for (const { of, tokens, less, rate } of parts) {
     const own = ownTokens(counts, tokens, less);
-    if (own > 0) (apart ??= []).push({ of, tokens: own, rate });
+    if (own === 0) continue;
+    apart ??= [];
+    apart.push({ of, tokens: own, rate });
   }
   return costPico(tokensIn, tokensOut, plain, apart);
 }

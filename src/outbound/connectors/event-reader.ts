@@ -225,11 +225,9 @@ export class EventReader {
     const matters = this.#matters(data, type === undefined);
     const value = matters ? this.#parsed(this.#seen === undefined ? data : utf8Text(data)) : this.#valueOf(data);
     if (value === undefined) return;
-    if (type === undefined && this.#namedIn(value, rule.doneEvents)) this.#done = true;
-    if (type === undefined && this.#namedIn(value, rule.errorEvents)) this.#failed = true;
     this.#take(value, matters ? rule.tree : rule.restTree);
     this.#finish.takeEvent(value);
-    if (type === undefined) this.#takeFinishName(value);
+    if (type === undefined) this.#takeNames(value);
     this.#seen?.add(value, type === undefined || type === '' ? event : type);
     this.#seen?.report(this.usage);
   }
@@ -294,8 +292,12 @@ export class EventReader {
     this.#finish.takeName(event);
   }
 
-  #takeFinishName(value: unknown): void {
-    if (this.#namedIn(value, this.#rule.finish.events)) this.#finish.takeReason(true);
+  /** Names that stand somewhere inside of the data. */
+  #takeNames(value: unknown): void {
+    const { doneEvents, errorEvents, finish } = this.#rule;
+    if (this.#namedIn(value, doneEvents)) this.#done = true;
+    if (this.#namedIn(value, errorEvents)) this.#failed = true;
+    if (this.#namedIn(value, finish.events)) this.#finish.takeReason(true);
   }
 
   #namedIn(value: unknown, names: ReadonlySet<string>): boolean {

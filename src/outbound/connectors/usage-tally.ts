@@ -7,6 +7,7 @@ const MAX_TERM = 64;
 const MAX_ENTRIES = 1_000;
 /** More than a rule has. */
 const MOST_PLACES = 128;
+const NO_SUMS: number[] = [];
 
 /**
  * Gathers what an answer says of its usage, in one piece or by the events of a stream. Of counts that one event has at several places for the same the largest holds. Counts of a
@@ -22,8 +23,8 @@ export class UsageTally implements ValueSink {
   readonly #texts: (string | undefined)[] = [];
   readonly #entries: (readonly unknown[] | undefined)[] = [];
   /** Of places that stand for several values: in this usage object, and around it in this event. */
-  #sums: number[] | undefined;
-  #sumsAround: number[] | undefined;
+  #sums: number[] = NO_SUMS;
+  #sumsAround: number[] = NO_SUMS;
   #root = 0;
   #usage: Usage | undefined;
   #isCurrent = true;
@@ -49,7 +50,7 @@ export class UsageTally implements ValueSink {
   /** What is added from now on stands in another event. */
   nextEvent(): void {
     this.#event++;
-    this.#sumsAround = undefined;
+    this.#sumsAround = NO_SUMS;
   }
 
   /**
@@ -58,7 +59,7 @@ export class UsageTally implements ValueSink {
    */
   addUsage(usage: unknown, root = 0): void {
     if (typeof usage !== 'object' || usage === null || Array.isArray(usage)) return;
-    this.#sums = undefined;
+    this.#sums = NO_SUMS;
     this.#root = root;
     walkTree(usage, this.#reader.usageTree, this);
     this.#root = 0;
@@ -67,7 +68,7 @@ export class UsageTally implements ValueSink {
   /** The answer around it. */
   addAnswer(answer: unknown): void {
     if (typeof answer !== 'object' || answer === null) return;
-    this.#sumsAround = undefined;
+    this.#sumsAround = NO_SUMS;
     walkTree(answer, this.#reader.answerTree, this);
   }
 
@@ -87,7 +88,13 @@ export class UsageTally implements ValueSink {
   }
 
   #summed(at: number, number: number): number {
-    const sums = at < this.#reader.inUsage ? (this.#sums ??= []) : (this.#sumsAround ??= []);
+    const isInUsage = at < this.#reader.inUsage;
+    let sums = isInUsage ? this.#sums : this.#sumsAround;
+    if (sums === NO_SUMS) {
+      sums = [];
+      if (isInUsage) this.#sums = sums;
+      else this.#sumsAround = sums;
+    }
     const sum = Math.min((sums[at] ?? 0) + number, Number.MAX_SAFE_INTEGER);
     sums[at] = sum;
     return sum;
