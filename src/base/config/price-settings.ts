@@ -13,7 +13,7 @@ export const PRICE_SETTINGS = {
     'GW_PRICING_CACHED',
     type.boolean,
     'true',
-    'Charges input tokens that were read from a cache, or written to one, at the rates that the price list has for them, and what is billed beside tokens; `false` is the formula of the interface to the letter.',
+    'Charges tokens that the price list has rates for (read from a cache, written to one, sound, pictures, …) at these, and what is billed beside tokens; `false` is the formula of the interface to the letter: one rate for input, one for output.',
   ),
   priceList: required(
     'GW_PRICE_LIST',

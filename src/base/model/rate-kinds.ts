@@ -16,21 +16,19 @@ export type PartRate =
   | 'reasoningOut'
   | 'citationOut';
 
-/** Tokens that may have a rate of their own, as a part of the input or the output. */
+/** Tokens that may have a rate of their own, as a part of the input or the output; with `GW_PRICING_CACHED` only (decision 6.3). */
 export interface RateKind {
   readonly rate: PartRate;
   /** The same in the rows of a price list, and where a wire format says which counts these are. */
   readonly member: string;
   readonly tokens: PartTokens;
   readonly of: 'in' | 'out';
-  /** Used with `GW_PRICING_CACHED` only (decision 6.3). */
-  readonly cache: boolean;
   /** Kinds that these tokens are a part of. Their rates, in this order, stand in for one that is not stated. */
   readonly within: readonly PartRate[];
 }
 
 function kind(rate: PartRate, member: string, tokens: PartTokens, of: RateKind['of'], within: readonly PartRate[] = []): RateKind {
-  return { rate, member, tokens, of, cache: member.startsWith('cache'), within };
+  return { rate, member, tokens, of, within };
 }
 
 /** Every kind, those that are a part of another before it. */

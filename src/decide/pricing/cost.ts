@@ -75,9 +75,9 @@ function compiledOf(rates: RatesInForce['rates'], cachedRates: boolean): Compile
 function compile(rates: RatesInForce['rates'], cachedRates: boolean): CompiledRates {
   const plain = { in: picoFromUsd(rates.in), out: picoFromUsd(rates.out) };
   const texts: Partial<Record<PartRate, string>> = {};
-  for (const { rate, cache } of RATE_KINDS) {
+  for (const { rate } of cachedRates ? RATE_KINDS : []) {
     const text = rates[rate];
-    if (text !== undefined && (cachedRates || !cache)) texts[rate] = text;
+    if (text !== undefined) texts[rate] = text;
   }
   // What has no rate of its own goes with the kind that it is a part of, unless there are two of these: then it must not count in both.
   const isStated = (rate: PartRate): boolean => texts[rate] !== undefined;
@@ -100,8 +100,8 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
  * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.16); zero when the provider reported none. Each token is charged once: at the rate of
  * the narrowest kind that it is of and that has one, of those that hold for so long a prompt and on the terms that the answer states. Passes of other models are charged at
  * the rates of these.
- * @param cachedRates `GW_PRICING_CACHED`: input tokens that were read from a cache or written to one at the catalogue's rates for them, where it has some, and
- * what is billed beside tokens; without it the formula to the letter
+ * @param cachedRates `GW_PRICING_CACHED`: tokens that have a rate of their own (read from a cache, written to one, sound, pictures, …) at that rate, and what is
+ * billed beside tokens; without it the formula to the letter: one rate for all input, one for all output
  * @param passPrices of the passes of the usage, in their order; where there is none that of the call holds
  * @throws RangeError when a count is not a non-negative safe integer
  */

@@ -66,7 +66,7 @@ export function estimate(
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const terms = askedTerms(params, dialect, price);
-  const costPico = costOfOutput(tokensIn, tokensOutMax, price, { terms, dialect });
+  const costPico = costOfOutput(tokensIn, tokensOutMax, price, { terms, dialect, cachedRates });
   const reservedIn = Math.max(tokensIn, ownIn);
   const reservedOut = Math.max(tokensOutMax, ownOut);
   const reservePico = dearestOf(reservedIn, reservedOut, price, { terms, cachedRates });
@@ -82,11 +82,11 @@ function costOfOutput(
   tokensIn: number,
   tokensOut: number,
   price: Price,
-  { terms, dialect }: OnTerms & { readonly dialect: Dialect | undefined },
+  { terms, dialect, cachedRates }: OnTerms & { readonly dialect: Dialect | undefined; readonly cachedRates: boolean },
 ): bigint {
   if (dialect?.picture === undefined) return plainCost(tokensIn, tokensOut, price, terms);
   const usage = { tokens_in: tokensIn, tokens_out: tokensOut, image_tokens_out: tokensOut };
-  return meter(terms === undefined ? usage : { ...usage, terms }, price).costPico;
+  return meter(terms === undefined ? usage : { ...usage, terms }, price, cachedRates).costPico;
 }
 
 /** A term that is asked for is not always granted: what is set aside covers both. */

@@ -107,7 +107,7 @@ function costOnce({ place, said = {} }: NamedModel, price: Price, tokensIn: numb
     return { estimated: plainCost(tokensIn, out, price), reserved: dearestCost(tokensIn, out, price, cachedRates) };
   }
   const out = pictureTokens(said, picture);
-  const { costPico } = meter({ tokens_in: tokensIn, tokens_out: out, image_tokens_out: out }, price);
+  const { costPico } = meter({ tokens_in: tokensIn, tokens_out: out, image_tokens_out: out }, price, cachedRates);
   return { estimated: costPico, reserved: dearestCost(tokensIn, out, price, cachedRates) };
 }
 

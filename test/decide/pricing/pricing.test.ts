@@ -70,16 +70,16 @@ t.test('every token is charged once, at the narrowest rate that is stated for it
         cache_write_1h_tokens_in: written1h,
         audio_tokens_out: spoken,
       };
-      const caching = (text: string | undefined) => (cachedRates ? text : undefined);
+      const apart = (text: string | undefined) => (cachedRates ? text : undefined);
       const charged: readonly (readonly [number, string])[] = [
         [text, stated.in],
-        [read, caching(stated.cachedIn) ?? stated.in],
-        [audioRead, caching(stated.cachedAudioIn) ?? caching(stated.cachedIn) ?? stated.audioIn ?? stated.in],
-        [audio, stated.audioIn ?? stated.in],
-        [written, caching(stated.cacheWrite) ?? stated.in],
-        [written1h, caching(stated.cacheWrite1h) ?? caching(stated.cacheWrite) ?? stated.in],
+        [read, apart(stated.cachedIn) ?? stated.in],
+        [audioRead, apart(stated.cachedAudioIn) ?? apart(stated.cachedIn) ?? apart(stated.audioIn) ?? stated.in],
+        [audio, apart(stated.audioIn) ?? stated.in],
+        [written, apart(stated.cacheWrite) ?? stated.in],
+        [written1h, apart(stated.cacheWrite1h) ?? apart(stated.cacheWrite) ?? stated.in],
         [said, stated.out],
-        [spoken, stated.audioOut ?? stated.out],
+        [spoken, apart(stated.audioOut) ?? stated.out],
       ];
       const expected = charged.reduce((sum, [tokens, usd]) => sum.plus(new Decimal(usd).times(tokens)), new Decimal(0)).div(1_000_000);
       const made = meter(usage, price, cachedRates);
