@@ -57,8 +57,10 @@ t.test('what leads to models that nobody knows hides them, and what the call may
     bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "50"}}}\n`),
   });
   const free = await startGoverned(t, { hosts: HOSTS });
+  const lists = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(LISTED) });
   for (const one of HIDDEN) {
     t.same(await proxied(denies, one), NOT_UNDERSTOOD, titleOf(one));
+    t.same(await proxied(lists, one), NOT_UNDERSTOOD, `not listed: ${titleOf(one)}`);
     t.same(await direct(denies, one), NOT_UNDERSTOOD, `structured: ${titleOf(one)}`);
     t.same(await proxied(capped, one), NOT_UNDERSTOOD, `under a cap: ${titleOf(one)}`);
     t.equal(await proxied(free, one), 'sent', `where nothing needs to know: ${titleOf(one)}`);

@@ -103,6 +103,9 @@ export const NAMED: readonly Named[] = [
 /** What leads to models that nobody outside of the provider knows, or cannot be read. */
 export const HIDDEN: readonly Named[] = [
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, preset: 'mine' }),
+  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, model: '@preset/mine' }),
+  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, model: 'good@preset/mine' }),
+  named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, models: ['@preset/mine'] }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, route: 'fallback' }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, models: 'good' }),
   named(OPENROUTER, '/api/v1/chat/completions', { ...chatBody, models: { first: 'good' } }),

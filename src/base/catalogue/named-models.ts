@@ -30,6 +30,8 @@ export const MOST_NAMED = 16;
 /** As of the model of a call (decision 4.7). */
 const LONGEST_NAME = 256;
 const MODEL = 'model';
+/** In a name at OpenRouter: models that are stored there. */
+const PRESET = '@preset/';
 
 /**
  * The models that a body names beside its own, as the data of its wire format says where they stand; undefined for a body that names none, which is all that a plain
@@ -50,8 +52,16 @@ export function namedModels(
     reader ??= new Reader(params, headers);
     for (const group of groups) reader.read(group);
   }
-  return reader?.found((model) => modelAsSeen(model, modelNames));
+  const own = params[MODEL];
+  if (reader === undefined) return isPreset(own) ? ALL_HIDDEN : undefined;
+  return reader.found((model) => modelAsSeen(model, modelNames), isPreset(own));
 }
+
+function isPreset(name: unknown): boolean {
+  return typeof name === 'string' && name.includes(PRESET);
+}
+
+const ALL_HIDDEN: NamedModels = { alternatives: [], inner: [], hidden: true };
 
 /** All models that are named, the call's own first, each once. */
 export function allNamed(own: unknown, { alternatives, inner }: NamedModels): readonly string[] {
@@ -70,7 +80,9 @@ class Reader {
     this.#headers = headers;
   }
 
-  found(asSeen: (model: string) => string): NamedModels | undefined {
+  /** @param isHidden the call's own name says that more are hidden */
+  found(asSeen: (model: string) => string, isHidden: boolean): NamedModels | undefined {
+    if (isHidden) this.#hidden = true;
     if (this.#found.length === 0 && !this.#hidden) return undefined;
     const all = withoutTwins(this.#found.map((one) => ({ ...one, model: asSeen(one.model) })));
     const named = all.slice(0, MOST_NAMED);
@@ -159,7 +171,7 @@ function withoutTwins(found: readonly NamedModel[]): readonly NamedModel[] {
 
 /** A pattern is the name of no model, and a blank around a name may be left out by whoever reads it. */
 function isName(text: string): boolean {
-  return text !== '' && text.length <= LONGEST_NAME && text.trim() === text && !text.includes(EACH);
+  return text !== '' && text.length <= LONGEST_NAME && text.trim() === text && !text.includes(EACH) && !text.includes(PRESET);
 }
 
 function headerValue(headers: readonly string[] | undefined, lowerName: string): string | undefined {

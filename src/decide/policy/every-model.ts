@@ -20,6 +20,13 @@ export function furtherOf({ alternatives, inner }: NamedModels): readonly Furthe
   return [...alternatives, ...inner].map(({ model, place, said }) => ({ model, said: place.as === 'alternative' ? said : undefined }));
 }
 
+/** The body's members as policy sees them: where models are hidden, its own is no answer for all of them, so that no rule that looks at a model lets the call pass. */
+export function shownParams(params: Facts['params'], named: NamedModels | undefined): Facts['params'] {
+  if (named?.hidden !== true || !Object.hasOwn(params, 'model')) return params;
+  const { model: _, ...others } = params;
+  return others;
+}
+
 /** The facts of a call with a further model that it names in the place of its own, and what stands with that in the place of the body's own members. */
 export function factsWith(facts: Facts, { model, said }: FurtherModel): Facts {
   return {

@@ -6,7 +6,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
-import { furtherOf } from './every-model.ts';
+import { furtherOf, shownParams } from './every-model.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
 import { type Field, type FieldType, namesNear, resolveField } from './fields.ts';
 import type { CallCost } from './judge-caps.ts';
@@ -144,6 +144,7 @@ export function takeMeaning(facts: Facts, { reading, modelInPath, named }: ReadC
     facts.params = modelInPath === undefined ? {} : { model: modelInPath };
     facts.stream = false;
   } else if (reading.foldsModel && typeof model === 'string') facts.params = { ...facts.params, model: model.toLowerCase() };
+  facts.params = shownParams(facts.params, named);
   if (named !== undefined && !named.hidden) {
     facts.models = allNamed(facts.params['model'], named);
     facts.further = furtherOf(named);

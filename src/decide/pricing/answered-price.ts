@@ -1,6 +1,7 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import type { Catalogue, Operation, Price } from '../../base/catalogue/types.ts';
+import { picoFromUsd } from '../../base/lib/money.ts';
 import type { Pass, Usage } from '../../base/model/usage.ts';
 
 /** A call as it was asked for, with what decides at which price its answer is charged. */
@@ -32,8 +33,20 @@ export function priceOfAnswer(asked: AskedModel, answered: string | undefined): 
   if (!isAlternative && (price.source === 'override' || (operation?.dialect?.echoIsFamily === true && price.source !== 'default')))
     return price;
   const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
-  const found = inVariant(asked, name) ?? asked.catalogue.price(asked.providerId, name, asked.at);
-  return found.source === 'default' && !isAlternative ? price : found;
+  const isOwn = !isAlternative && isSnapshotOf(answered, model);
+  const found = (isOwn ? inVariant(asked, name) : undefined) ?? asked.catalogue.price(asked.providerId, name, asked.at);
+  if (found.source !== 'default' || isAlternative) return found;
+  return isOwn ? price : dearestOf(price, asked);
+}
+
+/** Of a name that nobody knows it may be any of the models that may answer: the dearest of them holds. */
+function dearestOf(own: Price, { named, catalogue, providerId, at }: AskedModel): Price {
+  const prices = (named?.alternatives ?? []).map(({ model }) => catalogue.price(providerId, model, at));
+  return prices.reduce((dearest, one) => (weight(one) > weight(dearest) ? one : dearest), own);
+}
+
+function weight(price: Price): bigint {
+  return picoFromUsd(price.in) + picoFromUsd(price.out);
 }
 
 /** What an answer is charged for, and at which prices. */
@@ -88,6 +101,14 @@ function isOneOf(alternatives: NamedModels['alternatives'], answered: string, ow
     found = true;
   }
   return found;
+}
+
+/** Whether an answer names the model that was asked for, perhaps without its variant or with a date. */
+function isSnapshotOf(answered: string, model: string | undefined): boolean {
+  if (model === undefined) return false;
+  const variant = VARIANT.exec(model)?.[1] ?? '';
+  const [name, own] = [bareName(answered), bareName(model.slice(0, model.length - variant.length))];
+  return own !== '' && (name.startsWith(own) || own.startsWith(name));
 }
 
 function bareName(model: string): string {

@@ -24,7 +24,7 @@ export interface Cost {
   readonly passes?: readonly PassCost[];
   /** Set where something beside tokens was charged. */
   readonly units?: readonly UnitCost[];
-  /** Terms that the answer states and the list has no rates for: the usual ones were charged. */
+  /** Terms that the answer states and the list has no rates for, of which the usual ones were charged, and units that it counts and that cost nothing here. */
   readonly unpriced?: readonly string[];
 }
 
@@ -110,7 +110,8 @@ export function meter(usage: Usage | undefined, price: Price, cachedRates = fals
   const cost = costOfTokens(passes === undefined ? usage : undefined, price, usage && promptOf(usage, price, passPrices), cachedRates);
   if (usage === undefined) return cost;
   const units = cachedRates ? unitsOf(usage, price) : undefined;
-  if (passes === undefined && units === undefined) return cost;
+  const unpricedUnits = cachedRates ? unitsWithoutRate(usage, price) : undefined;
+  if (passes === undefined && units === undefined && unpricedUnits === undefined) return cost;
   const costs = passes?.map((pass, at) => {
     const own = passPrices[at] ?? price;
     const { unpriced, ...counted } = costOfTokens(pass, own, { ...pass, terms: usage.terms }, cachedRates);
@@ -124,6 +125,7 @@ export function meter(usage: Usage | undefined, price: Price, cachedRates = fals
     costPico: cost.costPico + sum(costs) + sum(units),
     ...(costs === undefined ? {} : { passes: costs }),
     ...(units === undefined ? {} : { units }),
+    ...(unpricedUnits === undefined ? {} : { unpriced: [...(cost.unpriced ?? []), ...unpricedUnits] }),
   };
 }
 
@@ -185,6 +187,16 @@ function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[]
     if (rate !== undefined && count > 0) costs.push({ unit, count, rate, costPico: unitsPico(count, rate) });
   }
   return costs.length === 0 ? undefined : costs;
+}
+
+/** Units that an answer counts and the price has no rate for, neither for them nor for what they are counted as, too; undefined for none. */
+export function unitsWithoutRate({ units }: Usage, { units: rates = {} }: Price): readonly Unit[] | undefined {
+  if (units === undefined) return undefined;
+  const missing = UNITS.filter((unit) => {
+    const wider = UNIT_WITHIN[unit];
+    return (units[unit] ?? 0) > 0 && rates[unit] === undefined && (wider === undefined || rates[wider] === undefined);
+  });
+  return missing.length === 0 ? undefined : missing;
 }
 
 /** How many of a unit are charged as a finer one. */

@@ -1,4 +1,6 @@
+import type { Price } from '../../base/catalogue/types.ts';
 import type { Usage } from '../../base/model/usage.ts';
+import { unitsWithoutRate } from '../../decide/pricing/cost.ts';
 import type { SeenUsage } from '../../outbound/connectors/seen-usage.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Hold } from '../parts/hold.ts';
@@ -30,10 +32,17 @@ export function orUnreported(used: Used, call: AnsweredCall, delivery: Delivered
   if (hold.reservation === undefined || estimate === undefined || !isWatched(call) || !isAnswered(delivery)) return used;
   const { usage } = used;
   // Some providers repeat a zero until the end.
-  if (usage !== undefined && (usage.tokens_out > 0 || seen?.approximated !== true)) return used;
+  if (usage !== undefined && !isWithoutPrice(usage, route.price) && (usage.tokens_out > 0 || seen?.approximated !== true)) return used;
   if (!reportsTokens(call) || call.deferring) return used;
   if (seen?.approximated === true || (seen && delivery.streamOutcome === 'aborted')) return approximated(seen.usage, used);
   return approximated({ tokens_in: estimate.reservedIn, tokens_out: estimate.reservedOut }, used);
+}
+
+/** Counted in units alone, none of which has a rate: that says no more of its cost than nothing. */
+function isWithoutPrice(usage: Usage, price: Price | undefined): boolean {
+  const { tokens_in: tokensIn, tokens_out: tokensOut, units = {} } = usage;
+  if (price === undefined || tokensIn + tokensOut > 0 || usage.units === undefined) return false;
+  return unitsWithoutRate(usage, price)?.length === Object.keys(units).length;
 }
 
 /** The gateway's own count, in place of one that the provider has not given. */

@@ -2,7 +2,7 @@ import { allNamed } from '../../base/catalogue/named-models.ts';
 import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
-import { furtherOf } from '../../decide/policy/every-model.ts';
+import { furtherOf, shownParams } from '../../decide/policy/every-model.ts';
 import type { Facts, FurtherModel } from '../../decide/policy/facts.ts';
 import type { Delegation } from '../../services/delegations.ts';
 import type { Arrived, Caller, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
@@ -92,7 +92,7 @@ export class CallFacts implements Facts {
     this.target_host = route.host;
     this.reading = readingOf(provider, operation, params['model'] !== undefined, named);
     this.target_path = this.reading.foldsPath ? path.toLowerCase() : path;
-    this.params = params;
+    this.params = shownParams(params, named);
     // Of what is hidden nobody knows all, and nothing is judged by the rest.
     const known = named === undefined || named.hidden ? undefined : named;
     this.models = known && allNamed(route.model, known);

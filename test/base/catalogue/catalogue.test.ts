@@ -305,7 +305,7 @@ t.test('every mistake of a table is named with its place, all at once', async (t
       sources: {
         providers: broken,
         prices:
-          'provider,model,in,out,cached_in,cache_write,source,source_date,valid_from\nopenai,m,x,1,,,a,b,\nnobody,m,1,1,,,a,b,\nopenai,M,1,1,,,a,b,\n',
+          'provider,model,in,out,cached_in,cache_write,units,source,source_date,valid_from\nopenai,m,x,1,,,,a,b,\nnobody,m,1,1,,,,a,b,\nopenai,M,1,1,,,,a,b,\nopenai,n,1,1,,,pages=x,a,b,\n',
         priceCorrections:
           'provider,model,in,out,cached_in,cache_write,audio_in,source,source_date,valid_from,reason\nopenai,m,1,1,,,,a,b,,\n',
         priceTerms:
@@ -327,6 +327,7 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     /prices.csv:2: .*rate/,
     /prices.csv:3: .*nobody/,
     /prices.csv:4: .*in lower case/,
+    /prices.csv:5: .*"pages=x" is no rate of a unit/,
     /price-corrections.csv:2: .*says why/,
     /price-terms.csv:2: .*"tier" is no term/,
     /price-terms.csv:3: .*"x" is no factor/,

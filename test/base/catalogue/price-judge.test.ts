@@ -22,13 +22,27 @@ interface Used {
   readonly theirs: Record<string, number>;
 }
 
-function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'kinds' | 'units'): Used {
+/**
+ * What the package has no rate for and we do, so that it is no judge of it: one-hour writes of Anthropic's models, which cost twice the input wherever they are served, and searches
+ * that a maker bills for alike with every model, though the list says so of some.
+ */
+interface Unjudged {
+  readonly hour: boolean;
+  readonly searches: boolean;
+}
+
+function unjudgedOf({ id, match: _, ...model }: ListModel): Unjudged {
+  const has = (key: string): boolean => JSON.stringify(model).includes(`"${key}"`);
+  return { hour: /claude/i.test(id) && !has('cache_write_1h_mtok'), searches: !has('web_searches_kcount') };
+}
+
+function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'kinds' | 'units', unjudged: Unjudged): Used {
   const share = (of: number, part: number): number => Math.floor((of * part) / 100);
   const counts = { tokens_in: tokensIn, tokens_out: tokensOut };
   const whole = { input_tokens: tokensIn, output_tokens: tokensOut };
   if (parts === 'none') return { ours: counts, theirs: whole };
   if (parts === 'cache') {
-    const [cached, written, hour] = [share(tokensIn, 30), share(tokensIn, 20), share(tokensIn, 7)];
+    const [cached, written, hour] = [share(tokensIn, 30), share(tokensIn, 20), unjudged.hour ? 0 : share(tokensIn, 7)];
     return {
       ours: { ...counts, cached_tokens_in: cached, cache_write_tokens_in: written, cache_write_1h_tokens_in: hour },
       theirs: { ...whole, cache_read_tokens: cached, cache_write_tokens: written, cache_write_1h_tokens: hour },
@@ -75,11 +89,12 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
       },
     };
   }
+  const searches = unjudged.searches ? 0 : 3;
   return {
     ours: {
       ...counts,
       units: {
-        web_searches: 3,
+        web_searches: searches,
         file_searches: 5,
         social_searches: 7,
         search_units: 2,
@@ -91,7 +106,7 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
     },
     theirs: {
       ...whole,
-      web_searches: 3,
+      web_searches: searches,
       storage_searches: 5,
       social_searches: 7,
       rerank_searches: 2,
@@ -107,15 +122,16 @@ function used(tokensIn: number, tokensOut: number, parts: 'none' | 'cache' | 'ki
 /** Lengths of prompts on both sides of every limit of a model's, and moments on both sides of every change. */
 function casesOf(model: ListModel): { readonly usages: readonly Used[]; readonly moments: readonly number[] } {
   const conditions = conditionalPrices(model);
+  const unjudged = unjudgedOf(model);
   const starts = conditions.flatMap(({ prices }) =>
     Object.values(prices).flatMap((price) => (isTiered(price) ? price.tiers.map(({ start }) => start) : [])),
   );
   const lengths = [997, ...new Set(starts.flatMap((start) => [start - 1, start, start + 1]))];
   const usages = [
-    used(0, 0, 'none'),
-    used(1, 1, 'none'),
-    used(997, 1003, 'units'),
-    ...lengths.flatMap((length) => [used(length, 1003, 'cache'), used(length, 1003, 'kinds')]),
+    used(0, 0, 'none', unjudged),
+    used(1, 1, 'none', unjudged),
+    used(997, 1003, 'units', unjudged),
+    ...lengths.flatMap((length) => [used(length, 1003, 'cache', unjudged), used(length, 1003, 'kinds', unjudged)]),
   ];
   const periods = new Periods(conditions);
   const edges = conditions.flatMap(({ constraint }, i) => {

@@ -197,13 +197,22 @@ function ratesAt(place: string): ReadonlySet<string> {
       (line ?? '')
         .slice(rest.length)
         .split(',')
+        .flatMap((cell) => (/^[a-z_]+=[\d.]+\/\d+$/.test(cell) ? cell.split(/[=/]/).slice(1) : [cell]))
         .filter((cell) => /^\d/.test(cell)),
     );
   }
   const model = catalogue.priceList.providers.find(({ id }) => id === where)?.models.find(({ id }) => id === rest);
   const prices = model === undefined ? [] : conditionalPrices(model).flatMap((one) => Object.values(one.prices));
+  const inputs =
+    model === undefined
+      ? []
+      : conditionalPrices(model)
+          .map((one) => one.prices['input_mtok'])
+          .filter((input) => typeof input === 'number');
   const numbers = prices.flatMap((price) => (isTiered(price) ? [price.base, ...price.tiers.map((tier) => tier.price)] : [price ?? 0]));
-  return new Set(model === undefined ? [] : [...numbers.map(String), '0']);
+  // Whoever serves Anthropic's models keeps a prompt for an hour at twice the rate of input.
+  const hours = /claude/i.test(rest) ? inputs.map((input) => 2 * input) : [];
+  return new Set(model === undefined ? [] : [...[...numbers, ...hours].map(String), '0']);
 }
 
 t.test('the amounts are what their arithmetic comes to, and its rates are those of the tables', async (t) => {

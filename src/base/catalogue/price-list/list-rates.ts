@@ -1,7 +1,7 @@
 /*
  * What the list says of a model at one time, as a price of ours: decimal texts, rates by the length of the prompt, what is billed apart from tokens.
  */
-import { amountFromNumber } from '../../lib/amounts.ts';
+import { amountFromNumber, timesFactor } from '../../lib/amounts.ts';
 import { significant } from '../../lib/numbers.ts';
 import type { PartRate } from '../../model/rate-kinds.ts';
 import type { Unit, UnitRate } from '../../model/usage-units.ts';
@@ -23,6 +23,17 @@ const LEAST_UNITS: readonly { readonly list: string; readonly models: readonly s
   { list: 'groq', models: ['whisper-large-v3', 'whisper-large-v3-turbo'], unit: 'audio_seconds', least: 10 },
 ];
 
+/** What every model of a maker is billed for alike, though the list says it of some only. Names of models begin so. */
+const UNITS_OF_ALL: readonly { readonly list: string; readonly models: string; readonly unit: Unit; readonly rate: UnitRate }[] = [
+  { list: 'openai', models: '', unit: 'web_searches', rate: { usd: '10', per: 1000 } },
+  { list: 'anthropic', models: 'claude', unit: 'web_searches', rate: { usd: '10', per: 1000 } },
+  { list: 'google', models: 'claude', unit: 'web_searches', rate: { usd: '10', per: 1000 } },
+];
+
+/** Anthropic's models keep a prompt for an hour at twice their rate of input, whoever serves them. */
+const HOUR_FACTOR = '2';
+const ANTHROPIC = /claude/i;
+
 /** @throws RangeError for a number that is no amount; the reader of the list refuses those */
 export function decimalText(value: number): string {
   const text = amountFromNumber(String(significant(value, TRUE_DIGITS)));
@@ -34,22 +45,24 @@ export function decimalText(value: number): string {
 export function listedRates(list: string, model: string, prices: KeyedPrices): ListedRates {
   const starts = new Set<number>();
   for (const price of Object.values(prices)) if (isTiered(price)) for (const { start } of price.tiers) starts.add(start);
-  const longPrompts = [...starts].sort((a, b) => b - a).map((above) => ({ ...ratesAbove(prices, above), above }));
+  const longPrompts = [...starts].sort((a, b) => b - a).map((above) => ({ ...ratesAbove(model, prices, above), above }));
   const units = unitsOf(list, model, prices);
   return {
-    ...ratesAbove(prices, undefined),
+    ...ratesAbove(model, prices, undefined),
     ...(longPrompts.length === 0 ? {} : { longPrompts }),
     ...(units === undefined ? {} : { units }),
   };
 }
 
 /** @param above the rates of prompts with more tokens than this, up to the next tier; undefined: of short ones */
-function ratesAbove(prices: KeyedPrices, above: number | undefined): Rates {
+function ratesAbove(model: string, prices: KeyedPrices, above: number | undefined): Rates {
   const rates: Partial<Record<'in' | 'out' | PartRate, string>> = {};
   for (const [key, kind] of LIST_KEYS) {
     const price = prices[key];
     if (price !== undefined && 'rate' in kind) rates[kind.rate] = decimalText(priceAbove(price, above));
   }
+  if (rates.cacheWrite !== undefined && rates.in !== undefined && ANTHROPIC.test(model))
+    rates.cacheWrite1h ??= timesFactor(rates.in, HOUR_FACTOR);
   return { ...rates, in: rates.in ?? '0', out: rates.out ?? '0' };
 }
 
@@ -73,6 +86,7 @@ function unitsOf(list: string, model: string, prices: KeyedPrices): ListedRates[
     const least = leastOf(list, model, kind.unit);
     units[kind.unit] = { usd: decimalText(dearestTier(price)), per: kind.per, ...(least === undefined ? {} : { least }) };
   }
+  for (const row of UNITS_OF_ALL) if (row.list === list && model.startsWith(row.models)) units[row.unit] ??= row.rate;
   // Pages with annotations are pages, where they have no price of their own.
   if (units.pages !== undefined && units.annotated_pages === undefined) units.annotated_pages = units.pages;
   return Object.keys(units).length === 0 ? undefined : units;

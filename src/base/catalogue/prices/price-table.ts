@@ -164,12 +164,22 @@ export class PriceTable {
     if (name.length > LONGEST_NAME) links.push(...this.#rowLinks(lane, { name, lists: [], free: false, exact: true, steps: [] }));
     else {
       for (const level of this.#levels(lane, name)) {
-        links.push(...dearestFirst(level.map((candidate) => this.#linksOf(lane, candidate))).flat());
-        if (links.some(({ always }) => always)) break;
+        const last = links.findIndex(({ always }) => always);
+        if (last === -1) links.push(...dearestFirst(level.map((candidate) => this.#linksOf(lane, candidate))).flat());
+        else if (isByPattern(links[last])) links.splice(last, 0, ...this.#corrections(lane, level));
+        else break;
       }
     }
     const [first] = links;
     return { fixed: first === undefined ? DEFAULT_PRICE : first.fixed, links };
+  }
+
+  /** Of other ways to write a name that a pattern of the list has caught: a correction names its model, a pattern does not. */
+  #corrections(lane: PriceLane, level: readonly Candidate[]): readonly PriceLink[] {
+    return level
+      .filter(({ exact }) => exact)
+      .flatMap((candidate) => this.#linksOf(lane, candidate))
+      .filter(({ origin }) => origin === 'correction');
   }
 
   /** Candidates with equally many decorations taken off, the fewest first. */
@@ -292,6 +302,13 @@ function priceOf({ links }: Resolved, at: number): Price {
 /** Where somebody says of this very name that it costs nothing, it does. A name without its decorations, or what a maker gives away, is no reason to charge nothing. */
 function isSure({ origin, candidate }: PriceLink): boolean {
   return origin === 'override' || (origin !== 'list' && candidate.steps.length === 0);
+}
+
+/** A price of the list whose model is not spelt out there. */
+function isByPattern(link: PriceLink | undefined): boolean {
+  if (link?.listed === undefined) return false;
+  const { candidate, listed } = link;
+  return listed.model.id.toLowerCase() !== candidate.name && !('equals' in fittingRule(listed.model.match, candidate.name));
 }
 
 function costsNothingAtLast(link: PriceLink): boolean {

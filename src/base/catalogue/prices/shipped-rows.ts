@@ -2,12 +2,14 @@
  * The tables of rates that go with the price list (decisions 6.3, 6.16): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
  * of which the list says nothing.
  */
+import { UNITS } from '../../model/usage-units.ts';
 import { readCsv } from '../csv.ts';
 import type { RowProblems } from '../row-reader.ts';
+import type { Price } from '../types.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { dayStart, faultsOf, priceOf, type RateTexts } from './row-texts.ts';
 
-const RATE_COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'source', 'source_date', 'valid_from'];
+const RATE_COLUMNS = ['provider', 'model', 'in', 'out', 'cached_in', 'cache_write', 'units', 'source', 'source_date', 'valid_from'];
 const CORRECTION_COLUMNS = [
   'provider',
   'model',
@@ -22,6 +24,7 @@ const CORRECTION_COLUMNS = [
   'reason',
 ];
 const OUTPUT_COLUMNS = ['provider', 'model', 'max_output'];
+const UNIT_RATE = /^([a-z_]+)=(\d{1,6}(?:\.\d{1,6})?)\/([1-9]\d{0,6})$/;
 const MAX_OUTPUT = /^[1-9]\d{0,8}$/;
 
 /** @param knownProvider says whether a row's provider is a registry row */
@@ -51,6 +54,7 @@ function faultsOfRow(row: Cells, knownProvider: (id: string) => boolean): string
   const { provider = '', model = '', reason } = row;
   const faults = faultsOf(textsOf(row)).map(([, message]) => message);
   if (provider !== ANY_PROVIDER && !knownProvider(provider)) faults.push(`"${provider}" is no provider`);
+  if ((row['units'] ?? '') !== '' && unitsOf(row['units']) === undefined) faults.push(`"${row['units']}" is no rate of a unit`);
   if (reason === '') faults.push('a correction says why');
   if (model === '' || model.includes('*') || model !== model.toLowerCase()) faults.push('a shipped row names one model, in lower case');
   return faults;
@@ -61,8 +65,17 @@ function addRow(list: RateList, row: Cells): boolean {
   const { provider = '', model = '', source = '', source_date: date = '', reason } = row;
   const texts = textsOf(row);
   const origin = date === '' ? source : `${source} ${date}`;
-  const priced = { provider, model, price: priceOf(texts, 'catalogue'), origin };
+  const units = unitsOf(row['units']);
+  const price = priceOf(texts, 'catalogue');
+  const priced = { provider, model, price: units === undefined ? price : Object.freeze({ ...price, units }), origin };
   return list.add(reason === undefined ? priced : { ...priced, reason }, dayStart(texts));
+}
+
+/** `search_units=2/1000`: 2 USD for 1,000 of them. */
+function unitsOf(text = ''): Price['units'] {
+  const [, unit, usd, per] = UNIT_RATE.exec(text) ?? [];
+  const known = UNITS.find((one) => one === unit);
+  return known === undefined || usd === undefined ? undefined : { [known]: { usd, per: Number(per) } };
 }
 
 function textsOf(row: Cells): RateTexts {
