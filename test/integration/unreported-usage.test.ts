@@ -278,19 +278,22 @@ t.test('who cannot be asked is not: an old Azure interface, a call about data so
   await asks(t, 'api.mistral.ai', '/v1/chat/completions', {}, false);
 });
 
-t.test('what is counted in units that nobody has a price for costs what was set aside under a cap, and its record says so without one', async (t) => {
-  const governed = await startGoverned(t, {
-    bundle: ALLOW_ALL,
-    handler: answers('application/json', '{"task":"transcribe","duration":600,"text":"x"}'),
-  });
-  const send = () =>
-    governed.through('res.openai.azure.com:443', {
-      method: 'POST',
-      path: '/openai/deployments/stt-prod/audio/transcriptions?api-version=2024-06-01',
-      headers: ['Authorization', 'Bearer k', 'Content-Type', 'multipart/form-data; boundary=b'],
-      body: '--b\r\nContent-Disposition: form-data; name="response_format"\r\n\r\nverbose_json\r\n--b--\r\n',
+t.test(
+  'what is counted in units that nobody has a price for costs what was set aside under a cap, and its record says so without one',
+  async (t) => {
+    const governed = await startGoverned(t, {
+      bundle: ALLOW_ALL,
+      handler: answers('application/json', '{"task":"transcribe","duration":600,"text":"x"}'),
     });
-  t.match(await metering(governed, await send()), { cost_usd: exactly('0'), rate_source: 'default', unpriced: ['audio_seconds'] });
-  await limit(governed, ['cap']);
-  t.match(await metering(governed, await send()), { cost_usd: exactly('0.03072'), usage_reported: false });
-});
+    const send = () =>
+      governed.through('res.openai.azure.com:443', {
+        method: 'POST',
+        path: '/openai/deployments/stt-prod/audio/transcriptions?api-version=2024-06-01',
+        headers: ['Authorization', 'Bearer k', 'Content-Type', 'multipart/form-data; boundary=b'],
+        body: '--b\r\nContent-Disposition: form-data; name="response_format"\r\n\r\nverbose_json\r\n--b--\r\n',
+      });
+    t.match(await metering(governed, await send()), { cost_usd: exactly('0'), rate_source: 'default', unpriced: ['audio_seconds'] });
+    await limit(governed, ['cap']);
+    t.match(await metering(governed, await send()), { cost_usd: exactly('0.03072'), usage_reported: false });
+  },
+);
