@@ -63,7 +63,7 @@ const ANSWERS: readonly [string, object, object | undefined, string | undefined]
     undefined,
   ],
   [
-    'voyage_multimodal',
+    'voyage_inputs',
     { object: 'list', data: [], usage: { text_tokens: 3, image_pixels: 9, total_tokens: 12 } },
     { tokens_in: 12, tokens_out: 0 },
     undefined,
