@@ -201,6 +201,14 @@ const ROWS: readonly Row[] = [
     want: { model: 'openai.gpt-oss-120b', metering: counted(5, 3, '0.00004') },
   },
   {
+    name: "Bedrock, OpenAI's format below the other path",
+    host: MANTLE,
+    path: '/v1/responses',
+    body: { model: 'openai.gpt-oss-120b', input: 'hello' },
+    answer: { model: 'openai.gpt-oss-120b', usage: { input_tokens: 5, output_tokens: 3 } },
+    want: { model: 'openai.gpt-oss-120b', metering: counted(5, 3, '0.00004') },
+  },
+  {
     name: "Bedrock, Anthropic's format",
     host: MANTLE,
     path: '/anthropic/v1/messages',
@@ -262,6 +270,15 @@ const ROWS: readonly Row[] = [
     type: SSE,
     answer: [...sse({ choices: [{ delta: {} }], usage: { prompt_tokens: 5, completion_tokens: 3 } }), 'data: [DONE]\n\n'],
     want: { model: 'mistral-small@2503', stream: true, stream_outcome: 'complete', metering: counted(5, 3, '0.00004') },
+  },
+  {
+    name: 'Vertex, AI21 as a stream',
+    host: VERTEX,
+    path: '/v1/projects/p/locations/europe-west4/publishers/ai21/models/jamba-1.5-mini@001:streamRawPredict',
+    body: { model: 'jamba-1.5-mini', stream: true, ...asked },
+    type: SSE,
+    answer: [...sse({ choices: [{ delta: {} }], usage: { prompt_tokens: 5, completion_tokens: 3 } }), 'data: [DONE]\n\n'],
+    want: { model: 'jamba-1.5-mini@001', stream: true, stream_outcome: 'complete', metering: counted(5, 3, '0.00004') },
   },
   {
     name: "Vertex, OpenAI's format",
@@ -342,6 +359,14 @@ const ROWS: readonly Row[] = [
     want: { action_type: 'ai.embed', model: 'voyage-3', metering: counted(5, 0, '0.00001') },
   },
   {
+    name: 'Voyage, pieces of documents',
+    host: 'api.voyageai.com',
+    path: '/v1/contextualizedembeddings',
+    body: { model: 'voyage-context-3', inputs: [['hello', 'hi']] },
+    answer: { data: [], model: 'voyage-context-3', usage: { total_tokens: 5 } },
+    want: { action_type: 'ai.embed', model: 'voyage-context-3', metering: counted(5, 0, '0.00001') },
+  },
+  {
     name: 'Voyage, rerank',
     host: 'api.voyageai.com',
     path: '/v1/rerank',
@@ -397,6 +422,14 @@ const ROWS: readonly Row[] = [
     body: { model: 'deepseek-ai/DeepSeek-R1', ...asked },
     answer: { usage: { prompt_tokens: 5, completion_tokens: 3 } },
     want: { provider: 'huggingface', model: 'deepseek-ai/DeepSeek-R1', metering: counted(5, 3, '0.00004') },
+  },
+  {
+    name: 'Hugging Face, the path of the provider behind it',
+    host: 'router.huggingface.co',
+    path: '/fireworks-ai/inference/v1/chat/completions',
+    body: { model: 'accounts/fireworks/models/gpt-oss-120b', ...asked },
+    answer: { usage: { prompt_tokens: 5, completion_tokens: 3 } },
+    want: { provider: 'huggingface', model: 'accounts/fireworks/models/gpt-oss-120b', metering: counted(5, 3, '0.00004') },
   },
 ];
 

@@ -69,7 +69,11 @@ t.test('what the paths of providers mean', async (t) => {
     ['/proxy/openai/v1/images/generations', { model: 'gpt-image-1', prompt: 'a cat' }, { action_type: 'ai.infer', model: 'gpt-image-1' }],
     ['/proxy/openai/v1/embeddings', { model: 'text-embedding-3-small', input: 'x' }, { action_type: 'ai.embed' }],
     ['/proxy/openai/v1/moderations', { model: 'omni-moderation-latest', input: 'x' }, { action_type: 'ai.moderate' }],
-    ['/proxy/openai/v1/something/new', { model: 'm', prompt: 'x' }, { action_type: 'ai.infer', metering: { tokens_in: 0 } }],
+    [
+      '/proxy/openai/v1/something/new',
+      { model: 'm', prompt: 'x' },
+      { action_type: 'ai.infer', metering: { tokens_in: 11, tokens_out: 7 } },
+    ],
     [
       '/proxy/provider_b/v1/messages',
       { model: 'claude-3-5-haiku-20241022', max_tokens: 1, messages: [] },

@@ -1,8 +1,10 @@
 // What no row of the registry describes hides its model, its params and its cost: nothing is judged by a member that the provider may ignore.
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
+import { exactly } from '../support/exactly.ts';
 import { bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { REALTIME, RESPONSES, scene } from '../support/metered-sockets.ts';
+import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 const NOT_UNDERSTOOD = ['operation_not_understood'];
 const ALLOW = '  connectors:\n    - {id: all, effect: {decision: allow}}\n';
@@ -144,6 +146,33 @@ t.test('a bundle that needs nothing of the body lets an operation pass that nobo
     t.equal(upstream.requests.at(-1)?.body.toString(), '{"model":"m", "stream" : true}');
     const record = await recordOf(answer);
     t.notOk('model' in record);
+  }
+});
+
+t.test('the answer of an operation that nobody knows is metered all the same where it tells its usage', async (t) => {
+  let said = '';
+  const handler: UpstreamHandler = (_request, response, body) =>
+    void body.then(() => response.setHeader('content-type', said.startsWith('data:') ? 'text/event-stream' : 'application/json').end(said));
+  const { through, recordOf } = await startGoverned(t, { handler });
+  for (const [answer, metering] of [
+    [
+      { model: 'gpt-4o', usage: { prompt_tokens: 1_000, completion_tokens: 100 } },
+      { tokens_in: 1_000, tokens_out: 100, cost_usd: exactly('0.0035') },
+    ],
+    [
+      { model: 'gpt-4o', usage: { input_tokens: 100, cache_read_input_tokens: 900, output_tokens: 100 } },
+      { tokens_in: 1_000, tokens_out: 100, cached_tokens_in: 900, cost_usd: exactly('0.002375') },
+    ],
+  ] as const) {
+    said = JSON.stringify(answer);
+    const record = await recordOf(await through('api.openai.com:443', chat([], '/v1/brand/new')));
+    t.match(record, { decision: 'allow', metering: { ...metering, model: 'gpt-4o', usage_reported: true } }, said);
+    t.notOk('model' in record, 'what was asked for is as unknown as before');
+  }
+  for (const untold of ['{"usage":"little"}', '{"done":true}', 'data: {"usage":{"prompt_tokens":5,"completion_tokens":3}}\n\n']) {
+    said = untold;
+    const record = await recordOf(await through('api.openai.com:443', chat([], '/v1/brand/new')));
+    t.match(record, { metering: { tokens_in: 0, tokens_out: 0, cost_usd: exactly('0'), usage_reported: false } }, said);
   }
 });
 

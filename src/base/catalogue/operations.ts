@@ -62,6 +62,13 @@ export function readOperation(row: Row, dialects: ReadonlyMap<string, Dialect>):
   return { method: method === 'any' ? '*' : (method ?? '').toUpperCase(), path, operation };
 }
 
+interface TableOptions {
+  readonly ignoreCase: boolean;
+  readonly modelNames: ModelNames;
+  /** Reads the answer of a POST that no row names. */
+  readonly unknownAnswer: Dialect | undefined;
+}
+
 /**
  * Answers what a method and a path mean for one provider. Literal paths are one look-up, patterns a short list of precompiled expressions; the first row
  * wins, so a provider's own rows stand before the sets that it uses.
@@ -78,16 +85,12 @@ export class OperationTable {
   readonly #unknownRequest: Operation;
   readonly #unknownPost: Operation;
 
-  constructor(
-    given: readonly OperationRow[],
-    bases: readonly string[],
-    { ignoreCase, modelNames }: { readonly ignoreCase: boolean; readonly modelNames: ModelNames },
-  ) {
+  constructor(given: readonly OperationRow[], bases: readonly string[], { ignoreCase, modelNames, unknownAnswer }: TableOptions) {
     this.#ignoreCase = ignoreCase;
     const own = { modelNames };
     this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });
     this.#unknownRequest = Object.freeze({ ...this.#plainRequest, known: false });
-    this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer' });
+    this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer', answerDialect: unknownAnswer });
     const rows = modelNames === 'exact' ? given : given.map((row) => ({ ...row, operation: Object.freeze({ ...row.operation, ...own }) }));
     for (const row of rows) {
       const paths = row.path.startsWith('{base}') ? bases.map((base) => base + row.path.slice('{base}'.length)) : [row.path];

@@ -139,6 +139,9 @@ function readAuth(row: Row): readonly AuthScheme[] {
 
 const MODEL_NAMES: readonly ModelNames[] = ['exact', 'caseless', 'collection', 'tagged'];
 
+/** The dialect for answers to a POST that no row names. */
+const UNKNOWN = 'unknown';
+
 /** The operations of a row and of the sets that it uses. */
 export function readOperations(row: Row, context: ProviderContext, sets: Row | undefined): OperationTable {
   const own = row.rows('operations', OPERATION_MEMBERS);
@@ -152,5 +155,6 @@ export function readOperations(row: Row, context: ProviderContext, sets: Row | u
   return new OperationTable(rows, bases, {
     ignoreCase: row.flag('paths_ignore_case', false),
     modelNames: oneOf(row, 'model_names', MODEL_NAMES) ?? 'exact',
+    unknownAnswer: context.dialects.get(UNKNOWN),
   });
 }

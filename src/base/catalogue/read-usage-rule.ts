@@ -11,6 +11,7 @@ const USAGE_MEMBERS = [
   'tokens_out',
   'total',
   'in_beside',
+  'in_untold',
   'out_beside',
   'reasoning_beside',
   'reasoning_untold',
@@ -40,6 +41,7 @@ export function readUsageRule(row: Row, earlier: ReadonlyMap<string, Dialect>): 
   const counts = (name: string, inherited: CountRule | undefined): CountRule =>
     usage.has(name) ? readCountRule(usage, name) : (inherited ?? NO_COUNT);
   if (base === undefined && !usage.has('tokens_in')) usage.problem('tokens_in', 'is missing');
+  const untold = (name: string, inherited = false): boolean => (usage.has(name) ? usage.need(name) === 'beside' : inherited);
   const parts = new Map((base?.parts ?? []).map((part) => [part.tokens, part]));
   for (const { member, tokens } of RATE_KINDS) if (usage.has(member)) parts.set(tokens, { tokens, count: readCountRule(usage, member) });
   return {
@@ -48,9 +50,10 @@ export function readUsageRule(row: Row, earlier: ReadonlyMap<string, Dialect>): 
     tokensOut: counts('tokens_out', base?.tokensOut),
     total: texts('total', base?.total),
     inBeside: texts('in_beside', base?.inBeside),
+    inUntold: untold('in_untold', base?.inUntold),
     outBeside: texts('out_beside', base?.outBeside),
     reasoningBeside: texts('reasoning_beside', base?.reasoningBeside),
-    reasoningUntold: usage.has('reasoning_untold') ? usage.need('reasoning_untold') === 'beside' : (base?.reasoningUntold ?? false),
+    reasoningUntold: untold('reasoning_untold', base?.reasoningUntold),
     restIn: texts('rest_in', base?.restIn),
     optional: usage.flag('optional', base?.optional ?? false),
     parts: [...parts.values()],

@@ -70,6 +70,8 @@ export interface UsageRule {
   readonly total: readonly string[];
   /** Counts of input that some answers leave out of `tokensIn`, which shows in their total. */
   readonly inBeside: readonly string[];
+  /** They are no part of `tokensIn` where there is no total that would show it. */
+  readonly inUntold: boolean;
   /** Counts of output that are no part of `tokensOut`. */
   readonly outBeside: readonly string[];
   /** Where one of these is there, reasoning is no part of `tokensOut`, nor of the total. */
@@ -264,6 +266,8 @@ export interface Operation {
    */
   readonly known: boolean;
   readonly modelNames: ModelNames;
+  /** How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy and its caps know nothing of it. */
+  readonly answerDialect?: Dialect | undefined;
 }
 
 /**

@@ -8,6 +8,7 @@ export interface CountForm {
   readonly hasOut: boolean;
   readonly total: number | undefined;
   readonly inBeside: number;
+  readonly inUntold: boolean;
   readonly outBeside: number;
   readonly reasoningBeside: boolean;
   readonly reasoningUntold: boolean;
@@ -25,7 +26,7 @@ export function meant(counts: TokenCounts, form: CountForm): TokenCounts {
   const stated = counts.tokens_out;
   // A total alone may all be output, which costs more; beside a count of one side it tells the other.
   if (total !== undefined && (fixedOut || (!form.hasIn && form.hasOut))) counts.tokens_in = Math.max(counts.tokens_in, total - stated);
-  if (inBeside > 0 && total !== undefined && total >= counts.tokens_in + stated + inBeside) counts.tokens_in += inBeside;
+  if (inBeside > 0 && (total === undefined ? form.inUntold : total >= counts.tokens_in + stated + inBeside)) counts.tokens_in += inBeside;
   if (fixedOut) return counts;
   const output = bounded(stated + outBeside);
   counts.tokens_out = hasReasoningBeside(counts, output, form) ? bounded(output + (counts.reasoning_tokens_out ?? 0)) : output;

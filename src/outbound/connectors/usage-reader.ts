@@ -56,6 +56,7 @@ export class UsageReader implements PlaceTable {
   readonly #out: CompiledCount;
   readonly #total: CompiledCount;
   readonly #inBeside: CompiledCount;
+  readonly #inUntold: boolean;
   readonly #outBeside: CompiledCount;
   readonly #reasoningBeside: CompiledCount;
   readonly #reasoningUntold: boolean;
@@ -101,6 +102,7 @@ export class UsageReader implements PlaceTable {
     this.#out = compiled(rule.tokensOut);
     this.#total = compiled({ how: 'first', paths: rule.total });
     this.#inBeside = sum(rule.inBeside);
+    this.#inUntold = rule.inUntold;
     this.#outBeside = sum(rule.outBeside);
     this.#reasoningBeside = sum(rule.reasoningBeside);
     this.#reasoningUntold = rule.reasoningUntold;
@@ -178,6 +180,7 @@ export class UsageReader implements PlaceTable {
       hasOut: tokensOut !== undefined,
       total,
       inBeside: count(this.#inBeside, numbers) ?? 0,
+      inUntold: this.#inUntold,
       outBeside: count(this.#outBeside, numbers) ?? 0,
       reasoningBeside: count(this.#reasoningBeside, numbers) !== undefined,
       reasoningUntold: this.#reasoningUntold,

@@ -45,7 +45,7 @@ export function createAnswerMeter(call: ForwardedCall, head: AnswerHead, watch?:
   if (head.bodiless || (actionType === 'http.request' && !head.eventStream && !state)) return undefined;
   const watcher = head.eventStream
     ? createStreamTap(dialect, head.mediaType, watch, state)
-    : new WholeAnswer(createAnswerReader(dialect, state), usageOfHeaders(dialect?.usage, head.headers));
+    : new WholeAnswer(createAnswerReader(dialect ?? operation?.answerDialect, state), usageOfHeaders(dialect?.usage, head.headers));
   return new Meter(watcher, head.contentEncoding, head.eventStream ? watch?.seen : undefined, state);
 }
 

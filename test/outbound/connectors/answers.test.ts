@@ -63,10 +63,22 @@ const ANSWERS: readonly [string, object, object | undefined, string | undefined]
     undefined,
   ],
   [
-    'voyage_multimodal',
+    'voyage_inputs',
     { object: 'list', data: [], usage: { text_tokens: 3, image_pixels: 9, total_tokens: 12 } },
     { tokens_in: 12, tokens_out: 0 },
     undefined,
+  ],
+  [
+    'unknown',
+    { model: 'u', usage: { input_tokens: 10, cache_creation_input_tokens: 20, cache_read_input_tokens: 30, output_tokens: 5 } },
+    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30, cache_write_tokens_in: 20 },
+    'u',
+  ],
+  [
+    'unknown',
+    { model: 'u', usage: { prompt_tokens: 60, completion_tokens: 5, total_tokens: 65, cache_read_input_tokens: 30 } },
+    { tokens_in: 60, tokens_out: 5, cached_tokens_in: 30 },
+    'u',
   ],
   [
     'anthropic_messages',
