@@ -216,7 +216,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ['bedrock', 'POST', '/v1/responses', 'ai.infer', 'openai_responses', true],
     ['bedrock', 'POST', '/v1/responses/compact', 'ai.infer', 'openai_responses', true],
     ['bedrock', 'GET', '/v1/responses/r1', 'http.request', 'openai_responses', true],
-    ['bedrock', 'POST', '/anthropic/v1/messages', 'ai.infer', 'anthropic_messages', true],
+    ['bedrock', 'POST', '/anthropic/v1/messages', 'ai.infer', 'bedrock_messages', true],
     ['bedrock', 'POST', '/anthropic/v1/messages/count_tokens', 'http.request', undefined, true],
     ['azure_openai', 'POST', '/anthropic/v1/messages/count_tokens', 'http.request', undefined, true],
     ['deepseek', 'POST', '/anthropic/v1/messages', 'ai.infer', 'anthropic_messages', true],
