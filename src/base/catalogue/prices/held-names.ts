@@ -98,12 +98,12 @@ function* effectsIn({ lane, lists, grounds, changes, old, next, seen }: Comparis
   }
 }
 
-/** @returns undefined where the name is priced by the same entry as before (`diffLists` compares that), or where nothing needs a yes */
+/** @returns undefined where the same entry prices the name (`diffLists` compares that) or none of the newer list does, or where nothing needs a yes */
 function effectOn(name: string, old: PriceLink | undefined, next: PriceLink | undefined): NameEffect | undefined {
-  const entry = next?.listed ?? old?.listed;
-  // A name that nobody knows any more is charged at the default rates, which the status tells.
+  const entry = next?.listed;
+  // Rows of ours say what they say. A name that nobody knows any more is charged at the default rates, which the status tells.
   if (next === undefined || entry === undefined) return undefined;
-  if (old?.listed?.list === entry.list && old.listed.model.id === next.listed?.model.id) return undefined;
+  if (old?.listed?.list === entry.list && old.listed.model.id === entry.model.id) return undefined;
   const [before, after] = [old === undefined ? DEFAULT_PRICED : pricesOf(old), pricesOf(next)];
   // Nobody knew the name: it may get any price but none.
   if (old === undefined && !isFree(after)) return undefined;
