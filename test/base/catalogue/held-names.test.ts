@@ -128,7 +128,10 @@ t.test('what is new and takes no name away is taken', async (t) => {
   };
   isTaken(changed('openai', first({ equals: 'gpt-9-nano' }, { input_mtok: 0.02, output_mtok: 0.1 })), 'a new model, far below the default');
   isTaken(
-    changed('openai', first({ starts_with: 'gpt-4.1-2' }, { input_mtok: 1.5, output_mtok: 6, web_searches_kcount: 10 })),
+    changed(
+      'openai',
+      first({ starts_with: 'gpt-4.1-2' }, { input_mtok: 1.5, output_mtok: 6, web_searches_kcount: 10, storage_searches_kcount: 2.5 }),
+    ),
     'names that cost a little less',
   );
   isTaken(changed('openrouter', first({ equals: 'acme/new:free' }, FREE)), 'what is free by its name');

@@ -1,8 +1,9 @@
 /*
  * How an entry of a newer price list is held back (decision 6.16): it is as it was in the old list, and what priced its names is there again.
  */
-import type { ListModel, ListProvider } from '../price-list/list-shape.ts';
+
 import type { RateChange } from '../price-list/list-diff.ts';
+import type { ListModel, ListProvider } from '../price-list/list-shape.ts';
 import type { ListedLink, PriceLink } from './price-links.ts';
 
 type Lists = readonly ListProvider[];

@@ -10,8 +10,8 @@ import { PriceList } from '../price-list/price-list.ts';
 import { type NameEffect, withoutEffects } from './held-entries.ts';
 import { MAKERS_LANE, type PriceLane } from './price-lane.ts';
 import type { PriceLink } from './price-links.ts';
-import { DEFAULT_PRICE, type PriceGrounds, PriceTable } from './price-table.ts';
 import { decoratedNames } from './price-names.ts';
+import { DEFAULT_PRICE, type PriceGrounds, PriceTable } from './price-table.ts';
 import { plainNames } from './sample-names.ts';
 
 type Lists = readonly ListProvider[];
@@ -70,32 +70,37 @@ interface Comparison {
   readonly seen: Map<unknown, Set<unknown>>;
 }
 
-/** Of one lane: names that are spelt out, and, as callers may write them, those that fit a changed rule only then. */
-function* effectsIn({ lane, lists, grounds, changes, old, next, seen }: Comparison): Generator<NameEffect> {
-  const fallsBack = (list: string): readonly string[] => next.list.fallbacksOf(list);
-  const isWhole = changes.some(({ whole }) => whole);
-  const fits = (name: string): boolean => changes.some((change) => change.fits(name));
-  const isNew = (from: PriceLink | undefined, to: PriceLink | undefined): boolean => {
-    const known = seen.get(pricedBy(from)) ?? new Set();
-    seen.set(pricedBy(from), known);
-    return known.size < known.add(pricedBy(to)).size;
-  };
-  for (const name of plainNames(lane, lists, grounds, fallsBack)) {
-    if (isWhole || fits(name)) {
-      const [before, after] = [old.source(lane, name), next.source(lane, name)];
-      const effect = isNew(before, after) ? effectOn(name, before, after) : undefined;
-      if (effect !== undefined) yield effect;
-    }
-    // The lists of makers have lanes of their own.
-    const forms = lane.lists === undefined ? [] : decoratedNames(lane, name, fallsBack, fits);
-    if (forms.length === 0) continue;
-    const plain = old.source(lane, name);
-    for (const form of forms) {
-      const after = next.source(lane, form);
-      const effect = isNew(plain, after) ? effectOn(form, old.source(lane, form), after) : undefined;
+/** Of one lane. A name as callers may write it cost what the plain one did, as far as the pair was looked at already. */
+function* effectsIn(comparison: Comparison): Generator<NameEffect> {
+  const { lane, old, next, seen } = comparison;
+  for (const [plain, names] of namesIn(comparison)) {
+    const before = old.source(lane, plain);
+    for (const name of names) {
+      const after = next.source(lane, name);
+      if (!isFirst(seen, pricedBy(before), pricedBy(after))) continue;
+      const effect = effectOn(name, name === plain ? before : old.source(lane, name), after);
       if (effect !== undefined) yield effect;
     }
   }
+}
+
+/** Names that are spelt out, each with itself and what callers may write for it, as far as that may be priced otherwise. */
+function* namesIn({ lane, lists, grounds, changes, next }: Comparison): Generator<readonly [plain: string, names: readonly string[]]> {
+  const fallsBack = (list: string): readonly string[] => next.list.fallbacksOf(list);
+  const isWhole = changes.some(({ whole }) => whole);
+  const fits = (name: string): boolean => changes.some((change) => change.fits(name));
+  for (const name of plainNames(lane, lists, grounds, fallsBack)) {
+    // The lists of makers have lanes of their own.
+    const forms = lane.lists === undefined ? [] : decoratedNames(lane, name, fallsBack, fits);
+    const names = isWhole || fits(name) ? [name, ...forms] : forms;
+    if (names.length > 0) yield [name, names];
+  }
+}
+
+function isFirst(seen: Map<unknown, Set<unknown>>, from: unknown, to: unknown): boolean {
+  const known = seen.get(from) ?? new Set();
+  seen.set(from, known);
+  return known.size < known.add(to).size;
 }
 
 /** @returns undefined where the same entry prices the name (`diffLists` compares that) or none of the newer list does, or where nothing needs a yes */
